@@ -1,0 +1,41 @@
+"""uncork opens OpenVINO IR models: it checks them, runs them exactly, and says what is wrong where something is.
+
+import uncork
+compiled = uncork.load("model.xml")
+result = compiled(ids, lengths)      # or compiled({"ids": ids, "lengths": lengths})
+result[0], result["scores"]
+"""
+
+from uncork import functional
+from uncork.compiler.arguments import ModelPort, Results
+from uncork.compiler.compile import CompiledModel, compile_model, load, read_model
+from uncork.errors import CompileError, InputError, Problem, ReadError, UncorkError, UnsupportedError, ValidationError
+from uncork.ir.build import Builder
+from uncork.ir.model import Model
+from uncork.ir.write import write_model
+from uncork.types import Dimension, ElementType, PartialShape
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Builder",
+    "CompileError",
+    "CompiledModel",
+    "Dimension",
+    "ElementType",
+    "InputError",
+    "Model",
+    "ModelPort",
+    "PartialShape",
+    "Problem",
+    "ReadError",
+    "Results",
+    "UncorkError",
+    "UnsupportedError",
+    "ValidationError",
+    "compile_model",
+    "functional",
+    "load",
+    "read_model",
+    "write_model",
+]

@@ -1,0 +1,191 @@
+"""Arrays in and out of a model: what a call gives is matched to inputs and converted exactly, or refused with the reason."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from uncork.errors import InputError, Problem
+from uncork.storage import decode, encode
+from uncork.types import Array, ElementType, PartialShape, describe_array
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPort:
+    """An input or output of a compiled model."""
+
+    names: tuple[str, ...]
+    element_type: ElementType
+    shape: PartialShape
+
+    @property
+    def name(self) -> str:
+        """The first of its names."""
+        return self.names[0] if self.names else ""
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.element_type}{self.shape}"
+
+
+class Results(Sequence[Array]):
+    """The arrays a call gave: by position, by name, or unpacked (`scores, ids = compiled(...)`). They are the caller's own."""
+
+    def __init__(self, ports: Sequence[ModelPort], arrays: Sequence[Array]) -> None:
+        self._ports = ports
+        self._arrays = arrays
+
+    def __getitem__(self, key: Any) -> Any:
+        if not isinstance(key, str):
+            return self._arrays[key]
+        for port, array in zip(self._ports, self._arrays):
+            if key in port.names:
+                return array
+        # KeyError, as any mapping raises; the message is still one to act on.
+        raise KeyError(f"no output is called '{key}'{did_you_mean(key, [n for p in self._ports for n in p.names])}; outputs: {self.keys()}")
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def __iter__(self) -> Iterator[Array]:
+        return iter(self._arrays)
+
+    def keys(self) -> list[str]:
+        """The first name of every output."""
+        return [port.name for port in self._ports]
+
+    def to_dict(self) -> dict[str, Array]:
+        """First name of each output to its array; an output without a name is called by its position."""
+        return {port.name or str(i): array for i, (port, array) in enumerate(zip(self._ports, self._arrays))}
+
+    def __repr__(self) -> str:
+        return "Results(" + ", ".join(f"{p.name}: {describe_array(a)}" for p, a in zip(self._ports, self._arrays)) + ")"
+
+
+def did_you_mean(name: str, known: Sequence[str]) -> str:
+    """`; did you mean 'ids'?` when a known name is near, else nothing."""
+    near = difflib.get_close_matches(name, known, 1)
+    return f"; did you mean '{near[0]}'?" if near else ""
+
+
+def match(ports: Sequence[ModelPort], positional: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
+    """One value per input, from positions and names. Raises InputError that lists everything amiss."""
+    if len(positional) > len(ports):
+        raise InputError(f"expected {len(ports)} inputs ({_listed(ports)}), got {len(positional)}")
+    values: dict[int, Any] = dict(enumerate(positional))
+    problems: list[Problem] = []
+    for name, value in named.items():
+        positions = [i for i, port in enumerate(ports) if name in port.names]
+        if not positions:
+            known = [n for port in ports for n in port.names]
+            problems.append(Problem("", f"no input is called '{name}'{did_you_mean(str(name), known)}; inputs: {_listed(ports)}"))
+        elif positions[0] in values:
+            problems.append(Problem("", f"input '{ports[positions[0]].name}' is given twice"))
+        else:
+            values[positions[0]] = value
+    missing = [ports[i] for i in range(len(ports)) if i not in values]
+    if missing and not problems:
+        problems.append(Problem("", f"{len(missing)} of {len(ports)} inputs missing: {_listed(missing)}"))
+    if problems:
+        raise InputError.of_all("", problems)
+    return [values[i] for i in range(len(ports))]
+
+
+def _listed(ports: Sequence[ModelPort]) -> str:
+    return ", ".join(map(str, ports[:8])) + (f" and {len(ports) - 8} more" if len(ports) > 8 else "") or "none"
+
+
+def accept(port: ModelPort, value: Any) -> Array:
+    """The carrier array for an input, C-contiguous. Casts only when every value stays exactly what it is.
+
+    bf16 and smaller floats are given as any float array whose values they can hold; small integers as any integers.
+    """
+    where = f"input '{port.name}'"
+    array = _as_array(where, port, value)
+    if not port.shape.contains(array.shape):
+        raise InputError(f"expected shape {port.shape}, got {list(array.shape)}", where)
+    return np.ascontiguousarray(_converted(where, port.element_type, array)).reshape(array.shape)
+
+
+def _as_array(where: str, port: ModelPort, value: Any) -> Array:
+    if isinstance(value, np.ndarray):
+        return value
+    try:
+        # Python numbers have no width of their own: 0.1 is meant to become the nearest f32, an int must fit.
+        literal = port.element_type.is_float and not hasattr(value, "dtype") and not hasattr(value, "__array__")
+        array = np.asarray(value)
+        return array.astype(np.float32 if port.element_type.bits < 64 else np.float64) if literal and array.dtype == np.float64 else array
+    except (ValueError, TypeError, OverflowError) as error:
+        raise InputError(f"expected an array of {port.element_type}, got {type(value).__name__}: {error}", where) from None
+
+
+def _converted(where: str, target: ElementType, array: Array) -> Array:
+    if array.dtype.name == "bfloat16" and array.dtype.itemsize == 2:  # ml_dtypes' type, wherever it came from
+        array = (array.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+    if target is ElementType.string:
+        return _strings(where, array)
+    source = array.dtype.kind
+    allowed = {"float": "fiu", "signed": "iu", "unsigned": "iu", "boolean": "b"}[target.kind]
+    if source not in allowed:
+        hint = "; ids and counts are never rounded: convert them yourself" if source == "f" else ""
+        raise InputError(f"expected {target}, got {describe_array(array)}{hint}", where)
+    if target.is_native:
+        if array.dtype == target.dtype:
+            return array
+        with np.errstate(all="ignore"):
+            cast = array.astype(target.dtype)
+            same = _equal(array, cast)
+    else:
+        with np.errstate(all="ignore"):
+            wide = array.astype(np.float64) if target.is_float else array
+            cast = encode(wide.astype(np.float32) if target is ElementType.bf16 else wide, target)
+            same = _equal(array, decode(cast, target))
+    if not same.all():
+        position = tuple(int(i) for i in np.unravel_index(int(np.argmin(same)), same.shape))
+        raise InputError(
+            f"expected {target}, got {describe_array(array)}, and {array[position]} at {list(position)} is not a value of {target}: "
+            "convert the array yourself if the loss is meant",
+            where,
+        )
+    return cast
+
+
+def _equal(before: Array, after: Array) -> npt.NDArray[np.bool_]:
+    """Element by element the same number (or both NaN); integers and floats are compared without rounding either."""
+    if before.dtype.kind in "iu" and after.dtype.kind == "f":
+        back = after.astype(np.float64)
+        limit = 2.0**63 if before.dtype.kind == "i" else 2.0**64
+        inside = (back < limit) & (back >= (-limit if before.dtype.kind == "i" else 0.0))
+        return inside & (np.where(inside, back, 0).astype(before.dtype) == before)
+    if before.dtype.kind != after.dtype.kind:
+        # Signed against unsigned: the bits agree and neither is negative.
+        return (after.astype(before.dtype) == before) & (before >= 0) & (after >= 0)
+    same = before == after
+    return same | (np.isnan(before) & np.isnan(after)) if before.dtype.kind == "f" else same
+
+
+def _strings(where: str, array: Array) -> Array:
+    if array.dtype.kind == "S":
+        array = np.char.decode(array, "utf-8")
+    if array.dtype.kind not in "UOT":
+        raise InputError(f"expected strings, got {describe_array(array)}", where)
+    values = array.astype(object)
+    for position, value in enumerate(values.reshape(-1)):
+        if not isinstance(value, str):
+            raise InputError(f"expected strings, got {type(value).__name__} at element {position}", where)
+    return values
+
+
+def present(element_type: ElementType, array: Array) -> Array:
+    """A carrier array as a caller sees it: floats that NumPy lacks as float32 (every value exact), strings as `<U`.
+
+    Strings that end in NUL, which NumPy's `<U` would cut, stay an object array.
+    """
+    if element_type is ElementType.string:
+        plain = array.astype(str)
+        return plain if (plain == array).all() else array
+    return decode(array, element_type)

@@ -1,0 +1,130 @@
+"""`read_model`, `compile_model`, `load` and the object that is called."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+
+from uncork.compiler.arguments import ModelPort, Results, accept, match, present
+from uncork.compiler.plan import Plan, plan
+from uncork.errors import InputError, UncorkError, UnsupportedError, ValidationError
+from uncork.ir.interpret import interpret
+from uncork.ir.model import Model
+from uncork.ir.read import read_structure
+from uncork.ir.validate import infer
+
+Backend = Literal["cpu", "reference"]
+Precision = Literal["f32", "bf16", "bf16x3"]
+
+
+def read_model(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = None) -> Model:
+    """Read and check `model.xml` and the weights file beside it (or `weights`).
+
+    Raises ReadError when there is no IR model in the file, ValidationError when something in it is wrong and
+    UnsupportedError when only operations are missing: one error that lists every problem.
+    """
+    model, findings = read_structure(path, weights)
+    model, problems = infer(model)
+    findings.problems.extend(problems)
+    findings.raise_if_any(str(path))
+    return model
+
+
+class CompiledModel:
+    """A model that can be called; it may be called from several threads at once."""
+
+    def __init__(self, model: Model, plan: Plan) -> None:
+        self.model = model
+        self.plan = plan
+        self.inputs = tuple(
+            ModelPort(model.names_of_input(i), spec.element_type, spec.shape)
+            for i, spec in enumerate(model.by_id[p].outputs[0].spec for p in model.parameters)
+        )
+        self.outputs = tuple(
+            ModelPort(model.names_of_output(i), spec.element_type, spec.shape)
+            for i, spec in enumerate(model.spec(model.by_id[r].inputs[0]) for r in model.results)
+        )
+
+    def __call__(self, *inputs: Any, **named: Any) -> Results:
+        """Run the model on arrays: by position, as one mapping from tensor or layer names, or by keyword.
+
+        Raises InputError when a name, a type, a shape or a value does not fit; nothing is converted with loss.
+        """
+        if len(inputs) == 1 and isinstance(inputs[0], Mapping):
+            named = {**inputs[0], **named}
+            inputs = ()
+        try:
+            arrays = [accept(port, value) for port, value in zip(self.inputs, match(self.inputs, inputs, named))]
+            results = interpret(self.model, arrays)
+        except MemoryError as error:
+            raise InputError(f"not enough memory for this call: {error}") from None
+        shown = [present(port.element_type, array) for port, array in zip(self.outputs, results)]
+        # A result may be a view of an input, of a constant or of another result; the caller gets arrays of his own.
+        return Results(
+            self.outputs,
+            [np.array(array) if array.base is not None or not array.flags.owndata else array for array in _distinct(shown, arrays)],
+        )
+
+    def __repr__(self) -> str:
+        ins, outs = (", ".join(map(str, ports)) for ports in (self.inputs, self.outputs))
+        return f"<CompiledModel '{self.model.name}': {ins} -> {outs}>"
+
+
+def _distinct(arrays: list[Any], inputs: list[Any]) -> list[Any]:
+    """The arrays, those that are an input or come twice copied."""
+    seen = {id(array) for array in inputs}
+    result: list[Any] = []
+    for array in arrays:
+        result.append(array.copy() if id(array) in seen else array)
+        seen.add(id(array))
+    return result
+
+
+def compile_model(
+    model: Model | str | os.PathLike[str],
+    *,
+    backend: Backend = "cpu",
+    strict: bool = False,
+    threads: int | None = None,
+    precision: Precision = "f32",
+) -> CompiledModel:
+    """Prepare a model for running.
+
+    `backend="reference"` runs every layer by its defining NumPy code; "cpu" uses kernels where there are some. `strict`
+    makes errors of tolerated oddities in the data (unsorted segment ids, indices out of range where zeros are the rule).
+    `threads` is the most threads a call may use. Raises ValidationError for options that do not exist.
+    """
+    if not isinstance(model, Model):
+        model = read_model(model)
+    if backend not in ("cpu", "reference"):
+        raise ValidationError(f"backend: expected 'cpu' or 'reference', got {backend!r}")
+    if precision not in ("f32", "bf16", "bf16x3"):
+        raise ValidationError(f"precision: expected 'f32', 'bf16' or 'bf16x3', got {precision!r}")
+    if precision != "f32":
+        raise UnsupportedError(f"precision {precision!r} needs kernels, and this version has none: use 'f32'")
+    if threads is not None and (not isinstance(threads, int) or threads < 1):
+        raise ValidationError(f"threads: expected a number of at least 1, got {threads!r}")
+    if strict:
+        model = replace(model, nodes=tuple(replace(n, operation=n.operation and n.operation.with_strict()) for n in model.nodes))
+    reason = "asked for" if backend == "reference" else "no kernel"
+    return CompiledModel(model, plan(model, reason))
+
+
+def load(
+    path: str | os.PathLike[str],
+    *,
+    weights: str | os.PathLike[str] | None = None,
+    backend: Backend = "cpu",
+    strict: bool = False,
+    threads: int | None = None,
+    precision: Precision = "f32",
+) -> CompiledModel:
+    """`compile_model(read_model(path))`: see both for the options and errors."""
+    try:
+        return compile_model(read_model(path, weights), backend=backend, strict=strict, threads=threads, precision=precision)
+    except UncorkError as error:
+        raise error.at(str(path)) from None

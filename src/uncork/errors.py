@@ -1,0 +1,74 @@
+"""Every error that uncork raises on purpose.
+
+An error says where it happened, what was expected, what was got and, where that is known, what to do. `UncorkError` is the
+common base; the classes below say whose turn it is: the file's, the model's, the caller's or ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong: the place (a layer, an edge, a file; may be empty) and the message."""
+
+    where: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.message}" if self.where else self.message
+
+
+class UncorkError(Exception):
+    """Base of all errors. `message` is the bare text, `where` the place, `problems` everything found (at least one)."""
+
+    def __init__(self, message: str, where: str = "", problems: Iterable[Problem] = ()) -> None:
+        super().__init__(message)
+        self.message = message
+        self.where = where
+        self.problems: tuple[Problem, ...] = tuple(problems) or (Problem(where, message),)
+
+    def at(self, where: str) -> UncorkError:
+        """The same error with its place, unless it already knows a more precise one."""
+        if not self.where and len(self.problems) == 1:
+            self.where = where
+            self.problems = (Problem(where, self.message),)
+        return self
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.message}" if self.where else self.message
+
+    @classmethod
+    def of_all(cls, subject: str, problems: Iterable[Problem]) -> UncorkError:
+        """One error that lists every problem of `subject` (a file, a call)."""
+        problems = tuple(problems)
+        if len(problems) == 1:
+            return cls(str(problems[0]), subject, problems)
+        lines = "".join(f"\n  {number}. {problem}" for number, problem in enumerate(problems, 1))
+        return cls(f"{len(problems)} problems:{lines}", subject, problems)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Errors cross process borders whole (worker processes send them back by pickle).
+        return (type(self), (self.message, self.where, self.problems))
+
+
+class ReadError(UncorkError, ValueError):
+    """The file is not a readable IR model: bad XML, missing parts, contradictory edges, a weights file that is too short."""
+
+
+class ValidationError(UncorkError, ValueError):
+    """The file reads, but what it describes cannot be: types, shapes or attributes contradict the specification."""
+
+
+class UnsupportedError(UncorkError, NotImplementedError):
+    """The model is legal but needs something that uncork does not have (an operation, a version, an activation)."""
+
+
+class CompileError(UncorkError, RuntimeError):
+    """The model could not be prepared for running."""
+
+
+class InputError(UncorkError, ValueError):
+    """What the caller gave does not fit: an array's type, shape or value, an unknown name, a bad option."""

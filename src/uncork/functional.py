@@ -1,0 +1,1 @@
+"""The operations on plain arrays, as in `torch.nn.functional`."""

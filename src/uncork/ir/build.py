@@ -1,0 +1,107 @@
+"""`Builder`: a `Model` from Python, layer by layer. What it builds is what `write_model` writes and OpenVINO reads.
+
+builder = Builder("bags")
+table = builder.constant(weights)                       # [rows, columns] float32
+ids, offsets = builder.parameter("ids", "i64", [None]), builder.parameter("offsets", "i64", [None])
+(bags,) = builder.add("EmbeddingBagOffsetsSum", 3, table, ids, offsets)
+builder.result(bags, "bags")
+write_model(builder.model(), "bags.xml")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from uncork.errors import UncorkError, UnsupportedError, ValidationError
+from uncork.ir.model import Model, Node, Port, Source, XmlElement
+from uncork.ops import Operation, find
+from uncork.ops.parameter import Const, Parameter, Result
+from uncork.types import DimensionLike, ElementType, PartialShape, TensorSpec
+
+
+class Builder:
+    """Collects layers; every layer is checked as it is added, so a mistake is raised at the call that made it."""
+
+    def __init__(self, name: str = "model") -> None:
+        self.name = name
+        self._nodes: list[Node] = []
+        self._specs: dict[Source, TensorSpec] = {}
+        self._info: dict[str, str] = {}
+
+    def parameter(self, name: str, element_type: ElementType | str, shape: PartialShape | Sequence[DimensionLike]) -> Source:
+        """An input of the model; None or -1 is a dynamic dimension."""
+        if isinstance(element_type, str):
+            element_type = ElementType.parse(element_type)
+        shape = shape if isinstance(shape, PartialShape) else PartialShape(shape)
+        return self._append(Parameter(element_type=element_type, shape=shape), name, (), (name,))[0]
+
+    def constant(self, value: npt.ArrayLike, element_type: ElementType | str | None = None, name: str = "") -> Source:
+        """A constant. `value` is in the carrier dtype of `element_type`; without one, NumPy's type says it."""
+        array = np.asarray(value)
+        if isinstance(element_type, str):
+            element_type = ElementType.parse(element_type)
+        if element_type is None:
+            element_type = ElementType.of_dtype(array.dtype)
+            if element_type is None:
+                raise ValidationError(f"there is no element type for arrays of {array.dtype}")
+        operation = Const(element_type=element_type, shape=PartialShape(array.shape))
+        operation.value = array.astype(element_type.dtype, copy=False)
+        return self._append(operation, name, (), ())[0]
+
+    def add(
+        self, type_name: str, opset: int, *inputs: Source, name: str = "", tensor_names: Sequence[str] = (), **attributes: Any
+    ) -> tuple[Source, ...]:
+        """A layer of any registered operation; attributes by keyword. Returns its outputs."""
+        cls = find(type_name, opset)
+        if cls is None:
+            raise UnsupportedError(f"operation {type_name}@opset{opset} is not supported")
+        return self._append(cls(**attributes), name, inputs, tensor_names)
+
+    def result(self, source: Source, name: str = "") -> None:
+        """An output of the model; `name` becomes a name of its tensor."""
+        if name:
+            position = next(i for i, n in enumerate(self._nodes) if n.id == source.node)
+            node = self._nodes[position]
+            ports = [replace(p, names=(*p.names, name)) if i == source.output else p for i, p in enumerate(node.outputs)]
+            self._nodes[position] = replace(node, outputs=tuple(ports))
+        self._append(Result(), f"{name or 'output'}/result" if name else "", (source,), ())
+
+    def info(self, name: str, value: object) -> None:
+        """A line of runtime information (`rt_info`) of the model."""
+        self._info[name] = str(value)
+
+    def model(self) -> Model:
+        """What was built so far."""
+        by_type = lambda kind: tuple(n.id for n in self._nodes if n.type_name == kind)  # noqa: E731
+        info = tuple(XmlElement("info", (("name", k), ("value", v))) for k, v in self._info.items())
+        return Model(
+            self.name,
+            11,
+            tuple(self._nodes),
+            by_type("Parameter"),
+            by_type("Result"),
+            by_type("Assign"),
+            (XmlElement("rt_info", children=info),),
+            self.name,
+        )
+
+    def _append(self, operation: Operation, name: str, inputs: Sequence[Source], tensor_names: Sequence[str]) -> tuple[Source, ...]:
+        node_id = len(self._nodes)
+        name = name or f"{operation.type_name}_{node_id}"
+        try:
+            specs = operation.describe([self._specs[s] for s in inputs])
+        except UncorkError as error:
+            raise error.at(f"layer '{name}' ({operation.label()})") from None
+        ports = tuple(Port(spec, tuple(tensor_names) if i == 0 else ()) for i, spec in enumerate(specs))
+        if operation.type_name == "Result":
+            ports = ()
+        attributes: Mapping[str, str] = operation.to_text()
+        self._nodes.append(Node(node_id, name, operation.type_name, f"opset{operation.opset}", attributes, tuple(inputs), ports, operation))
+        sources = tuple(Source(node_id, i) for i in range(len(specs)))
+        self._specs.update(zip(sources, specs))
+        return sources

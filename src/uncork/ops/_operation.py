@@ -1,0 +1,352 @@
+"""`Operation`: the one place where an operation of the IR is declared, checked, described and defined.
+
+A subclass states its ports and attributes as class fields and has two methods:
+
+- `infer(self, *specs)` takes one `TensorSpec` per input (None for an absent optional one), refuses what cannot be with
+  `self.require(...)`, and returns the shape of each output. It runs at load, with whatever is known then, and again before
+  every execution of the reference, with everything known: a rule is written once and holds at both times.
+- `reference(self, *arrays)` is plain NumPy from the formula of the specification page, for reading. It may trust `infer`.
+
+What all operations share is done here: types of ports, arity, f16 and bf16 computed in f32 and rounded once, the limits of
+memory, and the propagation of small constant values that shapes are computed from.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, NoReturn, Optional, TypeVar
+
+import numpy as np
+
+from uncork.errors import InputError, UncorkError, ValidationError
+from uncork.ops._ports import Attribute, Input, Output, describe_types
+from uncork.storage import decode, encode
+from uncork.types import Array, ElementType, PartialShape, TensorSpec
+
+Spec = TensorSpec
+OptionalSpec = Optional[TensorSpec]
+
+#: Tensors up to this many elements are evaluated while shapes are inferred; larger ones are never needed for a shape.
+FOLD_LIMIT = 4096
+
+
+class Operation:
+    """One operation at one version, with its attribute values. Create it with keywords: `Gather8(batch_dims=1)`."""
+
+    type_name: ClassVar[str]
+    opset: ClassVar[int]
+    inputs: ClassVar[tuple[Input, ...]] = ()
+    outputs: ClassVar[tuple[Output, ...]] = ()
+    attributes: ClassVar[dict[str, Attribute[Any]]] = {}
+    #: Each output element depends on the input elements of the same (broadcast) place only.
+    elementwise: ClassVar[bool] = False
+    #: The same inputs give the same outputs.
+    deterministic: ClassVar[bool] = True
+    #: Tolerated oddities of the data become errors (decisions.md, rule 4). Set by `with_strict`.
+    strict: bool = False
+
+    def __init_subclass__(cls) -> None:
+        fields: dict[str, Any] = {}
+        for base in reversed(cls.__mro__):
+            fields.update(vars(base))
+        cls.inputs = tuple(f for f in fields.values() if isinstance(f, Input))
+        cls.outputs = tuple(f for f in fields.values() if isinstance(f, Output))
+        cls.attributes = {n: f for n, f in fields.items() if isinstance(f, Attribute)}
+
+    def __init__(self, **values: Any) -> None:
+        unknown = sorted(set(values) - set(self.attributes))
+        if unknown:
+            raise ValidationError(f"{self.label()} has no attribute '{unknown[0]}'; it has {sorted(self.attributes) or 'none'}")
+        self._values: dict[str, Any] = {
+            name: attribute.accept(values[name]) if name in values else attribute.read(None) for name, attribute in self.attributes.items()
+        }
+        self.check_attributes()
+
+    @classmethod
+    def from_text(cls, texts: Mapping[str, str]) -> Operation:
+        """From the attributes of a file's <data> element. Attributes that the operation does not have are ignored."""
+        problems: list[str] = []
+        operation = cls.__new__(cls)
+        operation._values = {}
+        for name, attribute in cls.attributes.items():
+            try:
+                operation._values[name] = attribute.read(texts.get(name))
+            except ValidationError as error:
+                problems.append(error.message)
+        if problems:
+            raise ValidationError("; ".join(problems))
+        operation.check_attributes()
+        return operation
+
+    def to_text(self) -> dict[str, str]:
+        """The attributes as the file spells them."""
+        return {name: attribute.kind.format(self._values[name]) for name, attribute in self.attributes.items()}
+
+    def with_strict(self) -> Operation:
+        """The same operation, refusing tolerated oddities."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin.strict = True
+        return twin
+
+    @classmethod
+    def label(cls) -> str:
+        """`Gather-8`, as the specification names operations."""
+        return f"{cls.type_name}-{cls.opset}"
+
+    # ---- what a subclass defines
+
+    def check_attributes(self) -> None:
+        """Rules between attributes; raise by `self.require`."""
+
+    infer: Callable[..., PartialShape | TensorSpec | Sequence[PartialShape | TensorSpec]]
+    reference: Callable[..., Array | Sequence[Array]]
+
+    def known_values(self, *specs: TensorSpec | None) -> TensorSpec | None:
+        """For operations whose value follows from shapes alone (ShapeOf): the output with `value` or `partial` set."""
+        return None
+
+    # ---- for use in a subclass
+
+    def require(self, condition: bool, template: str, *details: object) -> None:
+        """Refuse a model, or a call whose shapes do not fit, with a message that says expected and got."""
+        if not condition:
+            raise ValidationError(template.format(*details))
+
+    def refuse(self, template: str, *details: object) -> NoReturn:
+        """Refuse values of a call (an index, an offset, a length)."""
+        raise InputError(template.format(*details))
+
+    # ---- what the rest of the project calls
+
+    def describe(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
+        """Specs of the outputs from those of the inputs, with small values computed where they are known.
+
+        Raises ValidationError when the inputs cannot be right.
+        """
+        bound = self._bind(specs)
+        outputs = self._infer(bound)
+        if len(outputs) == 1:
+            known = self.known_values(*bound) or self._propagated(bound, outputs[0])
+            if known is not None:
+                return (known,)
+        elif self._foldable(bound, outputs):
+            return self._folded(bound) or outputs
+        return outputs
+
+    def evaluate(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
+        """Run the reference on specs that carry values; the result carries values too.
+
+        Raises InputError when shapes or values of this call do not fit, also where `infer` could not know at load.
+        """
+        bound = self._bind(specs)
+        try:
+            outputs = self._infer(bound)
+        except ValidationError as error:
+            raise InputError(error.message) from None
+        check_memory(outputs)
+        moves = any(port.moved for port in self.inputs)
+        arrays = [None if s is None else s.value if moves else _widened(s) for s in bound]
+        with np.errstate(all="ignore"):
+            try:
+                results = self.reference(*arrays)
+            except MemoryError as error:
+                raise InputError(f"not enough memory: {error}") from None
+            if isinstance(results, np.ndarray) or not isinstance(results, (tuple, list)):
+                results = (results,)
+            if len(results) != len(outputs):
+                raise AssertionError(f"{self.label()}: the reference gave {len(results)} outputs, infer {len(outputs)}")
+            return tuple(self._finished(spec, result, moves) for spec, result in zip(outputs, results))
+
+    # ---- shared machinery
+
+    def _bind(self, specs: Sequence[TensorSpec | None]) -> list[TensorSpec | None]:
+        """One spec per input port (a variadic port takes the rest), element types checked."""
+        ports = self.inputs
+        variadic = bool(ports) and ports[-1].variadic
+        if len(specs) > len(ports) and not variadic:
+            raise ValidationError(f"expected at most {len(ports)} inputs ({', '.join(p.name for p in ports) or 'none'}), got {len(specs)}")
+        bound: list[TensorSpec | None] = list(specs) + [None] * (len(ports) - len(specs))
+        variables: dict[str, tuple[str, ElementType]] = {}
+        for position, spec in enumerate(bound):
+            port = ports[min(position, len(ports) - 1)]
+            if spec is None:
+                if port.optional or (variadic and position >= len(specs) and len(specs) >= len(ports)):
+                    continue
+                raise ValidationError(f"input '{port.name}' (port {position}) is missing")
+            if spec.element_type not in port.types:
+                raise ValidationError(f"input '{port.name}' (port {position}): expected {describe_types(port.types)}, got {spec.element_type}")
+            if port.type_variable:
+                first, expected = variables.setdefault(port.type_variable, (port.name, spec.element_type))
+                if expected is not spec.element_type:
+                    raise ValidationError(
+                        f"input '{port.name}' (port {position}): expected {expected} as '{first}' has, got {spec.element_type}"
+                    )
+        return bound
+
+    def _infer(self, bound: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
+        inferred = self.infer(*bound)
+        if isinstance(inferred, (PartialShape, TensorSpec)):
+            inferred = (inferred,)
+        types = self._type_variables(bound)
+        outputs: list[TensorSpec] = []
+        for position, item in enumerate(inferred):
+            if isinstance(item, PartialShape):
+                declared = self.outputs[min(position, len(self.outputs) - 1)].type
+                if declared is None:
+                    raise AssertionError(f"{self.label()}: infer must return a TensorSpec for an output without a declared type")
+                item = TensorSpec(declared if isinstance(declared, ElementType) else types[declared], item)
+            outputs.append(item)
+        return tuple(outputs)
+
+    def _type_variables(self, bound: Sequence[TensorSpec | None]) -> dict[str, ElementType]:
+        ports = self.inputs
+        return {
+            ports[min(i, len(ports) - 1)].type_variable: spec.element_type for i, spec in reversed(list(enumerate(bound))) if spec is not None
+        }
+
+    def _foldable(self, bound: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> bool:
+        return (
+            self.deterministic
+            and bool(bound)
+            and all(s is None or (s.value is not None and s.value.size <= FOLD_LIMIT) for s in bound)
+            and all(o.shape.is_static and int(o.shape.size) <= FOLD_LIMIT for o in outputs)
+        )
+
+    def _folded(self, bound: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...] | None:
+        try:
+            return self.evaluate(bound)
+        except UncorkError:
+            return None  # the values are refused when, and if, the layer runs: that error has the better words
+
+    def _propagated(self, bound: Sequence[TensorSpec | None], output: TensorSpec) -> TensorSpec | None:
+        """The output with its value, or the known part of it."""
+        if self._foldable(bound, [output]):
+            folded = self._folded(bound)
+            return folded[0] if folded else None
+        moved = [p.moved for p in self.inputs]
+        if not (self.elementwise or any(moved)) or not output.element_type.is_integer or not bound:
+            return None
+        if not output.shape.is_static or int(output.shape.size) > FOLD_LIMIT:
+            return None
+        values: list[TensorSpec | None] = []
+        masks: list[TensorSpec | None] = []
+        for position, spec in enumerate(bound):
+            port = self.inputs[min(position, len(self.inputs) - 1)]
+            pair = None if spec is None else _known_part(spec)
+            if spec is None:
+                values.append(None)
+                masks.append(None)
+            elif pair is None or not (spec.element_type.is_integer or spec.element_type is ElementType.boolean):
+                return None
+            elif self.elementwise or port.moved:
+                value, known = pair
+                values.append(TensorSpec(spec.element_type, spec.shape, value))
+                masks.append(TensorSpec(spec.element_type, spec.shape, known.astype(spec.element_type.dtype)))
+            elif bool(pair[1].all()):
+                values.append(TensorSpec(spec.element_type, spec.shape, pair[0]))
+                masks.append(values[-1])
+            else:
+                return None
+        try:
+            result = self.evaluate(values)[0].value
+            if self.elementwise:
+                known_masks = [np.asarray(m.value) != 0 for m in masks if m is not None]
+                known = np.logical_and.reduce(np.broadcast_arrays(*known_masks))
+            else:
+                # The same moves on the masks tell which element of the output came from a known one.
+                known = np.asarray(self.evaluate(masks)[0].value) != 0
+        except UncorkError:
+            return None
+        if result is None or not known.any():
+            return None
+        return TensorSpec(output.element_type, output.shape, None, (result, np.broadcast_to(known, result.shape)))
+
+    def _finished(self, spec: TensorSpec, result: Any, moves: bool) -> TensorSpec:
+        array = np.asarray(result)
+        if not spec.shape.contains(array.shape):
+            raise AssertionError(f"{self.label()}: the reference gave shape {list(array.shape)}, infer {spec.shape}")
+        if moves or spec.element_type in (ElementType.string, ElementType.boolean):
+            array = array.astype(spec.element_type.dtype, copy=False)
+        else:
+            array = encode(array, spec.element_type)
+        return TensorSpec(spec.element_type, PartialShape(array.shape), array)
+
+
+def _widened(spec: TensorSpec) -> Array | None:
+    """f16 as f32 too: sums of half-precision values are accumulated wider and rounded once (decisions.md, rule 1)."""
+    if spec.value is None:
+        return None
+    return spec.value.astype(np.float32) if spec.element_type is ElementType.f16 else decode(spec.value, spec.element_type)
+
+
+def _known_part(spec: TensorSpec) -> tuple[Array, Array] | None:
+    if spec.value is not None:
+        return (spec.value, np.ones(spec.value.shape, bool)) if spec.value.size <= FOLD_LIMIT else None
+    if spec.partial is not None:
+        return spec.partial
+    if spec.shape.is_static and int(spec.shape.size) <= FOLD_LIMIT and spec.element_type.dtype.kind in "iub":
+        return np.zeros(spec.shape.static, spec.element_type.dtype), np.zeros(spec.shape.static, bool)
+    return None
+
+
+def check_memory(specs: Sequence[TensorSpec]) -> None:
+    """Refuse outputs that this machine cannot hold before anything is computed: overcommit would let the process be killed."""
+    needed = 0
+    for spec in specs:
+        if spec.shape.is_static:
+            size = spec.element_type.dtype.itemsize
+            for dim in spec.shape:
+                size *= dim.low
+            needed += size
+            if max((d.low for d in spec.shape), default=0) >= 2**63 or needed > _memory():
+                raise InputError(f"the output {spec} needs {needed:,} bytes, more than this machine's memory ({_memory():,} bytes)")
+
+
+def _memory() -> int:
+    """Physical memory in bytes."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # not on every system: then only the address space limits
+        return 2**47
+
+
+# ---- the registry
+
+Class = TypeVar("Class", bound=type[Operation])
+_registry: dict[str, dict[int, type[Operation]]] = {}
+
+
+def register(type_name: str, opset: int) -> Callable[[Class], Class]:
+    """Class decorator: this class is `type_name` from `opset` on, until a later version of it is registered."""
+
+    def add(cls: Class) -> Class:
+        versions = _registry.setdefault(type_name, {})
+        if opset in versions:
+            raise AssertionError(f"{type_name}-{opset} is registered twice")
+        cls.type_name, cls.opset = type_name, opset
+        versions[opset] = cls
+        return cls
+
+    return add
+
+
+def versions_of(type_name: str) -> dict[int, type[Operation]]:
+    """Every version of an operation by the opset that brought it; empty when there is none."""
+    return dict(_registry.get(type_name, {}))
+
+
+def find(type_name: str, opset: int) -> type[Operation] | None:
+    """The version of an operation that is in force in an opset: the newest that is not newer than the opset."""
+    usable = [v for v in _registry.get(type_name, {}) if v <= opset]
+    return _registry[type_name][max(usable)] if usable else None
+
+
+def registered() -> list[type[Operation]]:
+    """Every operation, by type and version."""
+    return [versions[v] for _, versions in sorted(_registry.items()) for v in sorted(versions)]
+
+
+def type_names() -> list[str]:
+    return sorted(_registry)

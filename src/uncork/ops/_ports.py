@@ -1,0 +1,171 @@
+"""How an operation declares its ports and attributes: `Input`, `Output`, `Attribute`, and the sets of element types they take."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar, overload
+
+from uncork.errors import ValidationError
+from uncork.types import ElementType, PartialShape
+
+V = TypeVar("V")
+Types = frozenset[ElementType]
+
+ANY: Types = frozenset(ElementType)
+FLOAT: Types = frozenset(t for t in ElementType if t.is_float)
+INTEGER: Types = frozenset(t for t in ElementType if t.is_integer and t.bits >= 8)
+NUMERIC: Types = frozenset(t for t in ElementType if t.is_float or t.is_integer)
+#: What sums and products are defined on: every number of at least a byte.
+ARITHMETIC: Types = FLOAT - {ElementType.f4e2m1, ElementType.nf4, ElementType.f8e4m3, ElementType.f8e5m2, ElementType.f8e8m0} | INTEGER
+REAL: Types = frozenset({ElementType.f64, ElementType.f32, ElementType.f16, ElementType.bf16})
+I32_I64: Types = frozenset({ElementType.i32, ElementType.i64})
+BOOLEAN: Types = frozenset({ElementType.boolean})
+STRING: Types = frozenset({ElementType.string})
+
+
+def describe_types(types: Types) -> str:
+    """How a message names a set of element types."""
+    if types == INTEGER:
+        return "an integer type (i8 to i64, u8 to u64)"
+    if types == REAL:
+        return "a floating-point type (f16, bf16, f32, f64)"
+    names = [t.name for t in ElementType if t in types]
+    return names[0] if len(names) == 1 else "one of " + ", ".join(names)
+
+
+@dataclass(eq=False)
+class Input:
+    """An input port. Inputs with the same `type_variable` must have the same element type.
+
+    `types` is what the port takes; `moved` says that the operation moves this input's values without computing with them
+    (its stored bits, so every element type passes exactly); a `variadic` input takes all that remain and must be last.
+    """
+
+    types: Types
+    type_variable: str = ""
+    optional: bool = False
+    variadic: bool = False
+    moved: bool = False
+    name: str = field(default="", init=False)
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+
+@dataclass(eq=False)
+class Output:
+    """An output port. `type` is the type variable of an input, or a fixed element type, or None: `infer` returns whole specs."""
+
+    type: str | ElementType | None = None
+    name: str = field(default="", init=False)
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+
+class _Required:
+    pass
+
+
+REQUIRED = _Required()
+
+
+@dataclass(eq=False)
+class Kind(Generic[V]):
+    """How an attribute's value is read from and written to the file. `parse` raises ValueError or KeyError on other text."""
+
+    expected: str
+    parse: Callable[[str], V]
+    format: Callable[[V], str]
+
+
+class Attribute(Generic[V]):
+    """An attribute of an operation; reading it from an operation gives the parsed value."""
+
+    def __init__(self, kind: Kind[V], default: V | _Required = REQUIRED, check: Callable[[V], str | None] | None = None) -> None:
+        """`check` returns what is expected instead when a value is not acceptable, else None."""
+        self.kind = kind
+        self.default = default
+        self.check = check
+        self.name = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, operation: None, owner: type) -> Attribute[V]: ...
+    @overload
+    def __get__(self, operation: object, owner: type) -> V: ...
+    def __get__(self, operation: object | None, owner: type) -> Attribute[V] | V:
+        if operation is None:
+            return self
+        value: V = operation.__dict__["_values"][self.name]
+        return value
+
+    def read(self, text: str | None) -> V:
+        """The value from the file's text, or the default when the file does not have the attribute."""
+        if text is None:
+            if isinstance(self.default, _Required):
+                raise ValidationError(f"attribute '{self.name}' is missing: expected {self.kind.expected}")
+            return self.default
+        try:
+            value = self.kind.parse(text)
+        except (ValueError, KeyError, OverflowError):
+            shown = text if len(text) <= 60 else text[:57] + "..."
+            raise ValidationError(f"attribute '{self.name}': expected {self.kind.expected}, got '{shown}'") from None
+        return self.accept(value)
+
+    def accept(self, value: V) -> V:
+        expected = self.check(value) if self.check else None
+        if expected:
+            raise ValidationError(f"attribute '{self.name}': expected {expected}, got {value}")
+        return value
+
+
+def _parse_bool(text: str) -> bool:
+    # OpenVINO takes every other word for false without a word; a typing error in a flag must not change the model.
+    return {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}[text.strip().lower()]
+
+
+def _parse_int(text: str) -> int:
+    if len(text) > 40:
+        raise ValueError(text)
+    return int(text)
+
+
+def _split(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",")] if text.strip() else []
+
+
+def _format_float(value: float) -> str:
+    return "inf" if value == math.inf else "-inf" if value == -math.inf else repr(float(value))
+
+
+def _join(values: Sequence[object]) -> str:
+    return ", ".join(map(str, values))
+
+
+integer: Kind[int] = Kind("an integer", _parse_int, str)
+number: Kind[float] = Kind("a number", float, _format_float)
+boolean: Kind[bool] = Kind("true or false", _parse_bool, lambda v: "true" if v else "false")
+text: Kind[str] = Kind("text", str, str)
+integers: Kind[tuple[int, ...]] = Kind("a list of integers", lambda t: tuple(_parse_int(p) for p in _split(t)), _join)
+numbers: Kind[tuple[float, ...]] = Kind(
+    "a list of numbers", lambda t: tuple(float(p) for p in _split(t)), lambda v: ", ".join(map(_format_float, v))
+)
+names: Kind[tuple[str, ...]] = Kind("a list of names", lambda t: tuple(_split(t)), _join)
+element_type: Kind[ElementType] = Kind("an element type such as f32 or i64", ElementType.parse, str)
+shape: Kind[PartialShape] = Kind("a shape such as '1,?,2'", PartialShape.parse, PartialShape.format)
+
+
+def one_of(*choices: str) -> Kind[str]:
+    """One of some words, in any case; the value is the word as written here."""
+    by_lower = {c.lower(): c for c in choices}
+    return Kind("one of " + ", ".join(choices), lambda t: by_lower[t.strip().lower()], str)
+
+
+def at_least(minimum: int) -> Callable[[Any], str | None]:
+    """For `Attribute(check=...)`."""
+    return lambda value: None if value >= minimum else f"at least {minimum}"

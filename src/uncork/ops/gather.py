@@ -1,0 +1,97 @@
+"""Gather-1, -7, -8: slices of `data` along `axis`, picked by `indices` (the embedding lookup).
+
+    output[p.., i_b.., q..] = data[p.., indices[p_0..p_{b-1}, i_b..], q..]        b = batch_dims
+
+Pages: operation-specs/movement/gather-1, -7, -8. What the pages leave open is decided in the project's decisions: an index
+that is still outside the axis after counting from the end gives zeros ("" for strings), for every type and size; Gather-1
+and -7 do not count from the end, so there every negative index gives zeros. With `strict` both are refused.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from uncork.ops._indices import normalised_axis, refuse_first
+from uncork.ops._operation import Operation, register
+from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Output, integer
+from uncork.types import Array, PartialShape, TensorSpec
+
+
+class _Gather(Operation):
+    """`data [d0, d1, ...]`, `indices` of any integer type and rank, `axis [] or [1]`; see the versions below."""
+
+    data = Input(ANY, "T", moved=True)
+    indices = Input(INTEGER)
+    axis = Input(INTEGER)
+    output = Output("T")
+    #: A negative index counts from the end of the axis.
+    counts_from_end = False
+
+    def batch_count(self, indices_rank: int) -> int:
+        """`batch_dims`, counted from the front."""
+        return 0
+
+    def infer(self, data: TensorSpec, indices: TensorSpec, axis: TensorSpec) -> PartialShape:
+        self.require(
+            axis.shape.compatible(PartialShape([])) or axis.shape.compatible(PartialShape([1])),
+            "input 'axis': expected a scalar or one element, got shape {}",
+            axis.shape,
+        )
+        if data.rank is None or indices.rank is None:
+            return PartialShape()
+        self.require(data.rank > 0, "input 'data' is a scalar: there is no axis to gather along")
+        batch = self.batch_count(indices.rank)
+        limit = min(data.rank, indices.rank)
+        self.require(0 <= batch <= limit, "batch_dims {} is outside 0..{} for data {} and indices {}", batch, limit, data.shape, indices.shape)
+        lead = data.shape[:batch].merge(indices.shape[:batch])
+        self.require(
+            lead is not None, "the first {} dimensions (batch_dims) must be equal: data {}, indices {}", batch, data.shape, indices.shape
+        )
+        if axis.value is None:
+            return PartialShape([None] * (data.rank - 1 + indices.rank - batch))
+        along = normalised_axis(self, int(axis.value.reshape(-1)[0]), data.rank)
+        self.require(batch <= along, "axis {} lies within the first {} dimensions (batch_dims) of data {}", along, batch, data.shape)
+        return PartialShape(lead) + data.shape[batch:along] + indices.shape[batch:] + data.shape[along + 1 :]
+
+    def reference(self, data: Array, indices: Array, axis: Array) -> Array:
+        along = int(axis.reshape(-1)[0]) % data.ndim
+        batch = self.batch_count(indices.ndim)
+        size = data.shape[along]
+        place = np.asarray(indices)
+        if self.counts_from_end and indices.dtype.kind == "i":
+            wide = indices.astype(np.int64)
+            place = np.where(wide < 0, wide + size, wide)
+        inside = (place >= 0) & (place < size)
+        if self.strict:
+            lowest = -size if self.counts_from_end else 0
+            refuse_first(self, "indices", indices, ~inside, f"{lowest} to {size - 1}")
+        lead, middle, tail = data.shape[:batch], data.shape[batch:along], data.shape[along + 1 :]
+        blank = "" if data.dtype == object else 0
+        output = np.full(lead + middle + indices.shape[batch:] + tail, blank, data.dtype)
+        for row in np.ndindex(*lead):
+            here = (*row, ...)  # with the ellipsis a single element is still an array
+            kept = inside[here]
+            output[here][(*(slice(None),) * len(middle), kept)] = data[here].take(place[here][kept].astype(np.int64), axis=len(middle))
+        return output
+
+
+@register("Gather", 1)
+class Gather1(_Gather):
+    """Without batches; a negative index gives zeros."""
+
+
+@register("Gather", 7)
+class Gather7(_Gather):
+    """With batches; a negative index gives zeros."""
+
+    batch_dims = Attribute(integer, default=0)
+
+    def batch_count(self, indices_rank: int) -> int:
+        return self.batch_dims + indices_rank if self.batch_dims < 0 else self.batch_dims
+
+
+@register("Gather", 8)
+class Gather8(Gather7):
+    """With batches; a negative index counts from the end."""
+
+    counts_from_end = True

@@ -1,0 +1,64 @@
+"""Parameter-1, Const-1, Result-1: where values enter and leave a model.
+
+Pages: operation-specs/infrastructure/parameter-1, constant-1, result-1.
+"""
+
+from __future__ import annotations
+
+import math
+
+from uncork.ops._operation import Operation, register
+from uncork.ops._ports import ANY, Attribute, Input, Output, element_type, shape
+from uncork.types import Array, PartialShape, TensorSpec
+
+
+@register("Parameter", 1)
+class Parameter(Operation):
+    """An input of the model; its value comes from the caller."""
+
+    element_type = Attribute(element_type)
+    shape = Attribute(shape)
+    output = Output()
+
+    def infer(self) -> TensorSpec:
+        return TensorSpec(self.element_type, self.shape)
+
+
+@register("Const", 1)
+class Const(Operation):
+    """A value stored with the model. `value` is set by whoever builds the node; it is a view of the mapped file where it can be."""
+
+    element_type = Attribute(element_type)
+    shape = Attribute(shape)
+    output = Output()
+    value: Array
+
+    def check_attributes(self) -> None:
+        self.require(self.shape.is_static, "a constant's shape must be static, got {}", self.shape)
+        # NumPy arrays have at most 64 dimensions (32 before version 2); no real constant comes near.
+        self.require(len(self.shape) <= 32, "expected at most 32 dimensions, got {}", len(self.shape))
+
+    @property
+    def count(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape.static)
+
+    def infer(self) -> TensorSpec:
+        return TensorSpec(self.element_type, self.shape, self.value)
+
+    def reference(self) -> Array:
+        return self.value
+
+
+@register("Result", 1)
+class Result(Operation):
+    """An output of the model."""
+
+    data = Input(ANY, "T", moved=True)
+    output = Output("T")
+
+    def infer(self, data: TensorSpec) -> PartialShape:
+        return data.shape
+
+    def reference(self, data: Array) -> Array:
+        return data

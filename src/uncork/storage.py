@@ -1,0 +1,277 @@
+"""How the values of each element type lie in bytes, and what the codes of the small floats mean.
+
+Two pairs of functions: `unpack`/`pack` between the bytes of `model.bin` and carrier arrays (see `ElementType`), and
+`decode`/`encode` between the codes of floats that NumPy lacks (bf16, f8, f4, nf4) and float32 values.
+Layouts: the format's notes on low-bit constants; u1 has its first value in the highest bit, u2 and the 4-bit types in the
+lowest, u3 and u6 spread theirs over groups of three bytes.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from uncork.errors import ReadError
+from uncork.types import Array, ElementType
+
+_F = npt.NDArray[np.float32]
+_BYTES = npt.NDArray[np.uint8]
+
+# The 16 values of NormalFloat4 (QLoRA, arXiv 2305.14314, appendix E), code 0 first.
+_NF4 = (
+    -1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635, -0.18477343022823334,
+    -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224,
+    0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0,
+)  # fmt: skip
+
+
+def packed_size(element_type: ElementType, count: int) -> int:
+    """Bytes that `count` values of a type occupy in `model.bin` (a Python int: `count` comes from a file)."""
+    if element_type in (ElementType.u3, ElementType.u6):
+        group = 8 if element_type is ElementType.u3 else 4
+        return -(-count // group) * 3
+    return -(-count * element_type.bits // 8)
+
+
+def unpack(data: memoryview, element_type: ElementType, count: int) -> Array:
+    """`count` values from little-endian bytes, as a flat read-only carrier array.
+
+    Types of whole bytes are viewed in place, without a copy and at any alignment. Strings raise ReadError when their
+    offsets point outside `data`.
+    """
+    if element_type is ElementType.string:
+        values = _unpack_strings(data, count)
+    elif not element_type.is_packed:
+        dtype = np.dtype(np.uint8) if element_type is ElementType.boolean else element_type.dtype.newbyteorder("<")
+        values = np.frombuffer(data, dtype, count)
+        if element_type is ElementType.boolean:
+            # Any non-zero byte is true; a bool array over another byte would be neither.
+            values = values.view(np.bool_) if not (values > 1).any() else values != 0
+    else:
+        raw = np.frombuffer(data, np.uint8, packed_size(element_type, count))
+        values = _UNPACKERS[element_type](raw)[:count]
+        if element_type is ElementType.i4:
+            values = (values.astype(np.int8) ^ 8) - np.int8(8)
+    values.flags.writeable = False
+    return values
+
+
+def pack(values: Array, element_type: ElementType) -> bytes:
+    """Carrier values as the bytes of `model.bin`, in C order; the inverse of `unpack`."""
+    flat = np.ascontiguousarray(values).reshape(-1)
+    if element_type is ElementType.string:
+        return _pack_strings([str(v) for v in flat])
+    if not element_type.is_packed:
+        return flat.astype(element_type.dtype.newbyteorder("<"), copy=False).tobytes()
+    group = {ElementType.u3: 8, ElementType.u6: 4}.get(element_type, 8 // element_type.bits)
+    padded = np.zeros(-(-len(flat) // group) * group, np.uint8)
+    padded[: len(flat)] = flat.astype(np.uint8) & ((1 << element_type.bits) - 1)
+    return _PACKERS[element_type](padded.reshape(-1, group)).astype(np.uint8).tobytes()
+
+
+def _fields(raw: _BYTES, shifts: tuple[int, ...], mask: int) -> _BYTES:
+    """The bit fields of every byte, in the order of `shifts`."""
+    return ((raw[:, None] >> np.array(shifts, np.uint8)) & np.uint8(mask)).reshape(-1)
+
+
+def _joined(groups: _BYTES, shifts: tuple[int, ...]) -> npt.NDArray[Any]:
+    """The inverse of `_fields`: one byte from the fields of each group."""
+    return np.bitwise_or.reduce(groups.astype(np.uint8) << np.array(shifts, np.uint8), axis=1)
+
+
+_NIBBLES = (0, 4)
+_CRUMBS = (0, 2, 4, 6)
+_CRUMBS_HIGH_FIRST = (6, 4, 2, 0)
+_NIBBLES_HIGH_FIRST = (4, 0)
+_BITS_HIGH_FIRST = (7, 6, 5, 4, 3, 2, 1, 0)
+
+
+def _unpack_u3(raw: _BYTES) -> _BYTES:
+    triples = raw.reshape(-1, 3)
+    low = _fields(triples[:, :2].reshape(-1), _CRUMBS_HIGH_FIRST, 3)
+    return low | (_fields(triples[:, 2], _BITS_HIGH_FIRST, 1) << 2)
+
+
+def _unpack_u6(raw: _BYTES) -> _BYTES:
+    triples = raw.reshape(-1, 3)
+    low = _fields(triples[:, :2].reshape(-1), _NIBBLES_HIGH_FIRST, 15)
+    return low | (_fields(triples[:, 2], _CRUMBS_HIGH_FIRST, 3) << 4)
+
+
+def _pack_u3(groups: _BYTES) -> npt.NDArray[Any]:
+    low = groups & 3
+    return np.stack(
+        [
+            _joined(low[:, :4], _CRUMBS_HIGH_FIRST),
+            _joined(low[:, 4:], _CRUMBS_HIGH_FIRST),
+            _joined(groups >> 2, _BITS_HIGH_FIRST),
+        ],
+        axis=1,
+    )
+
+
+def _pack_u6(groups: _BYTES) -> npt.NDArray[Any]:
+    low = groups & 15
+    return np.stack(
+        [
+            _joined(low[:, :2], _NIBBLES_HIGH_FIRST),
+            _joined(low[:, 2:], _NIBBLES_HIGH_FIRST),
+            _joined(groups >> 4, _CRUMBS_HIGH_FIRST),
+        ],
+        axis=1,
+    )
+
+
+_UNPACKERS = {
+    ElementType.u1: lambda raw: _fields(raw, _BITS_HIGH_FIRST, 1),
+    ElementType.u2: lambda raw: _fields(raw, _CRUMBS, 3),
+    ElementType.u3: _unpack_u3,
+    ElementType.u6: _unpack_u6,
+    **{t: lambda raw: _fields(raw, _NIBBLES, 15) for t in (ElementType.i4, ElementType.u4, ElementType.nf4, ElementType.f4e2m1)},
+}
+_PACKERS = {
+    ElementType.u1: lambda groups: _joined(groups, _BITS_HIGH_FIRST),
+    ElementType.u2: lambda groups: _joined(groups, _CRUMBS),
+    ElementType.u3: _pack_u3,
+    ElementType.u6: _pack_u6,
+    **{t: lambda groups: _joined(groups, _NIBBLES) for t in (ElementType.i4, ElementType.u4, ElementType.nf4, ElementType.f4e2m1)},
+}
+
+
+def _unpack_strings(data: memoryview, count: int) -> Array:
+    """A count, count + 1 offsets from the start of the characters (all u32), then UTF-8."""
+    header = 4 * (count + 2)
+    if len(data) < header:
+        raise ReadError(f"string constant: expected a table of {header} bytes for {count} strings, got {len(data)} bytes")
+    table = np.frombuffer(data, "<u4", count + 2)
+    if int(table[0]) != count:
+        raise ReadError(f"string constant: the shape has {count} elements, the data says {int(table[0])}")
+    offsets = table[1:].astype(np.int64)
+    if int(offsets[0]) != 0 or bool((np.diff(offsets) < 0).any()) or int(offsets[-1]) > len(data) - header:
+        raise ReadError("string constant: the offsets must start at 0, not decrease and end within the data")
+    characters = bytes(data[header : header + int(offsets[-1])])
+    values = np.empty(count, object)
+    for i in range(count):
+        try:
+            values[i] = characters[int(offsets[i]) : int(offsets[i + 1])].decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise ReadError(f"string constant: element {i} is not UTF-8 ({error.reason} at byte {error.start})") from None
+    return values
+
+
+def _pack_strings(values: list[str]) -> bytes:
+    encoded = [v.encode("utf-8") for v in values]
+    offsets = np.zeros(len(encoded) + 2, "<u4")
+    offsets[0] = len(encoded)
+    if encoded:
+        offsets[2:] = np.cumsum([len(e) for e in encoded])
+    return offsets.tobytes() + b"".join(encoded)
+
+
+def decode(codes: Array, element_type: ElementType) -> Array:
+    """The values of a carrier array: float32 for bf16, f8, f4 and nf4; all other types as they are."""
+    if element_type is ElementType.bf16:
+        return (codes.astype(np.uint32) << 16).view(np.float32)
+    if element_type.is_float and not element_type.is_native:
+        return code_book(element_type)[codes]
+    return codes
+
+
+def encode(values: Array, element_type: ElementType) -> Array:
+    """Values rounded to an element type (to nearest, ties to even) as a carrier array.
+
+    Floats beyond the range become infinity where the type has one, NaN in f8e4m3, and the largest value in the 4-bit types
+    and f8e8m0. Integers wrap modulo 2**bits.
+    """
+    if element_type is ElementType.bf16:
+        return _encode_bf16(values.astype(np.float32, copy=False))
+    if element_type.is_float and not element_type.is_native:
+        return _encode_codes(values, element_type)
+    if element_type.is_packed:
+        return _wrap(values, element_type)
+    return values.astype(element_type.dtype, copy=False)
+
+
+def _encode_bf16(values: _F) -> npt.NDArray[np.uint16]:
+    bits = np.ascontiguousarray(values).view(np.uint32).reshape(values.shape)
+    with np.errstate(over="ignore"):
+        rounded = (bits + np.uint32(0x7FFF) + ((bits >> 16) & np.uint32(1))) >> 16
+    # Rounding a NaN's payload up could turn it into infinity: keep it quiet instead.
+    return np.where(np.isnan(values), (bits >> 16) | np.uint32(0x40), rounded).astype(np.uint16)
+
+
+def _wrap(values: Array, element_type: ElementType) -> Array:
+    low = values.astype(np.int64, copy=False) & ((1 << element_type.bits) - 1)
+    if element_type.kind == "signed":
+        half = 1 << (element_type.bits - 1)
+        low = (low ^ half) - half
+    return low.astype(element_type.dtype)
+
+
+@functools.cache
+def code_book(element_type: ElementType) -> _F:
+    """The float32 value of every code of an 8- or 4-bit float."""
+    if element_type is ElementType.nf4:
+        values = list(_NF4)
+    elif element_type is ElementType.f8e8m0:
+        values = [math.ldexp(1.0, code - 127) for code in range(255)] + [math.nan]
+    else:
+        exponent_bits, mantissa_bits = {"f8e4m3": (4, 3), "f8e5m2": (5, 2), "f4e2m1": (2, 1)}[element_type.name]
+        values = [_small_float(code, exponent_bits, mantissa_bits) for code in range(1 << element_type.bits)]
+    book = np.array(values, np.float32)
+    book.flags.writeable = False
+    return book
+
+
+def _small_float(code: int, exponent_bits: int, mantissa_bits: int) -> float:
+    """IEEE-like, except that f8e4m3 has no infinity (only all ones is NaN) and f4e2m1 has neither (OCP MX, OFP8)."""
+    mantissa = code & ((1 << mantissa_bits) - 1)
+    exponent = (code >> mantissa_bits) & ((1 << exponent_bits) - 1)
+    sign = -1.0 if code >> (mantissa_bits + exponent_bits) else 1.0
+    bias = (1 << (exponent_bits - 1)) - 1
+    top = exponent == (1 << exponent_bits) - 1
+    if exponent_bits == 5 and top:
+        return sign * (math.nan if mantissa else math.inf)
+    if exponent_bits == 4 and top and mantissa == 7:
+        return math.nan
+    if exponent == 0:
+        return sign * math.ldexp(mantissa, 1 - bias - mantissa_bits)
+    return sign * math.ldexp((1 << mantissa_bits) + mantissa, exponent - bias - mantissa_bits)
+
+
+@functools.cache
+def _rounding_table(element_type: ElementType) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.uint8]]:
+    """Non-negative finite values in order, the midpoints between neighbours, and the code of each value."""
+    book = code_book(element_type).astype(np.float64)
+    codes = np.arange(len(book))
+    keep = np.isfinite(book) if element_type is ElementType.nf4 else np.isfinite(book) & ~np.signbit(book)
+    order = np.argsort(book[keep], kind="stable")
+    values, kept = book[keep][order], codes[keep][order].astype(np.uint8)
+    return values, (values[:-1] + values[1:]) / 2, kept
+
+
+def _encode_codes(values: Array, element_type: ElementType) -> npt.NDArray[np.uint8]:
+    exact = np.asarray(values, np.float64)
+    table, middle, codes = _rounding_table(element_type)
+    signed = element_type in (ElementType.f8e4m3, ElementType.f8e5m2, ElementType.f4e2m1)
+    magnitude = np.abs(exact) if signed else exact
+    # A value on a midpoint goes to the even code; side="left" sends it to the lower neighbour first.
+    lower = np.searchsorted(middle, magnitude, side="left")
+    tie = (lower < len(middle)) & (magnitude == middle[np.minimum(lower, len(middle) - 1)])
+    position = lower + (tie & (codes[lower] % 2 == 1))
+    result = codes[position].astype(np.int64)
+    if element_type in (ElementType.f8e4m3, ElementType.f8e5m2):
+        # Past the last value by half a step or more: infinity, or NaN where the type has no infinity.
+        step = table[-1] - table[-2]
+        beyond = magnitude >= table[-1] + step / 2
+        result = np.where(beyond, 0x7F if element_type is ElementType.f8e4m3 else 0x7C, result)
+    nan_code = {ElementType.f8e4m3: 0x7F, ElementType.f8e5m2: 0x7E, ElementType.f8e8m0: 0xFF}.get(element_type, 0)
+    result = np.where(np.isnan(exact), nan_code, result)
+    if signed:
+        sign_bit = 1 << (element_type.bits - 1)
+        result = np.where(np.signbit(exact) & ~np.isnan(exact), result | sign_bit, result)
+    return result.astype(np.uint8)

@@ -1,0 +1,389 @@
+"""Element types, dimensions and shapes: the single description of a tensor that all layers share.
+
+Names are OpenVINO's: `ElementType.f32`, `PartialShape`. A dimension may be an interval, a rank may be unknown.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Union, overload
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+
+class ElementType(enum.Enum):
+    """An element type of the IR.
+
+    `bits` is the size of one value in `model.bin`; `dtype` is the NumPy type of the arrays that carry it in memory. Types
+    that NumPy lacks are carried by their bits: bf16 as uint16, f8 and 4-bit floats as uint8 codes; integers below a byte as
+    one (u)int8 a value; strings as Python str in object arrays.
+    """
+
+    f64 = ("float", 64, "f8")
+    f32 = ("float", 32, "f4")
+    f16 = ("float", 16, "f2")
+    bf16 = ("float", 16, "u2")
+    f8e4m3 = ("float", 8, "u1", 0)
+    f8e5m2 = ("float", 8, "u1", 1)
+    f8e8m0 = ("float", 8, "u1", 2)
+    f4e2m1 = ("float", 4, "u1", 0)
+    nf4 = ("float", 4, "u1", 1)
+    i64 = ("signed", 64, "i8")
+    i32 = ("signed", 32, "i4")
+    i16 = ("signed", 16, "i2")
+    i8 = ("signed", 8, "i1")
+    i4 = ("signed", 4, "i1")
+    u64 = ("unsigned", 64, "u8")
+    u32 = ("unsigned", 32, "u4")
+    u16 = ("unsigned", 16, "u2")
+    u8 = ("unsigned", 8, "u1")
+    u6 = ("unsigned", 6, "u1")
+    u4 = ("unsigned", 4, "u1")
+    u3 = ("unsigned", 3, "u1")
+    u2 = ("unsigned", 2, "u1")
+    u1 = ("unsigned", 1, "u1")
+    boolean = ("boolean", 8, "?")
+    string = ("string", 0, "O")
+
+    def __init__(self, kind: str, bits: int, carrier: str, *_distinct: int) -> None:
+        self.kind = kind
+        self.bits = bits
+        self.dtype: np.dtype[Any] = np.dtype(carrier)
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "float"
+
+    @property
+    def is_integer(self) -> bool:
+        """Signed or unsigned, of any width; boolean is not an integer."""
+        return self.kind in ("signed", "unsigned")
+
+    @property
+    def is_native(self) -> bool:
+        """NumPy has this very type, so the carrier holds values and not codes."""
+        return self in _NATIVE
+
+    @property
+    def is_packed(self) -> bool:
+        """Several values share a byte in `model.bin`."""
+        return 0 < self.bits < 8
+
+    @property
+    def ir_name(self) -> str:
+        """The spelling used on ports of the XML (`FP32`); everywhere else the file uses the plain name."""
+        return _PORT_NAMES.get(self, self.name.upper())
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"ElementType.{self.name}"
+
+    @staticmethod
+    def parse(text: str) -> ElementType:
+        """An element type by either spelling of the file format, `f32` or `FP32`, in any case. Raises KeyError."""
+        return _BY_NAME[text.strip().lower()]
+
+    @staticmethod
+    def of_dtype(dtype: npt.DTypeLike) -> ElementType | None:
+        """The element type whose values NumPy's `dtype` holds, or None (bf16 and smaller floats have no NumPy type)."""
+        dtype = np.dtype(dtype)
+        if dtype.kind in "UTO":
+            return ElementType.string
+        return _BY_DTYPE.get(dtype.newbyteorder("=") if dtype.byteorder == ">" else dtype)
+
+
+_NATIVE = frozenset(
+    t
+    for t in ElementType
+    if t.kind == "boolean" or (t.kind != "string" and t.bits >= 8 and t.dtype.kind == {"float": "f", "signed": "i", "unsigned": "u"}[t.kind])
+)
+_PORT_NAMES = {
+    ElementType.f64: "FP64",
+    ElementType.f32: "FP32",
+    ElementType.f16: "FP16",
+    ElementType.boolean: "BOOL",
+    ElementType.u1: "BIN",
+}
+_BY_NAME = {t.name: t for t in ElementType} | {t.ir_name.lower(): t for t in ElementType} | {"bool": ElementType.boolean}
+_BY_DTYPE = {t.dtype: t for t in ElementType if t in _NATIVE}
+
+
+class Dimension:
+    """A size that is known to lie in [low, high]; `high` None means no upper bound. Static when both are equal."""
+
+    __slots__ = ("high", "low")
+
+    def __init__(self, low: int = 0, high: int | None = None) -> None:
+        if low < 0 or (high is not None and high < low):
+            raise ValueError(f"a dimension's bounds must satisfy 0 <= low <= high, got {low}..{high}")
+        self.low = low
+        self.high = high
+
+    @staticmethod
+    def of(value: DimensionLike) -> Dimension:
+        """From an int (-1 is dynamic), None (dynamic) or a Dimension."""
+        if isinstance(value, Dimension):
+            return value
+        if value is None or value == -1:
+            return DYNAMIC
+        return Dimension(int(value), int(value))
+
+    @property
+    def is_static(self) -> bool:
+        return self.low == self.high
+
+    @property
+    def size(self) -> int | None:
+        """The size when static, else None."""
+        return self.low if self.low == self.high else None
+
+    def __int__(self) -> int:
+        if self.low != self.high:
+            raise ValueError(f"dimension {self} is dynamic")
+        return self.low
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Dimension):
+            return self.low == other.low and self.high == other.high
+        return isinstance(other, int) and self.low == self.high == other
+
+    def __hash__(self) -> int:
+        return hash((self.low, self.high))
+
+    def __add__(self, other: DimensionLike) -> Dimension:
+        o = Dimension.of(other)
+        return Dimension(self.low + o.low, None if self.high is None or o.high is None else self.high + o.high)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: DimensionLike) -> Dimension:
+        """Sizes cannot become negative: the caller checks that, the bounds are cut at 0."""
+        o = Dimension.of(other)
+        low = 0 if o.high is None else max(0, self.low - o.high)
+        return Dimension(low, None if self.high is None else max(low, self.high - o.low))
+
+    def __mul__(self, other: DimensionLike) -> Dimension:
+        o = Dimension.of(other)
+        if self.high == 0 or o.high == 0:
+            return Dimension(0, 0)
+        return Dimension(self.low * o.low, None if self.high is None or o.high is None else self.high * o.high)
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, divisor: int) -> Dimension:
+        return Dimension(self.low // divisor, None if self.high is None else self.high // divisor)
+
+    def ceil_div(self, divisor: int) -> Dimension:
+        return Dimension(-(-self.low // divisor), None if self.high is None else -(-self.high // divisor))
+
+    def contains(self, size: int) -> bool:
+        return self.low <= size and (self.high is None or size <= self.high)
+
+    def compatible(self, other: DimensionLike) -> bool:
+        """Some size fits both."""
+        o = Dimension.of(other)
+        return (o.high is None or self.low <= o.high) and (self.high is None or o.low <= self.high)
+
+    def merge(self, other: DimensionLike) -> Dimension | None:
+        """The sizes that fit both; None when there is none."""
+        o = Dimension.of(other)
+        if not self.compatible(o):
+            return None
+        highs = [h for h in (self.high, o.high) if h is not None]
+        return Dimension(max(self.low, o.low), min(highs) if highs else None)
+
+    def union(self, other: DimensionLike) -> Dimension:
+        """An interval that holds every size of both."""
+        o = Dimension.of(other)
+        return Dimension(min(self.low, o.low), None if self.high is None or o.high is None else max(self.high, o.high))
+
+    def __str__(self) -> str:
+        if self.low == self.high:
+            return str(self.low)
+        if self.high is None:
+            return f"{self.low}.." if self.low else "?"
+        return f"{self.low}..{self.high}"
+
+    def __repr__(self) -> str:
+        return f"Dimension({self})"
+
+
+DYNAMIC = Dimension()
+DimensionLike = Union[int, None, Dimension]
+_DIMENSION = re.compile(r"\s*(?:(\?|-1)|(\d+)|(\d*)\.\.(\d*))\s*")
+
+
+class PartialShape(Sequence[Dimension]):
+    """A shape whose dimensions, or even rank, may be unknown. A slice of it is again a PartialShape."""
+
+    __slots__ = ("_dims",)
+
+    def __init__(self, dims: Iterable[DimensionLike] | None = None) -> None:
+        """`PartialShape()` has unknown rank; `PartialShape([])` is a scalar."""
+        self._dims: tuple[Dimension, ...] | None = None if dims is None else tuple(map(Dimension.of, dims))
+
+    @property
+    def rank(self) -> int | None:
+        return None if self._dims is None else len(self._dims)
+
+    @property
+    def dims(self) -> tuple[Dimension, ...]:
+        """The dimensions; raises ValueError when the rank is unknown."""
+        if self._dims is None:
+            raise ValueError("the rank of this shape is unknown")
+        return self._dims
+
+    @property
+    def is_static(self) -> bool:
+        return self._dims is not None and all(d.low == d.high for d in self._dims)
+
+    @property
+    def static(self) -> tuple[int, ...]:
+        """The sizes of a static shape; raises ValueError when it is dynamic."""
+        return tuple(map(int, self.dims))
+
+    @property
+    def size(self) -> Dimension:
+        """Number of elements."""
+        if self._dims is None:
+            return DYNAMIC
+        product = Dimension(1, 1)
+        for dim in self._dims:
+            product = product * dim
+        return product
+
+    def __len__(self) -> int:
+        return len(self.dims)
+
+    @overload
+    def __getitem__(self, index: int) -> Dimension: ...
+    @overload
+    def __getitem__(self, index: slice) -> PartialShape: ...
+    def __getitem__(self, index: int | slice) -> Dimension | PartialShape:
+        return PartialShape(self.dims[index]) if isinstance(index, slice) else self.dims[index]
+
+    def __iter__(self) -> Iterator[Dimension]:
+        return iter(self.dims)
+
+    def __add__(self, other: Iterable[DimensionLike]) -> PartialShape:
+        return PartialShape((*self.dims, *other))
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, PartialShape):
+            return self._dims == other._dims
+        return isinstance(other, (tuple, list)) and self._dims is not None and self._dims == PartialShape(other)._dims
+
+    def __hash__(self) -> int:
+        return hash(self._dims)
+
+    def compatible(self, other: PartialShape) -> bool:
+        """Some static shape fits both."""
+        if self._dims is None or other._dims is None:
+            return True
+        return len(self._dims) == len(other._dims) and all(a.compatible(b) for a, b in zip(self._dims, other._dims))
+
+    def contains(self, shape: Sequence[int]) -> bool:
+        """The static `shape` is one of those described."""
+        return self._dims is None or (len(shape) == len(self._dims) and all(d.contains(s) for d, s in zip(self._dims, shape)))
+
+    def merge(self, other: PartialShape) -> PartialShape | None:
+        """The shapes that fit both; None when there is none."""
+        if self._dims is None:
+            return other
+        if other._dims is None:
+            return self
+        if not self.compatible(other):
+            return None
+        return PartialShape([a.merge(b) for a, b in zip(self._dims, other._dims)])
+
+    def __str__(self) -> str:
+        return "[...]" if self._dims is None else "[" + ",".join(map(str, self._dims)) + "]"
+
+    def __repr__(self) -> str:
+        return f"PartialShape({self})"
+
+    @staticmethod
+    def parse(text: str) -> PartialShape:
+        """From the file's spelling: `1,?,2`, `1..8`, `..8`, `-1`, `...` (unknown rank), empty for a scalar. Raises ValueError."""
+        text = text.strip()
+        if text == "...":
+            return PartialShape()
+        if not text:
+            return PartialShape([])
+        dims: list[Dimension] = []
+        for part in text.split(","):
+            match = _DIMENSION.fullmatch(part)
+            if match is None or part.strip() == "..":
+                raise ValueError(f"expected dimensions such as '1,?,2' or '1..8', got {text!r}")
+            unknown, size, low, high = match.groups()
+            if unknown:
+                dims.append(DYNAMIC)
+            elif size:
+                dims.append(Dimension(int(size), int(size)))
+            else:
+                dims.append(Dimension(int(low or 0), int(high) if high else None))
+        return PartialShape(dims)
+
+    def format(self) -> str:
+        """The file's spelling; `PartialShape.parse` reads it back."""
+        return "..." if self._dims is None else ",".join(map(str, self._dims))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TensorSpec:
+    """What is known of a tensor: element type, shape and, for small integer tensors that shapes are computed from, values.
+
+    `value` is the whole value (in the carrier dtype) or None. `partial` is a pair (values, known mask) when only some
+    elements are known, as for the result of ShapeOf on a shape with dynamic dimensions.
+    """
+
+    element_type: ElementType
+    shape: PartialShape
+    value: Array | None = None
+    partial: tuple[Array, npt.NDArray[np.bool_]] | None = None
+
+    @property
+    def rank(self) -> int | None:
+        return self.shape.rank
+
+    def dimensions(self) -> list[Dimension] | None:
+        """A 1-D or scalar integer tensor read as a list of sizes, unknown ones dynamic; None when its length is unknown.
+
+        Negative values have no meaning as a size: callers that give -1 a meaning look at `integers` instead.
+        """
+        numbers = self.integers()
+        if numbers is None:
+            return None
+        return [DYNAMIC if n is None or n < 0 else Dimension(n, n) for n in numbers]
+
+    def integers(self) -> list[int | None] | None:
+        """The elements of an integer tensor in order, None for each unknown one; None when not even their number is known."""
+        if self.value is not None:
+            return [int(v) for v in np.asarray(self.value).ravel()]
+        if self.partial is not None:
+            values, known = self.partial
+            return [int(v) if k else None for v, k in zip(values.ravel(), known.ravel())]
+        count = self.shape.size
+        return [None] * int(count) if count.is_static and int(count) <= 64 else None
+
+    def __str__(self) -> str:
+        return f"{self.element_type}{self.shape}"
+
+
+def dtype_name(array: Array) -> str:
+    """How a message names an array's type: the element type's name where there is one, else NumPy's."""
+    element_type = ElementType.of_dtype(array.dtype)
+    return element_type.name if element_type else str(array.dtype)
+
+
+def describe_array(array: Array) -> str:
+    """How a message names an array: `i64[2,3]`."""
+    return f"{dtype_name(array)}[{','.join(map(str, array.shape))}]"
