@@ -51,10 +51,26 @@ class ElementType(enum.Enum):
     boolean = ("boolean", 8, "?")
     string = ("string", 0, "O")
 
-    def __init__(self, kind: str, bits: int, carrier: str, *_distinct: int) -> None:
-        self.kind = kind
-        self.bits = bits
-        self.dtype: np.dtype[Any] = np.dtype(carrier)
+    # The last field of some values only keeps types of equal layout apart: an enum would make them aliases.
+    def __init__(self, kind: str, bits: int, carrier: str, _distinct: int = 0) -> None:
+        self._kind = kind
+        self._bits = bits
+        self._dtype: np.dtype[Any] = np.dtype(carrier)
+
+    @property
+    def kind(self) -> str:
+        """float, signed, unsigned, boolean or string."""
+        return self._kind
+
+    @property
+    def bits(self) -> int:
+        """Size of one value in the file; 0 for strings."""
+        return self._bits
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy type of the arrays that carry values of this type."""
+        return self._dtype
 
     @property
     def is_float(self) -> bool:

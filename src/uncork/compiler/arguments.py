@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from uncork.errors import InputError, Problem
 from uncork.storage import decode, encode
@@ -154,18 +153,22 @@ def _converted(where: str, target: ElementType, array: Array) -> Array:
     return cast
 
 
-def _equal(before: Array, after: Array) -> npt.NDArray[np.bool_]:
+def _equal(before: Array, after: Array) -> Array:
     """Element by element the same number (or both NaN); integers and floats are compared without rounding either."""
+    same: Array
     if before.dtype.kind in "iu" and after.dtype.kind == "f":
         back = after.astype(np.float64)
         limit = 2.0**63 if before.dtype.kind == "i" else 2.0**64
         inside = (back < limit) & (back >= (-limit if before.dtype.kind == "i" else 0.0))
-        return inside & (np.where(inside, back, 0).astype(before.dtype) == before)
-    if before.dtype.kind != after.dtype.kind:
+        same = inside & (np.where(inside, back, 0).astype(before.dtype) == before)
+    elif before.dtype.kind != after.dtype.kind:
         # Signed against unsigned: the bits agree and neither is negative.
-        return (after.astype(before.dtype) == before) & (before >= 0) & (after >= 0)
-    same = before == after
-    return same | (np.isnan(before) & np.isnan(after)) if before.dtype.kind == "f" else same
+        same = (after.astype(before.dtype) == before) & (before >= 0) & (after >= 0)
+    elif before.dtype.kind == "f":
+        same = (before == after) | (np.isnan(before) & np.isnan(after))
+    else:
+        same = before == after
+    return same
 
 
 def _strings(where: str, array: Array) -> Array:

@@ -77,18 +77,20 @@ class Builder:
 
     def model(self) -> Model:
         """What was built so far."""
-        by_type = lambda kind: tuple(n.id for n in self._nodes if n.type_name == kind)  # noqa: E731
         info = tuple(XmlElement("info", (("name", k), ("value", v))) for k, v in self._info.items())
         return Model(
-            self.name,
-            11,
-            tuple(self._nodes),
-            by_type("Parameter"),
-            by_type("Result"),
-            by_type("Assign"),
-            (XmlElement("rt_info", children=info),),
-            self.name,
+            name=self.name,
+            ir_version=11,
+            nodes=tuple(self._nodes),
+            parameters=self._of_type("Parameter"),
+            results=self._of_type("Result"),
+            sinks=self._of_type("Assign"),
+            extras=(XmlElement("rt_info", children=info),),
+            source=self.name,
         )
+
+    def _of_type(self, type_name: str) -> tuple[int, ...]:
+        return tuple(n.id for n in self._nodes if n.type_name == type_name)
 
     def _append(self, operation: Operation, name: str, inputs: Sequence[Source], tensor_names: Sequence[str]) -> tuple[Source, ...]:
         node_id = len(self._nodes)

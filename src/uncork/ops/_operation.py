@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, NoReturn, Optional, TypeVar
+from typing import Any, ClassVar, NoReturn, TypeVar
 
 import numpy as np
 
@@ -23,9 +23,6 @@ from uncork.errors import InputError, UncorkError, ValidationError
 from uncork.ops._ports import Attribute, Input, Output, describe_types
 from uncork.storage import decode, encode
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
-
-Spec = TensorSpec
-OptionalSpec = Optional[TensorSpec]
 
 #: Tensors up to this many elements are evaluated while shapes are inferred; larger ones are never needed for a shape.
 FOLD_LIMIT = 4096
@@ -153,11 +150,10 @@ class Operation:
                 results = self.reference(*arrays)
             except MemoryError as error:
                 raise InputError(f"not enough memory: {error}") from None
-            if isinstance(results, np.ndarray) or not isinstance(results, (tuple, list)):
-                results = (results,)
-            if len(results) != len(outputs):
-                raise AssertionError(f"{self.label()}: the reference gave {len(results)} outputs, infer {len(outputs)}")
-            return tuple(self._finished(spec, result, moves) for spec, result in zip(outputs, results))
+            several = list(results) if isinstance(results, (tuple, list)) else [results]
+            if len(several) != len(outputs):
+                raise AssertionError(f"{self.label()}: the reference gave {len(several)} outputs, infer {len(outputs)}")
+            return tuple(self._finished(spec, result, moves) for spec, result in zip(outputs, several))
 
     # ---- shared machinery
 
@@ -193,7 +189,7 @@ class Operation:
         outputs: list[TensorSpec] = []
         for position, item in enumerate(inferred):
             if isinstance(item, PartialShape):
-                declared = self.outputs[min(position, len(self.outputs) - 1)].type
+                declared = self.outputs[min(position, len(self.outputs) - 1)].type_of
                 if declared is None:
                     raise AssertionError(f"{self.label()}: infer must return a TensorSpec for an output without a declared type")
                 item = TensorSpec(declared if isinstance(declared, ElementType) else types[declared], item)

@@ -50,18 +50,18 @@ class Input:
     moved: bool = False
     name: str = field(default="", init=False)
 
-    def __set_name__(self, owner: type, name: str) -> None:
+    def __set_name__(self, owner: type[object], name: str) -> None:
         self.name = name
 
 
 @dataclass(eq=False)
 class Output:
-    """An output port. `type` is the type variable of an input, or a fixed element type, or None: `infer` returns whole specs."""
+    """An output port. `type_of` is the type variable of an input, or a fixed element type, or None: `infer` returns whole specs."""
 
-    type: str | ElementType | None = None
+    type_of: str | ElementType | None = None
     name: str = field(default="", init=False)
 
-    def __set_name__(self, owner: type, name: str) -> None:
+    def __set_name__(self, owner: type[object], name: str) -> None:
         self.name = name
 
 
@@ -91,14 +91,14 @@ class Attribute(Generic[V]):
         self.check = check
         self.name = ""
 
-    def __set_name__(self, owner: type, name: str) -> None:
+    def __set_name__(self, owner: type[object], name: str) -> None:
         self.name = name
 
     @overload
-    def __get__(self, operation: None, owner: type) -> Attribute[V]: ...
+    def __get__(self, operation: None, owner: type[object]) -> Attribute[V]: ...
     @overload
-    def __get__(self, operation: object, owner: type) -> V: ...
-    def __get__(self, operation: object | None, owner: type) -> Attribute[V] | V:
+    def __get__(self, operation: object, owner: type[object]) -> V: ...
+    def __get__(self, operation: object | None, owner: type[object]) -> Attribute[V] | V:
         if operation is None:
             return self
         value: V = operation.__dict__["_values"][self.name]

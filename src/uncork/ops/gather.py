@@ -71,7 +71,8 @@ class _Gather(Operation):
         for row in np.ndindex(*lead):
             here = (*row, ...)  # with the ellipsis a single element is still an array
             kept = inside[here]
-            output[here][(*(slice(None),) * len(middle), kept)] = data[here].take(place[here][kept].astype(np.int64), axis=len(middle))
+            target = (slice(None),) * len(middle) + (kept,)
+            output[here][target] = data[here].take(place[here][kept].astype(np.int64), axis=len(middle))
         return output
 
 
