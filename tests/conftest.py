@@ -1,0 +1,23 @@
+"""Fixtures that several test files use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import settings
+
+from tests._openvino import OpenVino
+
+# The same cases on every machine and in every run: a failure in CI is a failure at home.
+settings.register_profile("fixed", derandomize=True, deadline=None, database=None)
+settings.load_profile("fixed")
+
+
+@pytest.fixture(scope="session")
+def openvino() -> Iterator[OpenVino]:
+    """OpenVINO in a process of its own; the test is skipped where it is not installed."""
+    pytest.importorskip("openvino")
+    worker = OpenVino()
+    yield worker
+    worker.close()
