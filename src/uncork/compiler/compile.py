@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -12,7 +12,8 @@ import numpy as np
 from uncork.compiler.arguments import ModelPort, Results, accept, match, present
 from uncork.compiler.plan import Plan, plan
 from uncork.errors import InputError, UncorkError, UnsupportedError, ValidationError
-from uncork.ir.interpret import interpret
+from uncork.ir.bodies import configure
+from uncork.ir.interpret import State, interpret
 from uncork.ir.model import Model
 from uncork.ir.read import read_structure
 from uncork.ir.validate import infer
@@ -35,11 +36,13 @@ def read_model(path: str | os.PathLike[str], weights: str | os.PathLike[str] | N
 
 
 class CompiledModel:
-    """A model that can be called; it may be called from several threads at once."""
+    """A model that can be called. It may be called from several threads at once; calls of a model with state take turns."""
 
     def __init__(self, model: Model, plan: Plan) -> None:
         self.model = model
         self.plan = plan
+        self._state: State = {}
+        self._turn = threading.Lock()
         self.inputs = tuple(
             ModelPort(model.names_of_input(i), spec.element_type, spec.shape)
             for i, spec in enumerate(model.by_id[p].outputs[0].spec for p in model.parameters)
@@ -59,7 +62,11 @@ class CompiledModel:
             inputs = ()
         try:
             arrays = [accept(port, value) for port, value in zip(self.inputs, match(self.inputs, inputs, named))]
-            results = interpret(self.model, arrays)
+            if self.model.sinks:
+                with self._turn:
+                    results = interpret(self.model, arrays, self._state)
+            else:
+                results = interpret(self.model, arrays)
         except MemoryError as error:
             raise InputError(f"not enough memory for this call: {error}") from None
         shown = [present(port.element_type, array) for port, array in zip(self.outputs, results)]
@@ -68,6 +75,15 @@ class CompiledModel:
             self.outputs,
             [np.array(array) if array.base is not None or not array.flags.owndata else array for array in _distinct(shown, arrays)],
         )
+
+    def reset_state(self) -> None:
+        """Forget what the calls so far have assigned to the model's variables."""
+        with self._turn:
+            self._state.clear()
+
+    def new_request(self) -> CompiledModel:
+        """The same compiled model with variables of its own, in their initial state. Constants and plan are shared."""
+        return CompiledModel(self.model, self.plan)
 
     def __repr__(self) -> str:
         ins, outs = (", ".join(map(str, ports)) for ports in (self.inputs, self.outputs))
@@ -91,12 +107,14 @@ def compile_model(
     strict: bool = False,
     threads: int | None = None,
     precision: Precision = "f32",
+    loop_limit: int | None = None,
 ) -> CompiledModel:
     """Prepare a model for running.
 
     `backend="reference"` runs every layer by its defining NumPy code; "cpu" uses kernels where there are some. `strict`
     makes errors of tolerated oddities in the data (unsorted segment ids, indices out of range where zeros are the rule).
-    `threads` is the most threads a call may use. Raises ValidationError for options that do not exist.
+    `threads` is the most threads a call may use; `loop_limit` the most iterations any Loop may make. Raises ValidationError for
+    options that do not exist.
     """
     if not isinstance(model, Model):
         model = read_model(model)
@@ -108,8 +126,9 @@ def compile_model(
         raise UnsupportedError(f"precision {precision!r} needs kernels, and this version has none: use 'f32'")
     if threads is not None and (not isinstance(threads, int) or threads < 1):
         raise ValidationError(f"threads: expected a number of at least 1, got {threads!r}")
-    if strict:
-        model = replace(model, nodes=tuple(replace(n, operation=n.operation and n.operation.with_strict()) for n in model.nodes))
+    if loop_limit is not None and (not isinstance(loop_limit, int) or loop_limit < 0):
+        raise ValidationError(f"loop_limit: expected a number of at least 0, got {loop_limit!r}")
+    model = configure(model, strict, loop_limit)
     reason = "asked for" if backend == "reference" else "no kernel"
     return CompiledModel(model, plan(model, reason))
 
@@ -122,9 +141,12 @@ def load(
     strict: bool = False,
     threads: int | None = None,
     precision: Precision = "f32",
+    loop_limit: int | None = None,
 ) -> CompiledModel:
     """`compile_model(read_model(path))`: see both for the options and errors."""
     try:
-        return compile_model(read_model(path, weights), backend=backend, strict=strict, threads=threads, precision=precision)
+        return compile_model(
+            read_model(path, weights), backend=backend, strict=strict, threads=threads, precision=precision, loop_limit=loop_limit
+        )
     except UncorkError as error:
         raise error.at(str(path)) from None

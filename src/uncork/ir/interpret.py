@@ -7,14 +7,21 @@ from collections.abc import Sequence
 
 from uncork.errors import UncorkError
 from uncork.ir.model import Model, Source
+from uncork.ops.state import Assign3, ReadValue3
 from uncork.types import Array, PartialShape, TensorSpec
 
+#: The values of a model's variables, by variable id.
+State = dict[str, Array]
 
-def interpret(model: Model, inputs: Sequence[Array]) -> list[Array]:
+
+def interpret(model: Model, inputs: Sequence[Array], state: State | None = None) -> list[Array]:
     """The results of a checked model, in order, from one carrier array per parameter, in order.
 
+    `state` holds the variables' values; what the model assigns is put there when the whole call has succeeded.
     Raises InputError, with the layer, when shapes or values of this call do not fit.
     """
+    state = {} if state is None else state
+    assigned: State = {}
     given = dict(zip(model.parameters, inputs))
     uses = Counter(source for node in model.nodes for source in node.inputs)
     values: dict[Source, TensorSpec] = {}
@@ -28,7 +35,14 @@ def interpret(model: Model, inputs: Sequence[Array]) -> list[Array]:
         if operation is None:
             raise UncorkError("has no operation: the model was not checked before it was run", node.label)
         try:
-            outputs = operation.evaluate([values[source] for source in node.inputs])
+            arguments = [values[source] for source in node.inputs]
+            if isinstance(operation, ReadValue3) and operation.variable_id in state:
+                kept = state[operation.variable_id]
+                outputs: tuple[TensorSpec, ...] = (TensorSpec(node.outputs[0].spec.element_type, PartialShape(kept.shape), kept),)
+            else:
+                outputs = operation.evaluate(arguments)
+            if isinstance(operation, Assign3) and outputs[0].value is not None:
+                assigned[operation.variable_id] = outputs[0].value
         except UncorkError as error:
             raise error.at(node.label) from None
         for position, output in enumerate(outputs):
@@ -40,4 +54,6 @@ def interpret(model: Model, inputs: Sequence[Array]) -> list[Array]:
             uses[source] -= 1
             if not uses[source]:
                 del values[source]
+    # Copies: a value may be a view of the caller's array, which the caller may change before the next call.
+    state.update({name: value.copy() for name, value in assigned.items()})
     return [results[result] for result in model.results]

@@ -9,17 +9,20 @@ import difflib
 import os
 import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from uncork import storage
 from uncork.errors import Problem, ReadError, UncorkError, UnsupportedError, ValidationError
 from uncork.ir import xml
+from uncork.ir.bodies import attach
 from uncork.ir.model import Model, Node, Port, Source, XmlElement, split_names
 from uncork.ir.weights import Weights
 from uncork.ops import Operation, find, type_names, versions_of
+from uncork.ops._body import SubGraphOperation
 from uncork.ops.parameter import Const
+from uncork.ops.state import Assign3, ReadValue3
 from uncork.types import DYNAMIC, Dimension, ElementType, PartialShape, TensorSpec
 
 #: Layer types that the file spells differently from OpenVINO's class names.
@@ -142,6 +145,7 @@ class _Reader:
         in_file = [i for i in layers if i in reached]
         if not any(layers[i].type_name == "Result" or layers[i].type_name in _SINKS for i in layers):
             self.findings.add(place.rstrip(": "), "has no Result layer: there is nothing to compute")
+        self._check_variables(nodes, place)
         return Model(
             name=name,
             ir_version=self.version,
@@ -152,6 +156,12 @@ class _Reader:
             extras=tuple(xml.frozen(e) for e in net if e.tag not in ("layers", "edges")),
             source=source,
         )
+
+    def _check_variables(self, nodes: list[Node], place: str) -> None:
+        known = {n.operation.variable_id for n in nodes if isinstance(n.operation, ReadValue3)}
+        for node in nodes:
+            if isinstance(node.operation, Assign3) and node.operation.variable_id not in known:
+                self.findings.add(place + node.label, f"assigns to variable '{node.operation.variable_id}', which no ReadValue reads")
 
     def _layers(self, net: ElementTree.Element, place: str) -> dict[int, _Layer]:
         layers: dict[int, _Layer] = {}
@@ -273,7 +283,7 @@ class _Reader:
             attributes=attributes,
             inputs=arguments,
             outputs=self._with_version_10_names(layer, ports),
-            operation=self._operation(layer, attributes, place),
+            operation=self._operation(layer, attributes, bodies, place),
             bodies=tuple(bodies),
             extras=tuple(extras),
             layer_attributes=tuple((k, v) for k, v in element.attrib.items() if k not in ("id", "name", "type", "version")),
@@ -304,7 +314,7 @@ class _Reader:
         extras = tuple(xml.frozen(e) for e in element if e.tag != "dim")
         return Port(TensorSpec(element_type, PartialShape(dims)), split_names(element.get("names", "")), extras)
 
-    def _operation(self, layer: _Layer, attributes: dict[str, str], place: str) -> Operation | None:
+    def _operation(self, layer: _Layer, attributes: dict[str, str], bodies: Sequence[tuple[str, Model]], place: str) -> Operation | None:
         number = _opset_number(layer.opset)
         cls = find(layer.type_name, number) if number is not None else None
         if cls is None:
@@ -314,6 +324,10 @@ class _Reader:
             operation = cls.from_text(attributes)
             if isinstance(operation, Const):
                 self._read_constant(operation, attributes)
+            elif isinstance(operation, SubGraphOperation):
+                attach(operation, layer.element, bodies, layer.inputs, layer.outputs)
+            elif place and isinstance(operation, (ReadValue3, Assign3)):
+                raise UnsupportedError("a variable inside a sub-graph is not supported")
             return operation
         except UncorkError as error:
             self.findings.add(place + layer.label, error.message)

@@ -15,7 +15,9 @@ from typing import BinaryIO
 from uncork import storage
 from uncork.errors import UncorkError
 from uncork.ir import xml
+from uncork.ir.bodies import write_maps
 from uncork.ir.model import Model, Node, join_names
+from uncork.ops._body import SubGraphOperation
 from uncork.ops.parameter import Const
 from uncork.types import ElementType, TensorSpec
 
@@ -123,7 +125,10 @@ def _layer(node: Node, model: Model, binary: _BinaryWriter) -> ElementTree.Eleme
             element = _port(len(node.inputs) + position, port.spec, names)
             element[:0] = [xml.thawed(extra) for extra in port.extras]
             outputs.append(element)
-    layer.extend(xml.thawed(e) for e in node.extras if e.tag != "rt_info")
+    maps = ("rt_info", "back_edges") if isinstance(node.operation, SubGraphOperation) else ("rt_info",)
+    layer.extend(xml.thawed(e) for e in node.extras if e.tag not in maps and not (len(maps) > 1 and e.tag.endswith("port_map")))
+    if isinstance(node.operation, SubGraphOperation):
+        write_maps(layer, node.operation, len(node.inputs))
     for tag, body in node.bodies:
         element = ElementTree.SubElement(layer, tag)
         _graph(element, body, binary)

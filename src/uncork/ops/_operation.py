@@ -222,7 +222,7 @@ class Operation:
             folded = self._folded(bound)
             return folded[0] if folded else None
         moved = [p.moved for p in self.inputs]
-        if not (self.elementwise or any(moved)) or not output.element_type.is_integer or not bound:
+        if not (self.elementwise or any(moved)) or not output.element_type.is_integer or not bound or not self.deterministic:
             return None
         if not output.shape.is_static or int(output.shape.size) > FOLD_LIMIT:
             return None

@@ -1,0 +1,242 @@
+"""Loop-5 and TensorIterator-1: a sub-graph run once an iteration, on slices of tensors, with values carried along.
+
+Pages: operation-specs/infrastructure/loop-5, tensor-iterator-1. Decisions where the pages are silent:
+- A Parameter that is the end of a back edge takes the layer's input first and the body's result afterwards.
+- An output without slicing is the last iteration's value. When there was no iteration it is the initial value of what is
+  carried along; an output that is not carried along has no value then, which is refused.
+- `end` is exclusive for slices, and -1 means the end of the axis; with a negative stride `start` -1 means the end.
+- The condition that the body computes is looked at after each iteration, as a while-loop's at the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing, SubGraphOperation, union
+from uncork.ops._indices import normalised_axis
+from uncork.ops._operation import register
+from uncork.ops._ports import ANY, BOOLEAN, I32_I64, Input, Output
+from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
+
+
+class _Iteration(SubGraphOperation):
+    """What both loops do; how many iterations there are, they say themselves."""
+
+    body_names = ("body",)
+
+    @property
+    def map(self) -> BodyMap:
+        return self.bodies["body"]
+
+    # ---- shapes
+
+    def _inferred(self, inputs: Sequence[TensorSpec], iterations: int | None) -> list[TensorSpec]:
+        """Specs of the outputs. Carried values may grow: their specs are widened until another iteration changes nothing."""
+        carried = {parameter: result for result, parameter in self.map.back_edges}
+        given: dict[int, TensorSpec] = {}
+        for entry in self.map.inputs:
+            given[entry.parameter] = self._body_input(entry, inputs, entry.parameter in carried)
+        for attempt in range(4):
+            results = self.map.body.describe([given[i] for i in range(len(given))])
+            wider = {p: self._carried(p, given[p], results[r], attempt) for p, r in carried.items()}
+            if all(wider[p].shape == given[p].shape for p in carried):
+                break
+            given.update(wider)
+        outputs = {o.port: self._output(o, results[o.result], iterations, given, carried) for o in self.map.outputs if o.port is not None}
+        return [outputs[port] for port in range(len(outputs))]
+
+    def _body_input(self, entry: BodyInput, inputs: Sequence[TensorSpec], is_carried: bool) -> TensorSpec:
+        declared = self.map.body.input_specs[entry.parameter]
+        if entry.port is None:
+            return TensorSpec(declared.element_type, declared.shape)
+        spec = self.external(inputs, entry)
+        if entry.slicing is not None:
+            if spec.rank is None:
+                return TensorSpec(spec.element_type, PartialShape())
+            axis = self._axis(entry.slicing, spec.rank)
+            sizes = [Dimension.of(entry.slicing.part_size) if d == axis else dim for d, dim in enumerate(spec.shape)]
+            return TensorSpec(spec.element_type, PartialShape(sizes))
+        return TensorSpec(spec.element_type, spec.shape) if is_carried else spec
+
+    def _carried(self, parameter: int, before: TensorSpec, after: TensorSpec, attempt: int) -> TensorSpec:
+        both = union(before, after)
+        self.require(
+            both is not None,
+            "the value carried to parameter {} of the body starts as {} and becomes {}",
+            parameter,
+            before.element_type,
+            after.element_type,
+        )
+        assert both is not None
+        if attempt == 0 or both.rank is None:
+            return both
+        # Still changing: sizes that grow with every iteration have no bound.
+        return TensorSpec(both.element_type, PartialShape([d if d == b else DYNAMIC for d, b in zip(both.shape, before.shape)]))
+
+    def _output(
+        self, entry: BodyOutput, result: TensorSpec, iterations: int | None, given: dict[int, TensorSpec], carried: dict[int, int]
+    ) -> TensorSpec:
+        if entry.slicing is None:
+            # Without an iteration a carried value keeps its initial shape; `given` holds that shape too.
+            starts = [given[p] for p, r in carried.items() if r == entry.result]
+            spec = TensorSpec(result.element_type, result.shape)
+            return (union(spec, starts[0]) or spec) if starts and not iterations else spec
+        if result.rank is None:
+            return TensorSpec(result.element_type, PartialShape())
+        axis = self._axis(entry.slicing, result.rank)
+        part = entry.slicing.part_size
+        self.require(
+            result.shape[axis].compatible(part) or not iterations,
+            "output {}: the body's result is {}, expected {} (part_size) along axis {}",
+            entry.port,
+            result,
+            part,
+            axis,
+        )
+        joined = DYNAMIC if iterations is None else Dimension.of(iterations * part)
+        return TensorSpec(result.element_type, PartialShape([joined if d == axis else dim for d, dim in enumerate(result.shape)]))
+
+    def _axis(self, slicing: Slicing, rank: int) -> int:
+        self.require(slicing.stride != 0 and slicing.part_size > 0, "stride must not be 0 and part_size at least 1, got {}", slicing)
+        return normalised_axis(self, slicing.axis, rank)
+
+    def _parts(self, slicing: Slicing, size: int) -> range:
+        """Where each iteration's part begins, along an axis of `size`."""
+        start = slicing.start + size + 1 if slicing.start < 0 else slicing.start
+        end = slicing.end + size + 1 if slicing.end < 0 else slicing.end
+        self.require(
+            0 <= start <= size and 0 <= end <= size and (end - start) * slicing.stride >= 0,
+            "slices {} reach outside an axis of {}, or run against their stride",
+            slicing,
+            size,
+        )
+        length, step = abs(end - start), abs(slicing.stride)
+        self.require(length % step == 0, "{} elements do not divide into strides of {}", length, step)
+        self.require(slicing.part_size <= step or length == 0, "part_size {} overlaps the next part (stride {})", slicing.part_size, step)
+        starts = range(start, end, slicing.stride)
+        return starts if slicing.stride > 0 else range(start - slicing.part_size, end - slicing.part_size, slicing.stride)
+
+    def _sliced_iterations(self, inputs: Sequence[TensorSpec]) -> int | None:
+        """The number of iterations that the sliced inputs ask for; None when none is known."""
+        counts: dict[int, int] = {}
+        for entry in self.map.inputs:
+            if entry.slicing is None or entry.port is None:
+                continue
+            spec = self.external(inputs, entry)
+            if spec.rank is not None:
+                size = spec.shape[self._axis(entry.slicing, spec.rank)].size
+                if size is not None:
+                    counts[entry.port] = len(self._parts(entry.slicing, size))
+        self.require(len(set(counts.values())) <= 1, "the sliced inputs ask for different numbers of iterations (input: number): {}", counts)
+        return next(iter(counts.values()), None)
+
+    # ---- values
+
+    def _iterated(self, inputs: Sequence[Array], iterations: int | None, condition: bool) -> list[Array]:
+        """Run the body until `iterations` are done (None: no limit) or its condition is false."""
+        body = self.map.body
+        purposes = {i.purpose: i for i in self.map.inputs} | {o.purpose: o for o in self.map.outputs}
+        counter, go_on = purposes.get("current_iteration"), purposes.get("execution_condition")
+        carried = {e.parameter: inputs[e.port] for e in self.map.inputs if e.port is not None and e.slicing is None}
+        parts: dict[int, list[Array]] = {o.port: [] for o in self.map.outputs if o.port is not None and o.slicing is not None}
+        results: list[Array] | None = None
+        iteration = 0
+        while condition and (iterations is None or iteration < iterations):
+            if self.loop_limit is not None and iteration >= self.loop_limit:
+                self.refuse("still running after {} iterations, the limit given by loop_limit", self.loop_limit)
+            arguments = dict(carried)
+            for entry in self.map.inputs:
+                if entry is counter:
+                    spec = body.input_specs[entry.parameter]
+                    # Converters declare the counter as a scalar or as one element.
+                    arguments[entry.parameter] = np.full([1] * (spec.rank or 0), iteration, spec.element_type.dtype)
+                elif entry.slicing is not None and entry.port is not None:
+                    arguments[entry.parameter] = self._part(entry.slicing, inputs[entry.port], iteration)
+            results = body.run([arguments[i] for i in range(len(arguments))])
+            for output in self.map.outputs:
+                if output.port in parts:
+                    parts[output.port].append(results[output.result])
+            carried.update({parameter: results[result] for result, parameter in self.map.back_edges})
+            if isinstance(go_on, BodyOutput):
+                condition = bool(np.asarray(results[go_on.result]).reshape(-1)[0])
+            iteration += 1
+        outputs = {o.port: self._gathered(o, results, parts, carried) for o in self.map.outputs if o.port is not None}
+        return [outputs[port] for port in range(len(outputs))]
+
+    def _part(self, slicing: Slicing, data: Array, iteration: int) -> Array:
+        axis = self._axis(slicing, data.ndim)
+        starts = self._parts(slicing, data.shape[axis])
+        if iteration >= len(starts):
+            self.refuse("iteration {} has no slice: the axis of {} gives {}", iteration, data.shape[axis], len(starts))
+        return data[(slice(None),) * axis + (slice(starts[iteration], starts[iteration] + slicing.part_size),)]
+
+    def _gathered(self, entry: BodyOutput, results: list[Array] | None, parts: dict[int, list[Array]], carried: dict[int, Array]) -> Array:
+        if entry.slicing is not None and entry.port is not None:
+            pieces = parts[entry.port]
+            if not pieces:
+                return self._without_iterations(entry)
+            ordered = pieces if entry.slicing.stride > 0 else pieces[::-1]
+            return np.concatenate(ordered, self._axis(entry.slicing, pieces[0].ndim))
+        if results is not None:
+            return results[entry.result]
+        initial = [carried[parameter] for result, parameter in self.map.back_edges if result == entry.result and parameter in carried]
+        if not initial:
+            self.refuse("output {} has no value: there was no iteration, and it is not carried from one to the next", entry.port)
+        return initial[0]
+
+    def _without_iterations(self, entry: BodyOutput) -> Array:
+        """An output put together from no parts: empty along its axis."""
+        assert entry.slicing is not None
+        result = self.map.body.describe(self.map.body.input_specs)[entry.result]
+        if result.rank is None:
+            self.refuse("output {} has no shape: there was no iteration, and the body's rank is unknown", entry.port)
+        axis = self._axis(entry.slicing, len(result.shape))
+        # A size that no iteration decided can only be 0: no element exists that would contradict it.
+        sizes = [0 if d == axis else dim.size or 0 for d, dim in enumerate(result.shape)]
+        return np.zeros(sizes, result.element_type.dtype)
+
+
+@register("Loop", 5)
+class Loop5(_Iteration):
+    """`trip_count` (negative: no limit) and `execution_condition` are scalars or have one element; then the body's inputs."""
+
+    trip_count = Input(I32_I64)
+    execution_condition = Input(BOOLEAN)
+    values = Input(ANY, variadic=True, optional=True, moved=True)
+    results = Output()
+
+    def infer(self, trip_count: TensorSpec, execution_condition: TensorSpec, *values: TensorSpec | None) -> Sequence[TensorSpec]:
+        for name, spec in (("trip_count", trip_count), ("execution_condition", execution_condition)):
+            self.require(spec.shape.size.compatible(1), "input '{}': expected one element, got shape {}", name, spec.shape)
+        inputs = [trip_count, execution_condition, *(v for v in values if v is not None)]
+        iterations: int | None = None
+        if execution_condition.value is not None and not bool(execution_condition.value.reshape(-1)[0]):
+            iterations = 0
+        elif trip_count.value is not None and not any(o.purpose == "execution_condition" for o in self.map.outputs):
+            count = int(trip_count.value.reshape(-1)[0])
+            iterations = count if count >= 0 else None
+        return self._inferred(inputs, iterations)
+
+    def reference(self, trip_count: Array, execution_condition: Array, *values: Array) -> list[Array]:
+        count = int(trip_count.reshape(-1)[0])
+        inputs = [trip_count, execution_condition, *values]
+        return self._iterated(inputs, count if count >= 0 else None, bool(execution_condition.reshape(-1)[0]))
+
+
+@register("TensorIterator", 1)
+class TensorIterator1(_Iteration):
+    """As many iterations as the sliced inputs have parts; at least one input must be sliced."""
+
+    values = Input(ANY, variadic=True, moved=True)
+    results = Output()
+
+    def infer(self, *values: TensorSpec | None) -> Sequence[TensorSpec]:
+        self.require(any(i.slicing is not None for i in self.map.inputs), "no input is sliced: the number of iterations is not given")
+        inputs = [v for v in values if v is not None]
+        return self._inferred(inputs, self._sliced_iterations(inputs))
+
+    def reference(self, *values: Array) -> list[Array]:
+        specs = [TensorSpec(self.map.body.input_specs[0].element_type, PartialShape(v.shape)) for v in values]
+        return self._iterated(values, self._sliced_iterations(specs), True)

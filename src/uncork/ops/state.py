@@ -1,0 +1,85 @@
+"""ReadValue-3, -6 and Assign-3, -6: variables that keep their value from one call to the next.
+
+Pages: operation-specs/infrastructure/read-value-3, -6, assign-3, -6. Whoever runs the model holds the values: a ReadValue gives
+the value from before the call, also when an Assign of the same call comes first; a call that fails changes nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from uncork.errors import UnsupportedError
+from uncork.ops._operation import Operation, register
+from uncork.ops._ports import ANY, Attribute, Input, Output, element_type, shape, text
+from uncork.types import Array, ElementType, PartialShape, TensorSpec
+
+
+@register("ReadValue", 3)
+class ReadValue3(Operation):
+    """Gives the variable's value; `init_value` before anything was assigned to it."""
+
+    deterministic = False
+    init_value = Input(ANY, "T", moved=True)
+    output = Output("T")
+    variable_id = Attribute(text)
+
+    def infer(self, init_value: TensorSpec) -> PartialShape | TensorSpec:
+        # What is assigned later may have another shape of the same rank.
+        return init_value.shape if init_value.rank is None else PartialShape([None] * len(init_value.shape))
+
+    def reference(self, init_value: Array) -> Array:
+        return init_value
+
+
+@register("ReadValue", 6)
+class ReadValue6(ReadValue3):
+    """States type and shape of the variable. Without `init_value` it begins as zeros, dynamic dimensions as 0."""
+
+    init_value = Input(ANY, optional=True, moved=True)
+    output = Output()
+    variable_type = Attribute(element_type)
+    variable_shape = Attribute(shape)
+
+    def infer(self, init_value: TensorSpec | None) -> TensorSpec:
+        self.require(
+            init_value is None or init_value.element_type is self.variable_type,
+            "input 'init_value': expected {} (variable_type), got {}",
+            self.variable_type,
+            init_value and init_value.element_type,
+        )
+        self.require(
+            init_value is None or init_value.shape.compatible(self.variable_shape),
+            "input 'init_value': expected shape {} (variable_shape), got {}",
+            self.variable_shape,
+            init_value and init_value.shape,
+        )
+        return TensorSpec(self.variable_type, self.variable_shape)
+
+    def reference(self, init_value: Array | None) -> Array:
+        if init_value is not None:
+            return init_value
+        if self.variable_shape.rank is None:
+            raise UnsupportedError(f"variable '{self.variable_id}' has no initial value and a shape of unknown rank")
+        blank = "" if self.variable_type is ElementType.string else 0
+        return np.full([d.size or 0 for d in self.variable_shape], blank, self.variable_type.dtype)
+
+
+@register("Assign", 3)
+class Assign3(Operation):
+    """Sets the variable when the call is done; passes the value on."""
+
+    deterministic = False
+    new_value = Input(ANY, "T", moved=True)
+    output = Output("T")
+    variable_id = Attribute(text)
+
+    def infer(self, new_value: TensorSpec) -> PartialShape:
+        return new_value.shape
+
+    def reference(self, new_value: Array) -> Array:
+        return new_value
+
+
+@register("Assign", 6)
+class Assign6(Assign3):
+    """As version 3."""
