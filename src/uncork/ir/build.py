@@ -18,8 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from uncork.errors import UncorkError, UnsupportedError, ValidationError
+from uncork.ir.bodies import GraphBody
 from uncork.ir.model import Model, Node, Port, Source, XmlElement
 from uncork.ops import Operation, find
+from uncork.ops._body import BodyMap, SubGraphOperation
 from uncork.ops.parameter import Const, Parameter, Result
 from uncork.types import DimensionLike, ElementType, PartialShape, TensorSpec
 
@@ -62,6 +64,17 @@ class Builder:
             raise UnsupportedError(f"operation {type_name}@opset{opset} is not supported")
         return self._append(cls(**attributes), name, inputs, tensor_names)
 
+    def add_with_bodies(
+        self, type_name: str, opset: int, *inputs: Source, bodies: Mapping[str, BodyMap], name: str = "", **attributes: Any
+    ) -> tuple[Source, ...]:
+        """A layer with sub-graphs (If, Loop, TensorIterator). A body is `BodyMap(GraphBody(model), inputs, outputs, back_edges)`."""
+        cls = find(type_name, opset)
+        if cls is None or not issubclass(cls, SubGraphOperation):
+            raise UnsupportedError(f"{type_name}@opset{opset} is not an operation with sub-graphs")
+        operation = cls(**attributes)
+        operation.attach(bodies)
+        return self._append(operation, name, inputs, ())
+
     def result(self, source: Source, name: str = "") -> None:
         """An output of the model; `name` becomes a name of its tensor."""
         if name:
@@ -102,8 +115,20 @@ class Builder:
         ports = tuple(Port(spec, tuple(tensor_names) if i == 0 else ()) for i, spec in enumerate(specs))
         if operation.type_name == "Result":
             ports = ()
-        attributes: Mapping[str, str] = operation.to_text()
-        self._nodes.append(Node(node_id, name, operation.type_name, f"opset{operation.opset}", attributes, tuple(inputs), ports, operation))
+        bodies = operation.bodies if isinstance(operation, SubGraphOperation) else {}
+        self._nodes.append(
+            Node(
+                id=node_id,
+                name=name,
+                type_name=operation.type_name,
+                opset=f"opset{operation.opset}",
+                attributes=operation.to_text(),
+                inputs=tuple(inputs),
+                outputs=ports,
+                operation=operation,
+                bodies=tuple((tag, b.body.model) for tag, b in bodies.items() if isinstance(b.body, GraphBody)),
+            )
+        )
         sources = tuple(Source(node_id, i) for i in range(len(specs)))
         self._specs.update(zip(sources, specs))
         return sources
