@@ -1,0 +1,44 @@
+"""GatherElements-6: one element of `data` for each element of `indices`, along one axis.
+
+    output[i, j, k] = data[indices[i, j, k], j, k]        axis 0; likewise for the others
+
+Page: operation-specs/movement/gather-elements-6. Beyond the page: a negative index counts from the end; an index that is
+outside the axis is refused, since the page gives it no value.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from uncork.ops._indices import normalised_axis
+from uncork.ops._operation import Operation, register
+from uncork.ops._ports import ANY, I32_I64, Attribute, Input, Output, integer
+from uncork.ops._vectors import places
+from uncork.types import DYNAMIC, Array, PartialShape, TensorSpec
+
+
+@register("GatherElements", 6)
+class GatherElements6(Operation):
+    """`data` and `indices` of one rank, and of equal dimensions but for `axis`."""
+
+    data = Input(ANY, "T", moved=True)
+    indices = Input(I32_I64)
+    output = Output("T")
+    axis = Attribute(integer)
+
+    def infer(self, data: TensorSpec, indices: TensorSpec) -> PartialShape:
+        rank = indices.rank if data.rank is None else data.rank
+        if rank is None:
+            return PartialShape()
+        self.require(rank > 0, "input 'data' is a scalar: there is no axis to gather along")
+        self.require(indices.rank in (None, rank), "inputs must have one rank: data {}, indices {}", data.shape, indices.shape)
+        along = normalised_axis(self, self.axis, rank)
+        limits = PartialShape([None] * rank) if data.rank is None else PartialShape([*data.shape[:along], DYNAMIC, *data.shape[along + 1 :]])
+        output = limits.merge(indices.shape)
+        self.require(output is not None, "dimensions must be equal but for axis {}: data {}, indices {}", along, data.shape, indices.shape)
+        return output or limits
+
+    def reference(self, data: Array, indices: Array) -> Array:
+        along = self.axis % data.ndim
+        place = places(self, "indices", indices, data.shape[along])
+        return np.take_along_axis(data, place, along)
