@@ -10,16 +10,12 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
-from uncork.errors import ReadError
+from uncork.errors import ReadError, ValidationError
 from uncork.types import Array, ElementType
-
-_F = npt.NDArray[np.float32]
-_BYTES = npt.NDArray[np.uint8]
 
 # The 16 values of NormalFloat4 (QLoRA, arXiv 2305.14314, appendix E), code 0 first.
 _NF4 = (
@@ -60,27 +56,33 @@ def unpack(data: memoryview, element_type: ElementType, count: int) -> Array:
     return values
 
 
-def pack(values: Array, element_type: ElementType) -> bytes:
-    """Carrier values as the bytes of `model.bin`, in C order; the inverse of `unpack`."""
+def pack(values: Array, element_type: ElementType) -> memoryview:
+    """Carrier values as the bytes of `model.bin`, in C order; the inverse of `unpack`.
+
+    Types of whole bytes are not copied where the array has that layout already. Strings raise ValidationError when the format
+    cannot hold them.
+    """
     flat = np.ascontiguousarray(values).reshape(-1)
     if element_type is ElementType.string:
-        return _pack_strings([str(v) for v in flat])
+        return memoryview(_pack_strings([str(v) for v in flat]))
     if not element_type.is_packed:
-        return flat.astype(element_type.dtype.newbyteorder("<"), copy=False).tobytes()
+        return flat.astype(element_type.dtype.newbyteorder("<"), copy=False).view(np.uint8).data
     group = {ElementType.u3: 8, ElementType.u6: 4}.get(element_type, 8 // element_type.bits)
     padded = np.zeros(-(-len(flat) // group) * group, np.uint8)
     padded[: len(flat)] = flat.astype(np.uint8) & ((1 << element_type.bits) - 1)
-    return _PACKERS[element_type](padded.reshape(-1, group)).astype(np.uint8).tobytes()
+    return _PACKERS[element_type](padded.reshape(-1, group)).astype(np.uint8).reshape(-1).data
 
 
-def _fields(raw: _BYTES, shifts: tuple[int, ...], mask: int) -> _BYTES:
+def _fields(raw: Array, shifts: tuple[int, ...], mask: int) -> Array:
     """The bit fields of every byte, in the order of `shifts`."""
-    return ((raw[:, None] >> np.array(shifts, np.uint8)) & np.uint8(mask)).reshape(-1)
+    fields: Array = (raw[:, None] >> np.array(shifts, np.uint8)) & np.uint8(mask)
+    return fields.reshape(-1)
 
 
-def _joined(groups: _BYTES, shifts: tuple[int, ...]) -> npt.NDArray[Any]:
+def _joined(groups: Array, shifts: tuple[int, ...]) -> Array:
     """The inverse of `_fields`: one byte from the fields of each group."""
-    return np.bitwise_or.reduce(groups.astype(np.uint8) << np.array(shifts, np.uint8), axis=1)
+    joined: Array = np.bitwise_or.reduce(groups << np.array(shifts, np.uint8), axis=1)
+    return joined
 
 
 _NIBBLES = (0, 4)
@@ -90,20 +92,24 @@ _NIBBLES_HIGH_FIRST = (4, 0)
 _BITS_HIGH_FIRST = (7, 6, 5, 4, 3, 2, 1, 0)
 
 
-def _unpack_u3(raw: _BYTES) -> _BYTES:
+def _unpack_u3(raw: Array) -> Array:
     triples = raw.reshape(-1, 3)
     low = _fields(triples[:, :2].reshape(-1), _CRUMBS_HIGH_FIRST, 3)
-    return low | (_fields(triples[:, 2], _BITS_HIGH_FIRST, 1) << 2)
+    high = _fields(triples[:, 2], _BITS_HIGH_FIRST, 1)
+    values: Array = low | (high << 2)
+    return values
 
 
-def _unpack_u6(raw: _BYTES) -> _BYTES:
+def _unpack_u6(raw: Array) -> Array:
     triples = raw.reshape(-1, 3)
     low = _fields(triples[:, :2].reshape(-1), _NIBBLES_HIGH_FIRST, 15)
-    return low | (_fields(triples[:, 2], _CRUMBS_HIGH_FIRST, 3) << 4)
+    high = _fields(triples[:, 2], _CRUMBS_HIGH_FIRST, 3)
+    values: Array = low | (high << 4)
+    return values
 
 
-def _pack_u3(groups: _BYTES) -> npt.NDArray[Any]:
-    low = groups & 3
+def _pack_u3(groups: Array) -> Array:
+    low: Array = groups & 3
     return np.stack(
         [
             _joined(low[:, :4], _CRUMBS_HIGH_FIRST),
@@ -114,8 +120,8 @@ def _pack_u3(groups: _BYTES) -> npt.NDArray[Any]:
     )
 
 
-def _pack_u6(groups: _BYTES) -> npt.NDArray[Any]:
-    low = groups & 15
+def _pack_u6(groups: Array) -> Array:
+    low: Array = groups & 15
     return np.stack(
         [
             _joined(low[:, :2], _NIBBLES_HIGH_FIRST),
@@ -126,24 +132,27 @@ def _pack_u6(groups: _BYTES) -> npt.NDArray[Any]:
     )
 
 
-_UNPACKERS = {
+_NIBBLE_TYPES = (ElementType.i4, ElementType.u4, ElementType.nf4, ElementType.f4e2m1)
+_UNPACKERS: dict[ElementType, Callable[[Array], Array]] = {
     ElementType.u1: lambda raw: _fields(raw, _BITS_HIGH_FIRST, 1),
     ElementType.u2: lambda raw: _fields(raw, _CRUMBS, 3),
     ElementType.u3: _unpack_u3,
     ElementType.u6: _unpack_u6,
-    **{t: lambda raw: _fields(raw, _NIBBLES, 15) for t in (ElementType.i4, ElementType.u4, ElementType.nf4, ElementType.f4e2m1)},
+    **dict.fromkeys(_NIBBLE_TYPES, lambda raw: _fields(raw, _NIBBLES, 15)),
 }
-_PACKERS = {
+_PACKERS: dict[ElementType, Callable[[Array], Array]] = {
     ElementType.u1: lambda groups: _joined(groups, _BITS_HIGH_FIRST),
     ElementType.u2: lambda groups: _joined(groups, _CRUMBS),
     ElementType.u3: _pack_u3,
     ElementType.u6: _pack_u6,
-    **{t: lambda groups: _joined(groups, _NIBBLES) for t in (ElementType.i4, ElementType.u4, ElementType.nf4, ElementType.f4e2m1)},
+    **dict.fromkeys(_NIBBLE_TYPES, lambda groups: _joined(groups, _NIBBLES)),
 }
 
 
 def _unpack_strings(data: memoryview, count: int) -> Array:
     """A count, count + 1 offsets from the start of the characters (all u32), then UTF-8."""
+    if count == 0 and not data:  # OpenVINO writes the table for no strings too, others need not
+        return np.empty(0, object)
     header = 4 * (count + 2)
     if len(data) < header:
         raise ReadError(f"string constant: expected a table of {header} bytes for {count} strings, got {len(data)} bytes")
@@ -164,12 +173,17 @@ def _unpack_strings(data: memoryview, count: int) -> Array:
 
 
 def _pack_strings(values: list[str]) -> bytes:
-    encoded = [v.encode("utf-8") for v in values]
-    offsets = np.zeros(len(encoded) + 2, "<u4")
-    offsets[0] = len(encoded)
-    if encoded:
-        offsets[2:] = np.cumsum([len(e) for e in encoded])
-    return offsets.tobytes() + b"".join(encoded)
+    try:
+        encoded = [v.encode("utf-8") for v in values]
+    except UnicodeEncodeError as error:
+        raise ValidationError(f"string constant: {error.object!r} has half of a surrogate pair and cannot be written as UTF-8") from None
+    ends = np.cumsum([len(e) for e in encoded], dtype=np.int64)
+    if encoded and ends[-1] >= 2**32:
+        raise ValidationError(f"string constant: the format holds at most 2**32 - 1 bytes of text, got {ends[-1]}")
+    table = np.zeros(len(encoded) + 2, "<u4")
+    table[0] = len(encoded)
+    table[2:] = ends
+    return table.tobytes() + b"".join(encoded)
 
 
 def decode(codes: Array, element_type: ElementType) -> Array:
@@ -188,7 +202,7 @@ def encode(values: Array, element_type: ElementType) -> Array:
     and f8e8m0. Integers wrap modulo 2**bits.
     """
     if element_type is ElementType.bf16:
-        return _encode_bf16(values.astype(np.float32, copy=False))
+        return _encode_bf16(values)
     if element_type.is_float and not element_type.is_native:
         return _encode_codes(values, element_type)
     if element_type.is_packed:
@@ -196,16 +210,35 @@ def encode(values: Array, element_type: ElementType) -> Array:
     return values.astype(element_type.dtype, copy=False)
 
 
-def _encode_bf16(values: _F) -> npt.NDArray[np.uint16]:
-    bits = np.ascontiguousarray(values).view(np.uint32).reshape(values.shape)
-    with np.errstate(over="ignore"):
+def _encode_bf16(values: Array) -> Array:
+    with np.errstate(all="ignore"):  # NaN and infinity are results here, not accidents
+        single: Array = values.astype(np.float32, copy=False) if values.dtype in (np.float32, np.float16) else _rounded_to_odd(values)
+        bits = np.ascontiguousarray(single).view(np.uint32).reshape(values.shape)
         rounded = (bits + np.uint32(0x7FFF) + ((bits >> 16) & np.uint32(1))) >> 16
     # Rounding a NaN's payload up could turn it into infinity: keep it quiet instead.
-    return np.where(np.isnan(values), (bits >> 16) | np.uint32(0x40), rounded).astype(np.uint16)
+    codes: Array = np.where(np.isnan(single), (bits >> 16) | np.uint32(0x40), rounded)
+    return codes.astype(np.uint16)
+
+
+def _rounded_to_odd(values: Array) -> Array:
+    """float32 that may be rounded once more as if it were the first time: what is not exact is cut and its last bit set."""
+    if values.dtype.kind in "iu" and values.dtype.itemsize == 8:
+        # Beyond 53 bits not even float64 is exact: the same by hand, on the last 11 bits.
+        cut = (values >> 11) | ((values & 0x7FF) != 0)
+        large = (values >= 2**53) | (values <= -(2**53)) if values.dtype.kind == "i" else values >= 2**53
+        exact: Array = np.where(large, cut.astype(np.float64) * 2.0**11, values.astype(np.float64))
+    else:
+        exact = values.astype(np.float64)
+    single = np.atleast_1d(exact.astype(np.float32))
+    again = single.astype(np.float64).reshape(exact.shape)
+    beyond = (np.abs(again) > np.abs(exact)).astype(np.uint32)
+    inexact = ((again != exact) & ~np.isnan(exact)).astype(np.uint32)
+    bits = (single.view(np.uint32).reshape(exact.shape) - beyond) | inexact
+    return np.atleast_1d(bits).view(np.float32).reshape(exact.shape)
 
 
 def _wrap(values: Array, element_type: ElementType) -> Array:
-    low = values.astype(np.int64, copy=False) & ((1 << element_type.bits) - 1)
+    low: Array = values.astype(np.int64, copy=False) & ((1 << element_type.bits) - 1)
     if element_type.kind == "signed":
         half = 1 << (element_type.bits - 1)
         low = (low ^ half) - half
@@ -213,7 +246,7 @@ def _wrap(values: Array, element_type: ElementType) -> Array:
 
 
 @functools.cache
-def code_book(element_type: ElementType) -> _F:
+def code_book(element_type: ElementType) -> Array:
     """The float32 value of every code of an 8- or 4-bit float."""
     if element_type is ElementType.nf4:
         values = list(_NF4)
@@ -244,7 +277,7 @@ def _small_float(code: int, exponent_bits: int, mantissa_bits: int) -> float:
 
 
 @functools.cache
-def _rounding_table(element_type: ElementType) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.uint8]]:
+def _rounding_table(element_type: ElementType) -> tuple[Array, Array, Array]:
     """Non-negative finite values in order, the midpoints between neighbours, and the code of each value."""
     book = code_book(element_type).astype(np.float64)
     codes = np.arange(len(book))
@@ -254,7 +287,7 @@ def _rounding_table(element_type: ElementType) -> tuple[npt.NDArray[np.float64],
     return values, (values[:-1] + values[1:]) / 2, kept
 
 
-def _encode_codes(values: Array, element_type: ElementType) -> npt.NDArray[np.uint8]:
+def _encode_codes(values: Array, element_type: ElementType) -> Array:
     exact = np.asarray(values, np.float64)
     table, middle, codes = _rounding_table(element_type)
     signed = element_type in (ElementType.f8e4m3, ElementType.f8e5m2, ElementType.f4e2m1)

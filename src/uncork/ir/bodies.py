@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
 from uncork.errors import ReadError, UncorkError, ValidationError
+from uncork.ir.findings import listed
 from uncork.ir.interpret import interpret
 from uncork.ir.model import Model
 from uncork.ir.validate import infer
@@ -80,8 +81,8 @@ def attach(
     operation: SubGraphOperation,
     element: ElementTree.Element,
     bodies: Sequence[tuple[str, Model]],
-    input_ports: Sequence[int],
-    output_ports: Sequence[int],
+    input_ports: Mapping[int, int],
+    output_ports: Mapping[int, int],
 ) -> None:
     """Give an operation the bodies of its <layer>, joined as the port maps say. Raises ReadError or ValidationError."""
     maps: dict[str, BodyMap] = {}
@@ -99,13 +100,14 @@ def _read_map(
     port_map: ElementTree.Element,
     edges: Sequence[ElementTree.Element],
     model: Model,
-    input_ports: Sequence[int],
-    output_ports: Sequence[int],
+    input_ports: Mapping[int, int],
+    output_ports: Mapping[int, int],
 ) -> BodyMap:
+    parameters, results = ({layer: i for i, layer in enumerate(layers)} for layers in (model.parameters, model.results))
     inputs = tuple(
         BodyInput(
             _external(entry, input_ports, "input"),
-            _inner(entry, "internal_layer_id", model.parameters, "Parameter"),
+            _inner(entry, "internal_layer_id", parameters, "Parameter"),
             _slicing(entry),
             entry.get("purpose", ""),
         )
@@ -114,7 +116,7 @@ def _read_map(
     outputs = tuple(
         BodyOutput(
             _external(entry, output_ports, "output"),
-            _inner(entry, "internal_layer_id", model.results, "Result"),
+            _inner(entry, "internal_layer_id", results, "Result"),
             _slicing(entry),
             entry.get("purpose", ""),
         )
@@ -123,9 +125,7 @@ def _read_map(
     for entry in inputs:
         if entry.port is None and entry.purpose != "current_iteration":
             raise ReadError("port map: an input that comes from no port must have purpose 'current_iteration'")
-    back_edges = tuple(
-        (_inner(edge, "from-layer", model.results, "Result"), _inner(edge, "to-layer", model.parameters, "Parameter")) for edge in edges
-    )
+    back_edges = tuple((_inner(edge, "from-layer", results, "Result"), _inner(edge, "to-layer", parameters, "Parameter")) for edge in edges)
     return BodyMap(GraphBody(model), inputs, outputs, back_edges)
 
 
@@ -141,20 +141,20 @@ def _number(element: ElementTree.Element, name: str, default: int | None = None)
         raise ReadError(f"<{element.tag}> of the port map: attribute '{name}': expected an integer, got {text!r}") from None
 
 
-def _external(entry: ElementTree.Element, ports: Sequence[int], direction: str) -> int | None:
+def _external(entry: ElementTree.Element, ports: Mapping[int, int], direction: str) -> int | None:
     port = _number(entry, "external_port_id")
     if port == -1:
         return None
     if port not in ports:
-        raise ReadError(f"port map: the layer has no {direction} port {port}; it has {list(ports)}")
-    return list(ports).index(port)
+        raise ReadError(f"port map: the layer has no {direction} port {port}; it has {listed(ports)}")
+    return ports[port]
 
 
-def _inner(entry: ElementTree.Element, attribute: str, layers: Sequence[int], kind: str) -> int:
+def _inner(entry: ElementTree.Element, attribute: str, layers: Mapping[int, int], kind: str) -> int:
     layer = _number(entry, attribute)
     if layer not in layers:
-        raise ReadError(f"port map: the body has no {kind} layer with id {layer}; it has {list(layers)}")
-    return list(layers).index(layer)
+        raise ReadError(f"port map: the body has no {kind} layer with id {layer}; it has {listed(layers)}")
+    return layers[layer]
 
 
 def _slicing(entry: ElementTree.Element) -> Slicing | None:

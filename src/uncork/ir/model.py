@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
+from uncork.errors import ValidationError
 from uncork.ops import Operation
 from uncork.types import TensorSpec
 
@@ -53,6 +56,8 @@ class Node:
     extras: tuple[XmlElement, ...] = ()
     #: Further attributes of the <layer> element itself (`output_names` of Result).
     layer_attributes: tuple[tuple[str, str], ...] = ()
+    #: What the file keeps at each input port (runtime information); empty when there is nothing at any.
+    input_extras: tuple[tuple[XmlElement, ...], ...] = ()
 
     @property
     def label(self) -> str:
@@ -85,45 +90,52 @@ class Model:
         return self.by_id[source.node].outputs[source.output].spec
 
     def names_of_input(self, position: int) -> tuple[str, ...]:
-        """Tensor names of a parameter, then its layer name."""
-        node = self.by_id[self.parameters[position]]
-        return tuple(dict.fromkeys((*node.outputs[0].names, node.name)))
+        """Names of a parameter: those of its tensor, then its layer name where it tells no other input."""
+        return self._input_names[position]
 
     def names_of_output(self, position: int) -> tuple[str, ...]:
-        """Names of a result: those of the tensor it takes, the Result's own, and the name of the layer that computes it."""
-        result = self.by_id[self.results[position]]
-        written = dict(result.layer_attributes).get("output_names", "")
-        names = [*split_names(written), *(n for port in result.outputs for n in port.names)]
-        if result.inputs:
+        """Names of a result: its own and those of the tensor it takes, then layer names where they tell no other output."""
+        return self._output_names[position]
+
+    @cached_property
+    def _input_names(self) -> list[tuple[str, ...]]:
+        nodes = [self.by_id[i] for i in self.parameters]
+        return _told_apart([n.outputs[0].names for n in nodes], [(n.name,) for n in nodes])
+
+    @cached_property
+    def _output_names(self) -> list[tuple[str, ...]]:
+        tensors: list[tuple[str, ...]] = []
+        layers: list[tuple[str, ...]] = []
+        for result in map(self.by_id.__getitem__, self.results):
+            written = split_names(dict(result.layer_attributes).get("output_names", ""))
             source = result.inputs[0]
             producer = self.by_id[source.node]
-            names += producer.outputs[source.output].names
-            names.append(result.name)
-            if len(producer.outputs) == 1:
-                names.append(producer.name)
-        return tuple(dict.fromkeys(names))
+            tensors.append((*written, *(n for port in result.outputs for n in port.names), *producer.outputs[source.output].names))
+            layers.append((result.name, producer.name) if len(producer.outputs) == 1 else (result.name,))
+        return _told_apart(tensors, layers)
+
+
+def _told_apart(tensors: list[tuple[str, ...]], layers: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """For each port its tensor names and those layer names that no other port has in any way: a name must not pick the wrong one."""
+    uses = Counter(name for ours, others in zip(tensors, layers) for name in {*ours, *others})
+    return [tuple(dict.fromkeys((*ours, *(n for n in others if uses[n] == 1)))) for ours, others in zip(tensors, layers)]
+
+
+_SEPARATOR = re.compile(r"(?<!\\),")
 
 
 def split_names(text: str) -> tuple[str, ...]:
-    r"""Tensor names from their attribute: separated by commas, a comma inside a name is written `\,`."""
-    names: list[str] = []
-    current = ""
-    escaped = False
-    for character in text:
-        if escaped:
-            current += character if character == "," else "\\" + character
-            escaped = False
-        elif character == "\\":
-            escaped = True
-        elif character == ",":
-            names.append(current)
-            current = ""
-        else:
-            current += character
-    names.append(current + ("\\" if escaped else ""))
-    return tuple(n for n in names if n)
+    r"""Tensor names from their attribute: separated by commas; a comma inside a name is written `\,`, a backslash as it is."""
+    return tuple(dict.fromkeys(n.replace("\\,", ",") for n in _SEPARATOR.split(text) if n))
 
 
 def join_names(names: tuple[str, ...]) -> str:
-    """The inverse of `split_names`."""
-    return ",".join(n.replace(",", "\\,") for n in names)
+    """The inverse of `split_names`. Raises ValidationError when the format cannot tell the names apart.
+
+    A backslash at the end of a name would escape the comma after it: such a name goes last.
+    """
+    ends_in_backslash = [n for n in names if n.endswith("\\")]
+    if len(ends_in_backslash) > 1:
+        raise ValidationError(f"a tensor can have one name that ends in a backslash, got {', '.join(map(repr, ends_in_backslash))}")
+    ordered = [n for n in names if not n.endswith("\\")] + ends_in_backslash
+    return ",".join(n.replace(",", "\\,") for n in ordered)

@@ -5,71 +5,34 @@ What the shapes and types have to say is checked afterwards, by `validate`. Form
 
 from __future__ import annotations
 
-import difflib
+import math
 import os
-import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from uncork import storage
-from uncork.errors import Problem, ReadError, UncorkError, UnsupportedError, ValidationError
+from uncork.errors import ReadError, UncorkError, UnsupportedError
 from uncork.ir import xml
 from uncork.ir.bodies import attach
+from uncork.ir.findings import Findings, listed, opset_number, shown, unsigned
 from uncork.ir.model import Model, Node, Port, Source, XmlElement, split_names
+from uncork.ir.validate import agree
 from uncork.ir.weights import Weights
-from uncork.ops import Operation, find, type_names, versions_of
+from uncork.ops import Operation, find
 from uncork.ops._body import SubGraphOperation
 from uncork.ops.parameter import Const
 from uncork.ops.state import Assign3, ReadValue3
-from uncork.types import DYNAMIC, Dimension, ElementType, PartialShape, TensorSpec
+from uncork.types import Dimension, ElementType, PartialShape, TensorSpec
 
 #: Layer types that the file spells differently from OpenVINO's class names.
 _SPELLINGS = {"Constant": "Const", "Relu": "ReLU", "PRelu": "PReLU", "Softmax": "SoftMax"}
+#: Operations that came with opset2 though early converters wrote them as opset1.
+_SINCE_2 = frozenset({"MVN", "ROIPooling", "ReorgYolo"})
 #: Sub-graphs in sub-graphs: deeper than any converter nests them.
 _MAX_BODIES = 32
 _SINKS = frozenset({"Assign"})
-
-
-@dataclass
-class Findings:
-    """Everything wrong with a file, and every operation that is missing, in the order found."""
-
-    problems: list[Problem] = field(default_factory=list)
-    missing: dict[str, list[str]] = field(default_factory=dict)
-
-    def add(self, where: str, message: str) -> None:
-        self.problems.append(Problem(where, message))
-
-    def all(self) -> list[Problem]:
-        """The problems, then one for each missing operation with its layers."""
-        return self.problems + [Problem("", _missing_text(operation, layers)) for operation, layers in self.missing.items()]
-
-    def raise_if_any(self, subject: str) -> None:
-        """One error for all: UnsupportedError when nothing but operations is missing, else the class that fits."""
-        if self.problems:
-            raise ValidationError.of_all(subject, self.all())
-        if self.missing:
-            raise UnsupportedError.of_all(subject, self.all())
-
-
-def _missing_text(operation: str, layers: list[str]) -> str:
-    shown = ", ".join(f"'{name}'" for name in layers[:5]) + (f" and {len(layers) - 5} more" if len(layers) > 5 else "")
-    return f"operation {operation} is not supported ({'layer' if len(layers) == 1 else 'layers'} {shown}){_advice(operation)}"
-
-
-def _advice(operation: str) -> str:
-    type_name, _, opset = operation.partition("@")
-    versions = versions_of(type_name)
-    if versions:
-        return (
-            f"; {type_name} is known from opset{min(versions)} on" if _opset_number(opset) is not None else f"; no extension '{opset}' is known"
-        )
-    near = {n.lower(): n for n in type_names()}.get(type_name.lower()) or next(
-        iter(difflib.get_close_matches(type_name, type_names(), 1)), None
-    )
-    return f"; did the file mean {near}?" if near else ""
 
 
 def read_structure(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = None) -> tuple[Model, Findings]:
@@ -101,22 +64,24 @@ def _ir_version(root: ElementTree.Element) -> int:
         raise ReadError(f"expected <net> as the outermost element of an IR file, got <{root.tag}>")
     text = root.get("version", "")
     if text not in ("10", "11"):
-        hint = ": convert the model with a current OpenVINO" if text.isdigit() and int(text) < 10 else ""
-        raise ReadError(f"expected IR version 10 or 11, got {repr(text) if text else 'none'}{hint}")
+        hint = ": convert the model with a current OpenVINO" if (unsigned(text) or 10) < 10 else ""
+        raise ReadError(f"expected IR version 10 or 11, got {shown(text) if text else 'none'}{hint}")
     return int(text)
 
 
 @dataclass
 class _Layer:
-    """A <layer>, its ports by id, before it is known whether anything needs it."""
+    """A <layer> before it is known whether anything needs it. Ports are given by id, with their position."""
 
     element: ElementTree.Element
     id: int
     name: str
     type_name: str
     opset: str
-    inputs: list[int]
-    outputs: list[int]
+    inputs: dict[int, int]
+    outputs: dict[int, int]
+    #: What is wrong with it in itself; reported only when something needs the layer.
+    problems: list[str]
 
     @property
     def label(self) -> str:
@@ -134,22 +99,22 @@ class _Reader:
         layers = self._layers(net, place)
         sources = self._edges(net, layers, place)
         order = self._ordered(layers, sources, place)
-        nodes: list[Node] = []
+        nodes: dict[int, Node] = {}
         for layer_id in order:
-            arguments = [sources.get((layer_id, position)) for position in range(len(layers[layer_id].inputs))]
-            for position, argument in enumerate(arguments):
-                if argument is None:
-                    self.findings.add(place + layers[layer_id].label, f"input port {layers[layer_id].inputs[position]} has no edge")
-            nodes.append(self._node(layers[layer_id], tuple(a for a in arguments if a is not None), depth, place))
-        reached = set(order)
-        in_file = [i for i in layers if i in reached]
+            layer = layers[layer_id]
+            arguments = [sources.get((layer_id, position)) for position in range(len(layer.inputs))]
+            for problem in (*layer.problems, *(f"input port {i} has no edge" for i, a in zip(layer.inputs, arguments) if a is None)):
+                self.findings.add(place + layer.label, problem)
+            nodes[layer_id] = self._node(layer, tuple(a for a in arguments if a is not None), depth, place)
+            self._check_input_ports(layer, arguments, nodes, place)
+        in_file = [i for i in layers if i in nodes]
         if not any(layers[i].type_name == "Result" or layers[i].type_name in _SINKS for i in layers):
             self.findings.add(place.rstrip(": "), "has no Result layer: there is nothing to compute")
-        self._check_variables(nodes, place)
+        self._check_variables(nodes.values(), place)
         return Model(
             name=name,
             ir_version=self.version,
-            nodes=tuple(nodes),
+            nodes=tuple(nodes.values()),
             parameters=tuple(i for i in in_file if layers[i].type_name == "Parameter"),
             results=tuple(i for i in in_file if layers[i].type_name == "Result"),
             sinks=tuple(i for i in in_file if layers[i].type_name in _SINKS),
@@ -157,7 +122,20 @@ class _Reader:
             source=source,
         )
 
-    def _check_variables(self, nodes: list[Node], place: str) -> None:
+    def _check_input_ports(self, layer: _Layer, arguments: Sequence[Source | None], nodes: Mapping[int, Node], place: str) -> None:
+        """What the file says at the end of an edge must not contradict what it says at its beginning."""
+        for position, (element, source) in enumerate(zip(layer.element.iterfind("input/port"), arguments)):
+            said = self._port(element, f"input {position}", place + layer.label, precision_needed=False).spec
+            if source is None or source.node not in nodes:  # reported as a missing edge, or as a cycle
+                continue
+            producer = nodes[source.node]
+            given = producer.outputs[source.output].spec
+            contradicts = given.rank != 0 and not agree(said.shape, given.shape)  # without dimensions: a scalar, or of unknown rank
+            if contradicts or (element.get("precision") and said.element_type is not given.element_type):
+                message = f"input {position}: the file says {said} here and {given} at output {source.output} of {producer.label}"
+                self.findings.add(place + layer.label, message)
+
+    def _check_variables(self, nodes: Iterable[Node], place: str) -> None:
         known = {n.operation.variable_id for n in nodes if isinstance(n.operation, ReadValue3)}
         for node in nodes:
             if isinstance(node.operation, Assign3) and node.operation.variable_id not in known:
@@ -173,26 +151,26 @@ class _Reader:
             name, type_name, opset = element.get("name", ""), element.get("type", ""), element.get("version", "")
             type_name = _SPELLINGS.get(type_name, type_name)
             where = f"{place}layer '{name}'" if name else f"{place}layer number {number}"
-            layer_id = _unsigned(element.get("id"))
+            layer_id = unsigned(element.get("id"))
             if element.tag != "layer" or layer_id is None or not type_name or not opset:
                 self.findings.add(where, "expected <layer> with an id (a number), a type and a version such as opset8")
                 continue
             if layer_id in layers:
                 self.findings.add(where, f"id {layer_id} is already that of layer '{layers[layer_id].name}'")
                 continue
-            inputs = self._port_ids(element, "input", where)
-            outputs = self._port_ids(element, "output", where)
-            layers[layer_id] = _Layer(element, layer_id, name, type_name, opset, inputs, outputs)
+            problems: list[str] = []
+            inputs, outputs = (self._port_ids(element, direction, problems) for direction in ("input", "output"))
+            layers[layer_id] = _Layer(element, layer_id, name, type_name, opset, inputs, outputs, problems)
         return layers
 
-    def _port_ids(self, element: ElementTree.Element, direction: str, where: str) -> list[int]:
-        ids: list[int] = []
+    def _port_ids(self, element: ElementTree.Element, direction: str, problems: list[str]) -> dict[int, int]:
+        ids: dict[int, int] = {}
         for port in element.iterfind(f"{direction}/port"):
-            port_id = _unsigned(port.get("id"))
+            port_id = unsigned(port.get("id"))
             if port_id is None or port_id in ids:
-                self.findings.add(where, f"{direction} port id: expected a number not used before, got {port.get('id')!r}")
+                problems.append(f"{direction} port id: expected a number not used before, got {shown(port.get('id'))}")
                 port_id = -1 - len(ids)
-            ids.append(port_id)
+            ids[port_id] = len(ids)
         return ids
 
     def _edges(self, net: ElementTree.Element, layers: dict[int, _Layer], place: str) -> dict[tuple[int, int], Source]:
@@ -200,8 +178,8 @@ class _Reader:
         sources: dict[tuple[int, int], Source] = {}
         for element in net.iterfind("edges/edge"):
             texts = [element.get(a) for a in ("from-layer", "from-port", "to-layer", "to-port")]
-            numbers = [_unsigned(t) for t in texts]
-            where = f"{place}edge {texts[0]}:{texts[1]} -> {texts[2]}:{texts[3]}"
+            numbers = [unsigned(t) for t in texts]
+            where = "{}edge {}:{} -> {}:{}".format(place, *(shown(t).strip("'") for t in texts))
             from_layer, from_port, to_layer, to_port = numbers
             if from_layer is None or from_port is None or to_layer is None or to_port is None:
                 self.findings.add(where, "expected four numbers: from-layer, from-port, to-layer, to-port")
@@ -211,52 +189,46 @@ class _Reader:
                 self.findings.add(where, f"there is no layer with id {absent[0]}")
                 continue
             if from_port not in layers[from_layer].outputs:
-                self.findings.add(where, f"{layers[from_layer].label} has no output port {from_port}; it has {layers[from_layer].outputs}")
+                self.findings.add(
+                    where, f"{layers[from_layer].label} has no output port {from_port}; it has {listed(layers[from_layer].outputs)}"
+                )
                 continue
             if to_port not in layers[to_layer].inputs:
-                self.findings.add(where, f"{layers[to_layer].label} has no input port {to_port}; it has {layers[to_layer].inputs}")
+                self.findings.add(where, f"{layers[to_layer].label} has no input port {to_port}; it has {listed(layers[to_layer].inputs)}")
                 continue
-            target = (to_layer, layers[to_layer].inputs.index(to_port))
+            target = (to_layer, layers[to_layer].inputs[to_port])
             if target in sources:
                 self.findings.add(where, f"input port {to_port} of {layers[to_layer].label} has an edge already")
                 continue
-            sources[target] = Source(from_layer, layers[from_layer].outputs.index(from_port))
+            sources[target] = Source(from_layer, layers[from_layer].outputs[from_port])
         return sources
 
     def _ordered(self, layers: dict[int, _Layer], sources: dict[tuple[int, int], Source], place: str) -> list[int]:
         """The layers that a Result or an Assign needs (and all Parameters), each after its inputs. Iterative: chains are long."""
         order: list[int] = []
         done: set[int] = set()
-        open_layers: set[int] = set()
-        starts = [i for i, layer in layers.items() if layer.type_name in ("Parameter", "Result") or layer.type_name in _SINKS]
-        for start in starts:
-            stack: list[tuple[int, Iterator[int]]] = []
-
-            def visit(layer_id: int, stack: list[tuple[int, Iterator[int]]] = stack) -> None:
-                if layer_id in done:
-                    return
-                if layer_id in open_layers:
-                    inside = [i for i, _ in stack]
-                    cycle = inside[inside.index(layer_id) :]
-                    names = " -> ".join(f"'{layers[i].name}'" for i in reversed(cycle[:6]))
-                    self.findings.add(place + layers[layer_id].label, f"is its own input: the layers {names} form a cycle")
-                    return
-                open_layers.add(layer_id)
-                count = len(layers[layer_id].inputs)
-                inputs = (sources[(layer_id, p)].node for p in range(count) if (layer_id, p) in sources)
-                stack.append((layer_id, iter(list(inputs))))
-
-            visit(start)
-            while stack:
-                layer_id, remaining = stack[-1]
-                following = next(remaining, None)
-                if following is not None:
-                    visit(following)
-                    continue
-                stack.pop()
-                open_layers.discard(layer_id)
-                done.add(layer_id)
-                order.append(layer_id)
+        path: list[int] = []  # from a start to the layer looked at, each an input of the one before
+        remaining: list[Iterator[int]] = []  # for each of them, the inputs not looked at yet
+        depth_of: dict[int, int] = {}
+        needed_by = [i for i, layer in layers.items() if layer.type_name in ("Parameter", "Result") or layer.type_name in _SINKS]
+        for start in needed_by:
+            following: int | None = start
+            while following is not None or path:
+                if following is None:
+                    done.add(path[-1])
+                    order.append(path[-1])
+                    del depth_of[path.pop()]
+                    remaining.pop()
+                elif following in depth_of:
+                    cycle = path[depth_of[following] : depth_of[following] + 6]
+                    names = " -> ".join(f"'{layers[i].name}'" for i in reversed(cycle))
+                    self.findings.add(place + layers[following].label, f"is its own input: the layers {names} form a cycle")
+                elif following not in done:
+                    depth_of[following] = len(path)
+                    path.append(following)
+                    ports = range(len(layers[following].inputs))
+                    remaining.append(iter([sources[following, p].node for p in ports if (following, p) in sources]))
+                following = next(remaining[-1], None) if path else None
         return order
 
     def _node(self, layer: _Layer, arguments: tuple[Source, ...], depth: int, place: str) -> Node:
@@ -274,7 +246,9 @@ class _Reader:
                 bodies.append((child.tag, self.graph(child, layer.name, child.tag, depth + 1, inner)))
             elif child.tag not in ("data", "input", "output"):
                 extras.append(xml.frozen(child))
-        ports = tuple(self._port(port, place + layer.label, position) for position, port in enumerate(element.iterfind("output/port")))
+        where = place + layer.label
+        ports = tuple(self._port(port, f"output {i}", where) for i, port in enumerate(element.iterfind("output/port")))
+        input_extras = tuple(tuple(xml.frozen(e) for e in port if e.tag != "dim") for port in element.iterfind("input/port"))
         return Node(
             id=layer.id,
             name=layer.name,
@@ -287,6 +261,7 @@ class _Reader:
             bodies=tuple(bodies),
             extras=tuple(extras),
             layer_attributes=tuple((k, v) for k, v in element.attrib.items() if k not in ("id", "name", "type", "version")),
+            input_extras=input_extras if any(input_extras) else (),
         )
 
     def _with_version_10_names(self, layer: _Layer, ports: tuple[Port, ...]) -> tuple[Port, ...]:
@@ -296,26 +271,29 @@ class _Reader:
         own = [layer.name] if len(ports) == 1 else [f"{layer.name}.{i}" for i in range(len(ports))]
         return tuple(Port(p.spec, tuple(dict.fromkeys((*p.names, n))), p.extras) for p, n in zip(ports, own))
 
-    def _port(self, element: ElementTree.Element, where: str, position: int) -> Port:
+    def _port(self, element: ElementTree.Element, port: str, where: str, precision_needed: bool = True) -> Port:
         element_type = ElementType.f32
         precision = element.get("precision")
         try:
             element_type = ElementType.parse(precision or "")
         except KeyError:
-            self.findings.add(where, f"output {position}: expected a precision such as FP32 or I64, got {precision!r}")
+            if precision_needed or precision:
+                self.findings.add(where, f"{port}: expected a precision such as FP32 or I64, got {shown(precision)}")
         dims: list[Dimension] = []
         for dim in element.iterfind("dim"):
             text = (dim.text or "").strip()
-            size = DYNAMIC if text == "-1" else _unsigned(text)
-            if size is None:
-                self.findings.add(where, f"output {position}: expected a dimension of -1 or more, got '{text[:40]}'")
-                size = DYNAMIC
+            size = -1 if text == "-1" else unsigned(text)
+            if size is None or size >= 2**63:
+                self.findings.add(where, f"{port}: expected a dimension from -1 to 2**63 - 1, got {shown(text)}")
+                size = -1
             dims.append(Dimension.of(size))
         extras = tuple(xml.frozen(e) for e in element if e.tag != "dim")
         return Port(TensorSpec(element_type, PartialShape(dims)), split_names(element.get("names", "")), extras)
 
     def _operation(self, layer: _Layer, attributes: dict[str, str], bodies: Sequence[tuple[str, Model]], place: str) -> Operation | None:
-        number = _opset_number(layer.opset)
+        number = opset_number(layer.opset)
+        if number == 1 and layer.type_name in _SINCE_2:
+            number = 2
         cls = find(layer.type_name, number) if number is not None else None
         if cls is None:
             self.findings.missing.setdefault(f"{layer.type_name}@{layer.opset}", []).append(layer.name)
@@ -336,35 +314,17 @@ class _Reader:
     def _read_constant(self, constant: Const, attributes: dict[str, str]) -> None:
         numbers: list[int] = []
         for name in ("offset", "size"):
-            number = _unsigned(attributes.get(name))
+            number = unsigned(attributes.get(name))
             if number is None:
-                raise ReadError(f"attribute '{name}': expected a number of bytes, got {attributes.get(name)!r}")
+                raise ReadError(f"attribute '{name}': expected a number of bytes, got {shown(attributes.get(name))}")
             numbers.append(number)
         offset, size = numbers
         needed = storage.packed_size(constant.element_type, constant.count)
         if size < needed:
             raise ReadError(f"expected {needed} bytes for {constant.element_type}[{constant.shape.format()}], the attribute 'size' says {size}")
+        # NumPy refuses shapes with a product beyond its index type even where a 0 among the dimensions makes it empty.
+        if math.prod(max(d, 1) for d in constant.shape.static) * constant.element_type.dtype.itemsize >= 2**63:
+            raise ReadError(f"expected a shape of less than 2**63 bytes, got [{constant.shape.format()}]")
         data = self.weights.slice(offset, size) if size else memoryview(b"")
         values = storage.unpack(data, constant.element_type, constant.count)
         constant.value = values.reshape(constant.shape.static)
-
-
-_UNSIGNED = re.compile(r"\s*\d{1,40}\s*", re.ASCII)
-_OPSET = re.compile(r"opset(\d{1,4})", re.ASCII)
-
-
-def _unsigned(text: str | None) -> int | None:
-    return int(text) if text is not None and _UNSIGNED.fullmatch(text) else None
-
-
-def _opset_number(opset: str) -> int | None:
-    # Early converters wrote these two words for operations that opset6 then took over.
-    if opset in ("experimental", "extension"):
-        return 6
-    match = _OPSET.fullmatch(opset)
-    return int(match.group(1)) if match else None
-
-
-def missing_operations(findings: Findings) -> Iterable[str]:
-    """`type@opset` of everything that is not supported."""
-    return tuple(findings.missing)

@@ -56,11 +56,12 @@ def _infer_node(
     for position, (said, found) in enumerate(zip(declared, inferred)):
         if said.element_type is not found.element_type:
             problems.append(Problem(node.label, f"output {position}: the file says {said.element_type}, its inputs give {found.element_type}"))
-        elif not _agree(said.shape, found.shape):
+        elif not agree(said.shape, found.shape):
             problems.append(Problem(node.label, f"output {position}: the file says {said}, its inputs give {found}"))
     return inferred
 
 
-def _agree(said: PartialShape, found: PartialShape) -> bool:
+def agree(said: PartialShape, found: PartialShape) -> bool:
+    """Whether a port of the file that says one shape can be of another."""
     # The serializer writes an unknown rank as a port without dimensions, which is also how it writes a scalar.
     return said.rank == 0 or said.compatible(found)

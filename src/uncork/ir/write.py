@@ -5,17 +5,21 @@ Both files are written beside their final names and renamed when whole, weights 
 
 from __future__ import annotations
 
+import errno
 import os
-import tempfile
+import re
+import secrets
+import shutil
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping
 from pathlib import Path
 from typing import BinaryIO
 
 from uncork import storage
-from uncork.errors import UncorkError
+from uncork.errors import UncorkError, ValidationError
 from uncork.ir import xml
 from uncork.ir.bodies import write_maps
+from uncork.ir.findings import shown
 from uncork.ir.model import Model, Node, join_names
 from uncork.ops._body import SubGraphOperation
 from uncork.ops.parameter import Const
@@ -23,36 +27,97 @@ from uncork.types import ElementType, TensorSpec
 
 
 def write_model(model: Model, path: str | os.PathLike[str]) -> None:
-    """Write `path` and the weights beside it, with the suffix `.bin`. Existing files are replaced only when all went well."""
+    """Write `path` and the weights beside it, with the suffix `.bin`. Existing files are replaced only when all went well.
+
+    The model may be one that was read from these very files: its constants stay valid. Raises ValidationError for what the format
+    cannot hold (a control character in a name) and UncorkError when a file cannot be written.
+    """
     path = Path(path)
     binary = path.with_suffix(".bin")
     if path == binary:
         raise UncorkError(f"expected a path such as model.xml, got '{path}': '.bin' is where the weights go")
     try:
-        handle, scratch_bin = tempfile.mkstemp(prefix=f".{binary.name}.", dir=path.parent)
-        scratch_xml = scratch_bin + ".xml"
-        try:
-            with os.fdopen(handle, "wb") as file:
+        with _Replacement() as files:
+            with files.open(binary) as file:
                 root = ElementTree.Element("net", {"name": model.name, "version": str(model.ir_version)})
                 _graph(root, model, _BinaryWriter(file))
+            _check_text(root)
             ElementTree.indent(root, "\t")
-            ElementTree.ElementTree(root).write(scratch_xml, encoding="utf-8", xml_declaration=True)
-            for scratch in (scratch_bin, scratch_xml):
-                os.chmod(scratch, 0o666 & ~_umask())
-            os.replace(scratch_bin, binary)
-            os.replace(scratch_xml, path)
-        finally:
-            for scratch in (scratch_bin, scratch_xml):
-                if os.path.exists(scratch):
-                    os.unlink(scratch)
+            with files.open(path) as file:
+                ElementTree.ElementTree(root).write(file, encoding="utf-8", xml_declaration=True)
     except OSError as error:
         raise UncorkError(f"cannot be written: {error.strerror or error}", str(path)) from None
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+class _Replacement:
+    """Files that take their final names together, in the order opened, when the block ends well, and leave no trace otherwise."""
+
+    def __init__(self) -> None:
+        self._token = secrets.token_hex(6)
+        self._finals: list[Path] = []
+
+    def open(self, final: Path) -> BinaryIO:
+        """A new file that will become `final`."""
+        if final.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(final))
+        self._finals.append(final)
+        return open(self._scratch(final, "new"), "xb")
+
+    def __enter__(self) -> _Replacement:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        replaced: list[Path] = []
+        try:
+            if kind is None:
+                for final in self._finals:
+                    _flush_to_disk(self._scratch(final, "new"))
+                for final in self._finals:
+                    if final.exists():
+                        # A second name for the old file, in case that the next replacement fails.
+                        shutil.copymode(final, self._scratch(final, "new"))
+                        _keep(final, self._scratch(final, "old"))
+                    os.replace(self._scratch(final, "new"), final)
+                    replaced.append(final)
+                replaced.clear()
+        finally:
+            for final in replaced:
+                old = self._scratch(final, "old")
+                if old.exists():
+                    os.replace(old, final)
+                else:
+                    final.unlink()
+            for final in self._finals:
+                for kind_of in ("new", "old"):
+                    self._scratch(final, kind_of).unlink(missing_ok=True)
+
+    def _scratch(self, final: Path, kind: str) -> Path:
+        return final.with_name(f".{final.name[:100]}.{self._token}.{kind}")
+
+
+def _flush_to_disk(path: Path) -> None:
+    """A full disk may show only now; and a renamed file must not be empty after a power failure."""
+    with open(path, "rb+") as file:
+        os.fsync(file.fileno())
+
+
+def _keep(path: Path, name: Path) -> None:
+    """Let the file go by a second name; where there are no links, by that name only."""
+    try:
+        os.link(path, name, follow_symlinks=False)
+    except (OSError, NotImplementedError):
+        os.replace(path, name)
+
+
+#: What XML 1.0 cannot hold, not even escaped.
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def _check_text(root: ElementTree.Element) -> None:
+    for element in root.iter():
+        for text in (element.text or "", *element.attrib.values()):
+            if _NOT_XML.search(text):
+                raise ValidationError(f"<{element.tag}>: {shown(text)} has a character that XML cannot hold")
 
 
 class _BinaryWriter:
@@ -73,16 +138,24 @@ class _BinaryWriter:
         if address in self.by_address and constant.value.flags.c_contiguous:
             return self.by_address[address]
         data = storage.pack(constant.value, constant.element_type)
-        place = self.by_content.get(data) if len(data) <= self.SMALL else None
+        content = bytes(data) if len(data) <= self.SMALL else None
+        place = None if content is None else self.by_content.get(content)
         if place is None:
-            place = (self.end, len(data))
+            place = (self._aligned(64 if len(data) >= 64 else 8), len(data))
             self.file.write(data)
             self.end += len(data)
-            if len(data) <= self.SMALL:
-                self.by_content[data] = place
-        if constant.value.flags.c_contiguous and len(data) > self.SMALL:
+            if content is not None:
+                self.by_content[content] = place
+        if constant.value.flags.c_contiguous and content is None:
             self.by_address[address] = place
         return place
+
+    def _aligned(self, to: int) -> int:
+        """The next offset that arrays can be mapped at as the processor likes them; the format asks for no alignment."""
+        padding = -self.end % to
+        self.file.write(bytes(padding))
+        self.end += padding
+        return self.end
 
 
 def _graph(root: ElementTree.Element, model: Model, binary: _BinaryWriter) -> None:
@@ -117,13 +190,15 @@ def _layer(node: Node, model: Model, binary: _BinaryWriter) -> ElementTree.Eleme
     if node.inputs:
         inputs = ElementTree.SubElement(layer, "input")
         for position, source in enumerate(node.inputs):
-            inputs.append(_port(position, model.spec(source), {}))
+            element = _port(position, model.spec(source), {})
+            element.extend(xml.thawed(extra) for extra in (node.input_extras[position] if node.input_extras else ()))
+            inputs.append(element)
     if node.outputs and node.type_name != "Result":
         outputs = ElementTree.SubElement(layer, "output")
         for position, port in enumerate(node.outputs):
             names = {"names": join_names(port.names)} if port.names else {}
             element = _port(len(node.inputs) + position, port.spec, names)
-            element[:0] = [xml.thawed(extra) for extra in port.extras]
+            element.extend(xml.thawed(extra) for extra in port.extras)
             outputs.append(element)
     maps = ("rt_info", "back_edges") if isinstance(node.operation, SubGraphOperation) else ("rt_info",)
     layer.extend(xml.thawed(e) for e in node.extras if e.tag not in maps and not (len(maps) > 1 and e.tag.endswith("port_map")))
