@@ -1,0 +1,165 @@
+"""What the recurrent operations share: attributes, shape rules, activations, and the walk over the steps of a sequence.
+
+A family (RNN, GRU, LSTM) states its formula once, as `step`; its cell is one step, its sequence walks over steps. A state is
+a tuple: (h,) or, for LSTM, (h, c).
+
+Decided where the pages are silent (the project's decisions, section GRUSequence-5):
+- Lengths are honoured always: Y is 0 past a row's length, the last states are those at its length, padded steps are never
+  read. Length 0 gives zeros, not the initial state. A length outside 0..seq_length is refused.
+- `reverse` walks from a row's own last live step down to 0 and stores each state at its own step.
+- `clip` limits what goes into the activation of a gate, not the state; it is off when it is 0, negative or infinite.
+- `activations` are taken in any case; absent or empty means the defaults; entries beyond those needed are ignored, as
+  OpenVINO does; both directions use the same ones. `activations_alpha` and `_beta` have no meaning for those there are.
+- `direction` is required by the pages but left out in their own examples: absent means forward.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from uncork.errors import UnsupportedError
+from uncork.ops._indices import refuse_first
+from uncork.ops._operation import Operation
+from uncork.ops._ports import Attribute, Kind, at_least, integer, names, number, numbers, one_of
+from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
+
+State = tuple[Array, ...]
+
+
+def sigmoid(values: Array) -> Array:
+    """1 / (1 + exp(-values)), without overflow and accurate at both ends."""
+    small = np.exp(-np.abs(values))
+    result: Array = np.where(values >= 0, values.dtype.type(1), small) / (1 + small)
+    return result
+
+
+def relu(values: Array) -> Array:
+    """The positive part; NaN stays NaN."""
+    return np.maximum(values, 0)
+
+
+FUNCTIONS: dict[str, Callable[[Array], Array]] = {"relu": relu, "sigmoid": sigmoid, "tanh": np.tanh}
+#: For each direction of a sequence: does it walk backwards?
+WALKS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+
+
+def activation_names(*defaults: str) -> Attribute[tuple[str, ...]]:
+    """The attribute `activations` of a family. OpenVINO's own classes write an empty list where they mean the defaults."""
+    kind = Kind(names.expected, names.parse, lambda chosen: names.format(chosen or defaults))
+    return Attribute(kind, defaults)
+
+
+class Recurrent(Operation):
+    """Any of the family. A subclass gives `activations`, the `layout` of its ports, and `step`."""
+
+    hidden_size = Attribute(integer, check=at_least(1))
+    activations: ClassVar[Attribute[tuple[str, ...]]]
+    activations_alpha = Attribute(numbers, default=())
+    activations_beta = Attribute(numbers, default=())
+    clip = Attribute(number, default=math.inf, check=lambda value: "a number" if math.isnan(value) else None)
+
+    def layout(self) -> Mapping[str, str]:
+        """The shape of every port in the words of the specification page: `batch_size, 3 * hidden_size`."""
+        raise NotImplementedError
+
+    def step(self, x: Array, state: State, w: Array, r: Array, b: Array | None) -> State:
+        """The state of some rows after one step, from x [rows, input_size] and each state [rows, hidden_size]."""
+        raise NotImplementedError
+
+    def check_attributes(self) -> None:
+        needed = len(self._default_activations())
+        chosen = self.activations or self._default_activations()
+        self.require(len(chosen) >= needed, "attribute 'activations': expected {} names, got {}", needed, ", ".join(chosen))
+        unknown = [name for name in chosen[:needed] if name.lower() not in FUNCTIONS]
+        if unknown:
+            raise UnsupportedError(f"attribute 'activations': '{unknown[0]}' is not supported; supported are {', '.join(FUNCTIONS)}")
+
+    def _default_activations(self) -> tuple[str, ...]:
+        default = self.attributes["activations"].default
+        assert isinstance(default, tuple)
+        return default
+
+    def activate(self, position: int, values: Array) -> Array:
+        """The activation at one position of the list."""
+        chosen = self.activations or self._default_activations()
+        return FUNCTIONS[chosen[position].lower()](values)
+
+    def gate(self, position: int, values: Array) -> Array:
+        """The same with `clip` applied before."""
+        if 0 < self.clip < math.inf:
+            bound = values.dtype.type(self.clip)
+            values = np.clip(values, -bound, bound)
+        return self.activate(position, values)
+
+    def infer(self, *specs: TensorSpec | None) -> list[PartialShape]:
+        layout = self.layout()
+        sizes = self.sizes()
+        for port, spec in zip(self.inputs, specs):
+            if spec is None or spec.rank is None:
+                continue
+            words = layout[port.name].split(", ")
+            merged = [size.merge(self._size(word, sizes)) for word, size in zip(words, spec.shape)]
+            if len(words) != spec.rank or None in merged:
+                expected = ", ".join(f"{word} = {size}" for word, size in ((w, self._size(w, sizes)) for w in words))
+                self.require(False, "input '{}': expected [{}], got {}", port.name, expected, spec.shape)
+            sizes.update((word, size) for word, size in zip(words, merged) if size is not None)
+        return [PartialShape([self._size(word, sizes) for word in layout[port.name].split(", ")]) for port in self.outputs]
+
+    def sizes(self) -> dict[str, Dimension]:
+        """What the attributes say of the words in `layout`."""
+        return {"hidden_size": Dimension.of(self.hidden_size)}
+
+    def _size(self, word: str, sizes: Mapping[str, Dimension]) -> Dimension:
+        count, times, rest = word.partition(" * ")
+        return sizes[rest] * int(count) if times else sizes.get(word, DYNAMIC)
+
+
+class RecurrentSequence(Recurrent):
+    """The operations that walk over steps."""
+
+    direction = Attribute(one_of(*WALKS), default="forward", check=lambda value: None if value in WALKS else f"one of {', '.join(WALKS)}")
+
+    def sizes(self) -> dict[str, Dimension]:
+        return {**super().sizes(), "num_directions": Dimension.of(len(WALKS[self.direction]))}
+
+    def infer(self, *specs: TensorSpec | None) -> list[PartialShape]:
+        shapes = super().infer(*specs)
+        lengths = specs[[port.name for port in self.inputs].index("sequence_lengths")]
+        if lengths is not None and lengths.value is not None:
+            # Known at load when they are constant: then a wrong one is found there. Y is [batch_size, directions, steps, ..].
+            most = shapes[0][2].high
+            wrong = lengths.value < 0
+            expected = "0 or more"
+            if most is not None:
+                wrong = wrong | (lengths.value > most)
+                expected = f"0 to {most} (seq_length)"
+            refuse_first(self, "sequence_lengths", lengths.value, wrong, expected)
+        return shapes
+
+    def run(self, x: Array, initial: State, lengths: Array, w: Array, r: Array, b: Array) -> list[Array]:
+        """Y, then the last states; the work done follows the sum of the lengths."""
+        batch, steps, _ = x.shape
+        walks = WALKS[self.direction]
+        lengths = lengths.astype(np.int64)
+        states = [state.copy() for state in initial]
+        y = np.zeros((batch, len(walks), steps, self.hidden_size), x.dtype)
+        for d, backwards in enumerate(walks):
+            for count in range(int(lengths.max(initial=0))):
+                live = np.flatnonzero(lengths > count)
+                t = lengths[live] - 1 - count if backwards else np.full(len(live), count)
+                after = self.step(x[live, t], tuple(state[live, d] for state in states), w[d], r[d], b[d])
+                y[live, d, t] = after[0]
+                for state, new in zip(states, after):
+                    state[live, d] = new
+        for state in states:
+            state[lengths == 0] = 0
+        return [y, *states]
+
+
+def bias_parts(b: Array | None, count: int, like: Array) -> Sequence[Array]:
+    """The biases of each gate; zeros where a cell has none."""
+    return np.split(np.zeros(count * like.shape[-1], like.dtype) if b is None else b, count)

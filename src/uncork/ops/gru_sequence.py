@@ -1,0 +1,44 @@
+"""GRUSequence-5: a gated recurrent unit (see gru_cell.py) over sequences of their own lengths.
+
+    h_0 = initial_hidden_state,  h_{k+1} = step(X[b, t_k], h_k)  for k < sequence_lengths[b],  Y[b, d, t_k] = h_{k+1}
+    forward: t_k = k;  reverse: t_k = sequence_lengths[b] - 1 - k;  bidirectional: d = 0 forward, d = 1 reverse
+
+Page: operation-specs/sequence/gru-sequence-5. Decisions: _recurrent.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from uncork.ops._operation import register
+from uncork.ops._ports import INTEGER, REAL, Input, Output
+from uncork.ops._recurrent import RecurrentSequence
+from uncork.ops.gru_cell import GRU
+from uncork.types import Array
+
+
+@register("GRUSequence", 5)
+class GRUSequence5(RecurrentSequence, GRU):
+    X = Input(REAL, "T")
+    initial_hidden_state = Input(REAL, "T")
+    sequence_lengths = Input(INTEGER)
+    W = Input(REAL, "T")
+    R = Input(REAL, "T")
+    B = Input(REAL, "T")
+    Y = Output("T")
+    Ho = Output("T")
+
+    def layout(self) -> Mapping[str, str]:
+        return {
+            "X": "batch_size, seq_length, input_size",
+            "initial_hidden_state": "batch_size, num_directions, hidden_size",
+            "sequence_lengths": "batch_size",
+            "W": "num_directions, 3 * hidden_size, input_size",
+            "R": "num_directions, 3 * hidden_size, hidden_size",
+            "B": f"num_directions, {self.bias_count()} * hidden_size",
+            "Y": "batch_size, num_directions, seq_length, hidden_size",
+            "Ho": "batch_size, num_directions, hidden_size",
+        }
+
+    def reference(self, x: Array, h: Array, lengths: Array, w: Array, r: Array, b: Array) -> list[Array]:
+        return self.run(x, (h,), lengths, w, r, b)
