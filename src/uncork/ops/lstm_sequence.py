@@ -1,0 +1,56 @@
+"""LSTMSequence-1, -5: a long short-term memory (see lstm_cell.py) over sequences of their own lengths, walked as in gru_sequence.py.
+
+Pages: operation-specs/sequence/lstm-sequence-1, -5; they say the same. Version 1 has in files what LSTMCell-1 has.
+Decisions: _recurrent.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from uncork.ops._operation import register
+from uncork.ops._ports import INTEGER, REAL, Input, Output
+from uncork.ops._recurrent import RecurrentSequence
+from uncork.ops.lstm_cell import LSTM, LSTM1
+from uncork.types import Array
+
+
+class _LSTMSequence(RecurrentSequence, LSTM):
+    X = Input(REAL, "T")
+    initial_hidden_state = Input(REAL, "T")
+    initial_cell_state = Input(REAL, "T")
+    sequence_lengths = Input(INTEGER)
+    W = Input(REAL, "T")
+    R = Input(REAL, "T")
+    B = Input(REAL, "T")
+    Y = Output("T")
+    Ho = Output("T")
+    Co = Output("T")
+
+    def layout(self) -> Mapping[str, str]:
+        return {
+            "X": "batch_size, seq_length, input_size",
+            "initial_hidden_state": "batch_size, num_directions, hidden_size",
+            "initial_cell_state": "batch_size, num_directions, hidden_size",
+            "sequence_lengths": "batch_size",
+            "W": "num_directions, 4 * hidden_size, input_size",
+            "R": "num_directions, 4 * hidden_size, hidden_size",
+            "B": "num_directions, 4 * hidden_size",
+            "P": "num_directions, 3 * hidden_size",
+            "Y": "batch_size, num_directions, seq_length, hidden_size",
+            "Ho": "batch_size, num_directions, hidden_size",
+            "Co": "batch_size, num_directions, hidden_size",
+        }
+
+    def reference(self, x: Array, h: Array, c: Array, lengths: Array, w: Array, r: Array, b: Array, p: Array | None = None) -> list[Array]:
+        return self.run(x, (h, c), lengths, w, r, b)
+
+
+@register("LSTMSequence", 1)
+class LSTMSequence1(LSTM1, _LSTMSequence):
+    P = Input(REAL, optional=True)
+
+
+@register("LSTMSequence", 5)
+class LSTMSequence5(_LSTMSequence):
+    """Without the additions of version 1."""
