@@ -1,0 +1,50 @@
+"""RNNCell-0: one step of a plain recurrent unit.
+
+    h' = f(x W' + h R' + B)
+
+Page: operation-specs/sequence/rnn-cell-0 (rnn-cell-3 in other editions); files write it as opset1. The page wants B;
+where it is absent it counts as zeros, as in the other cells. Further decisions: _recurrent.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from uncork.ops._operation import register
+from uncork.ops._ports import REAL, Input, Output
+from uncork.ops._recurrent import Recurrent, State, activation_names, bias_parts
+from uncork.types import Array
+
+
+class RNN(Recurrent):
+    """The formula, for the cell and the sequence."""
+
+    activations = activation_names("tanh")
+
+    def step(self, x: Array, state: State, w: Array, r: Array, b: Array | None) -> State:
+        (h,) = state
+        (bias,) = bias_parts(b, 1, h)
+        return (self.gate(0, x @ w.T + h @ r.T + bias),)
+
+
+@register("RNNCell", 1)
+class RNNCell0(RNN):
+    X = Input(REAL, "T")
+    H = Input(REAL, "T")
+    W = Input(REAL, "T")
+    R = Input(REAL, "T")
+    B = Input(REAL, "T", optional=True)
+    Ho = Output("T")
+
+    def layout(self) -> Mapping[str, str]:
+        return {
+            "X": "batch_size, input_size",
+            "H": "batch_size, hidden_size",
+            "W": "hidden_size, input_size",
+            "R": "hidden_size, hidden_size",
+            "B": "hidden_size",
+            "Ho": "batch_size, hidden_size",
+        }
+
+    def reference(self, x: Array, h: Array, w: Array, r: Array, b: Array | None) -> State:
+        return self.step(x, (h,), w, r, b)

@@ -1,0 +1,41 @@
+"""RNNSequence-5: a plain recurrent unit (see rnn_cell.py) over sequences of their own lengths, walked as in gru_sequence.py.
+
+Page: operation-specs/sequence/rnn-sequence-5. Decisions: _recurrent.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from uncork.ops._operation import register
+from uncork.ops._ports import INTEGER, REAL, Input, Output
+from uncork.ops._recurrent import RecurrentSequence
+from uncork.ops.rnn_cell import RNN
+from uncork.types import Array
+
+
+@register("RNNSequence", 5)
+class RNNSequence5(RecurrentSequence, RNN):
+    X = Input(REAL, "T")
+    H = Input(REAL, "T")
+    sequence_lengths = Input(INTEGER)
+    W = Input(REAL, "T")
+    R = Input(REAL, "T")
+    B = Input(REAL, "T")
+    Y = Output("T")
+    Ho = Output("T")
+
+    def layout(self) -> Mapping[str, str]:
+        return {
+            "X": "batch_size, seq_length, input_size",
+            "H": "batch_size, num_directions, hidden_size",
+            "sequence_lengths": "batch_size",
+            "W": "num_directions, hidden_size, input_size",
+            "R": "num_directions, hidden_size, hidden_size",
+            "B": "num_directions, hidden_size",
+            "Y": "batch_size, num_directions, seq_length, hidden_size",
+            "Ho": "batch_size, num_directions, hidden_size",
+        }
+
+    def reference(self, x: Array, h: Array, lengths: Array, w: Array, r: Array, b: Array) -> list[Array]:
+        return self.run(x, (h,), lengths, w, r, b)
