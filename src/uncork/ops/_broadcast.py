@@ -1,30 +1,55 @@
-"""The shape rules of `auto_broadcast`, shared by all operations whose inputs stretch to a common shape.
+"""The rules of `auto_broadcast`, shared by all operations whose inputs stretch to a common shape.
 
 Page: "Broadcast Rules For Elementwise Operations" of the operation sets.
 
 - none: the shapes must be equal;
 - numpy: dimensions are compared from the right, each pair must be equal or one of them 1;
-- pdpd: the first shape is the target, later ones are aligned with it from the right (the file has no `axis`, so it is -1) and
-  each of their dimensions must be equal to the target's or 1.
+- pdpd: the first shape is the target; the dimensions of later ones lie on the target's from `auto_broadcast_axis` on (-1: aligned at
+  the right) and must be equal to them or 1, and dimensions of 1 at their end may stick out.
 
-Whatever the rule accepts, NumPy's own broadcasting then computes: pdpd and none only refuse more.
+The file writes the axis as `auto_broadcast.auto_broadcast_axis`. When it is absent the documented -1 holds (OpenVINO takes 0).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from uncork.ops._operation import Operation
-from uncork.ops._ports import Attribute, one_of
-from uncork.types import Dimension, PartialShape
+from uncork.ops._ports import Attribute, integer, one_of
+from uncork.types import Array, Dimension, PartialShape
 
-#: The kind of an `auto_broadcast` attribute ("explicit" is an older word of the file format for "none").
-auto_broadcast_kind = one_of("numpy", "none", "pdpd", "explicit")
+_AXIS_IN_FILE = "auto_broadcast.auto_broadcast_axis"
 
 
-def auto_broadcast_attribute() -> Attribute[str]:
-    """`auto_broadcast = auto_broadcast_attribute()`: the attribute with its documented default."""
-    return Attribute(auto_broadcast_kind, default="numpy")
+class Broadcasting(Operation):
+    """An operation with the attribute `auto_broadcast`; derive from it."""
+
+    auto_broadcast = Attribute(one_of("numpy", "none", "pdpd", "explicit"), default="numpy")  # "explicit" is an older word for "none"
+    #: Only for pdpd.
+    auto_broadcast_axis = Attribute(integer, default=-1, check=lambda v: None if v >= -1 else "at least -1")
+
+    @classmethod
+    def from_text(cls, texts: Mapping[str, str]) -> Operation:
+        own = dict(texts)
+        if _AXIS_IN_FILE in own:
+            own["auto_broadcast_axis"] = own.pop(_AXIS_IN_FILE)
+        return super().from_text(own)
+
+    def to_text(self) -> dict[str, str]:
+        texts = super().to_text()
+        axis = texts.pop("auto_broadcast_axis")
+        return texts | {_AXIS_IN_FILE: axis} if self.auto_broadcast == "pdpd" else texts
+
+    def common_shape(self, shapes: Sequence[PartialShape], names: Sequence[str]) -> PartialShape:
+        """The shape of the result of inputs that are called `names`; refused when there is none."""
+        return broadcast_shapes(self, shapes, names, self.auto_broadcast, self.auto_broadcast_axis)
+
+    def placed(self, array: Array, rank: int) -> Array:
+        """An input other than the first, as NumPy's own broadcasting with the first one, of that rank, wants it."""
+        if self.auto_broadcast != "pdpd" or self.auto_broadcast_axis == -1:
+            return array
+        end = rank - self.auto_broadcast_axis
+        return array.reshape(array.shape[:end] + (1,) * (end - array.ndim))
 
 
 def broadcast_dimension(a: Dimension, b: Dimension) -> Dimension | None:
@@ -42,18 +67,21 @@ def broadcast_dimension(a: Dimension, b: Dimension) -> Dimension | None:
     return a.merge(b)
 
 
-def _stretch_to(target: Dimension, dim: Dimension) -> Dimension | None:
-    """The sizes of `target` to which `dim` can be stretched."""
+def stretched_dimension(target: Dimension, dim: Dimension) -> Dimension | None:
+    """The sizes of `target` to which `dim` can be stretched; None when there is none."""
     return target if dim.contains(1) else target.merge(dim)
 
 
-def broadcast_shapes(operation: Operation, shapes: Sequence[PartialShape], names: Sequence[str], mode: str = "numpy") -> PartialShape:
+def broadcast_shapes(
+    operation: Operation, shapes: Sequence[PartialShape], names: Sequence[str], mode: str = "numpy", axis: int = -1
+) -> PartialShape:
     """The common shape of inputs that are called `names`; refused when there is none."""
     result = shapes[0]
     for i in range(1, len(shapes)):
-        merged = _pair(result, shapes[i], mode)
+        merged = _pair(result, shapes[i], mode, axis)
         if merged is None:
-            rule = {"numpy": "numpy broadcasting", "pdpd": f"pdpd broadcasting to '{names[0]}'"}.get(mode, "no broadcasting")
+            target = f"pdpd broadcasting to '{names[0]}'" + (f" from axis {axis} on" if axis != -1 else "")
+            rule = {"numpy": "numpy broadcasting", "pdpd": target}.get(mode, "no broadcasting")
             shown = ", ".join(f"'{n}' {s}" for n, s in zip(names, shapes))
             operation.require(False, "expected shapes that fit by {}, got {}", rule, shown)
             return PartialShape()
@@ -61,21 +89,29 @@ def broadcast_shapes(operation: Operation, shapes: Sequence[PartialShape], names
     return result
 
 
-def _pair(a: PartialShape, b: PartialShape, mode: str) -> PartialShape | None:
+def _pair(a: PartialShape, b: PartialShape, mode: str, axis: int) -> PartialShape | None:
     if mode in ("none", "explicit"):
         return a.merge(b)
     if mode == "pdpd":
-        if a.rank is None or b.rank is None:
-            return a
-        if b.rank > a.rank:
-            return None
-        lead = a.rank - b.rank
-        dims = [*a.dims[:lead], *(_stretch_to(x, y) for x, y in zip(a.dims[lead:], b.dims))]
-    else:
-        if a.rank is None or b.rank is None:
-            return PartialShape()
-        rank = max(a.rank, b.rank)
-        one = Dimension(1, 1)
-        longer, shorter = (s.dims if s.rank == rank else (one,) * (rank - len(s)) + s.dims for s in (a, b))
-        dims = [broadcast_dimension(x, y) for x, y in zip(longer, shorter)]
+        return _onto(a, b, axis)
+    if a.rank is None or b.rank is None:
+        return PartialShape()
+    rank = max(a.rank, b.rank)
+    one = Dimension(1, 1)
+    longer, shorter = (s.dims if s.rank == rank else (one,) * (rank - len(s)) + s.dims for s in (a, b))
+    dims = [broadcast_dimension(x, y) for x, y in zip(longer, shorter)]
     return None if any(d is None for d in dims) else PartialShape(dims)
+
+
+def _onto(a: PartialShape, b: PartialShape, axis: int) -> PartialShape | None:
+    if a.rank is None or b.rank is None:
+        return a
+    start = a.rank - b.rank if axis == -1 else axis
+    if not 0 <= start <= a.rank or b.rank > a.rank:
+        return None
+    inside = a.rank - start
+    if not all(d.contains(1) for d in b.dims[inside:]):
+        return None
+    covered = a.dims[start : start + b.rank]
+    dims = [stretched_dimension(x, y) for x, y in zip(covered, b.dims)]
+    return None if any(d is None for d in dims) else PartialShape([*a.dims[:start], *dims, *a.dims[start + len(dims) :]])
