@@ -1,1 +1,0 @@
-"""The operations on plain arrays, as in `torch.nn.functional`."""

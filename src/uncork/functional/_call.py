@@ -1,0 +1,154 @@
+"""How a function on plain arrays calls an operation: arguments to specs, and errors in the words of the caller."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from uncork.compiler.arguments import ModelPort, accept, present
+from uncork.errors import InputError, UncorkError, ValidationError
+from uncork.ops import find
+from uncork.types import Array, ElementType, PartialShape, TensorSpec, describe_array
+
+#: Types of the `ml_dtypes` package (JAX, TensorFlow), known by name: NumPy has none for them.
+_ML_DTYPES = {
+    "bfloat16": ElementType.bf16,
+    "float8_e4m3fn": ElementType.f8e4m3,
+    "float8_e5m2": ElementType.f8e5m2,
+    "float8_e8m0fnu": ElementType.f8e8m0,
+}
+
+
+class Call:
+    """The arguments of one call, in the order of the operation's inputs, under the names that the caller knows."""
+
+    def __init__(self, function: str, type_name: str, opset: int, strict: bool) -> None:
+        self.function = function
+        self.type_name = type_name
+        self.opset = opset
+        self.strict = strict
+        self.specs: dict[str, TensorSpec | None] = {}
+        self.dtype = np.dtype(np.float32)
+
+    def first(self, name: str, value: Any) -> None:
+        """The argument that tells the element type."""
+        array = self._array(name, value)
+        element_type = _element_type(array)
+        if element_type is None or (array.dtype == object and not all(isinstance(item, str) for item in array.flat)):
+            got = type(value).__name__ if array.dtype == object else array.dtype
+            raise self.error(f"input '{name}': expected an array of numbers or strings, got {got}")
+        self.dtype = array.dtype
+        self._add(name, element_type, array)
+
+    def likes(self, **values: Any) -> None:
+        """Arguments of the element type of the first, None for absent ones. Numbers without a type of their own take it."""
+        first, spec = next(iter(self.specs.items()))
+        assert spec is not None, "the first argument is never absent"
+        for name, value in values.items():
+            typed = hasattr(value, "dtype") or hasattr(value, "__array__")
+            if typed:
+                value = self._array(name, value)
+                if _element_type(value) is not spec.element_type:
+                    raise self.error(f"input '{name}': expected {spec.element_type} as '{first}' has, got {describe_array(value)}")
+            self._add(name, spec.element_type, value)
+
+    def counts(self, **values: Any) -> None:
+        """Ids, offsets, lengths and numbers, brought to i64 exactly; None for absent ones."""
+        for name, value in values.items():
+            self._add(name, ElementType.i64, None if value is None else self._integers(name, value))
+
+    def index(self, name: str, value: Any) -> None:
+        """Indices of any integer type, in that type."""
+        array = self._integers(name, value)
+        self._add(name, _element_type(array) or ElementType.i64, array)
+
+    def number(self, name: str, value: Any) -> int:
+        """An integer that is an attribute of the operation."""
+        try:
+            return operator.index(value)
+        except TypeError:
+            raise self.error(f"input '{name}': expected an integer, got {value!r}") from None
+
+    def hidden_size(self, name: str) -> int:
+        """The last dimension of a state."""
+        spec = self.specs[name]
+        if spec is None:
+            raise self.error(f"input '{name}' is missing")
+        shape = spec.shape.static
+        if not shape or not shape[-1]:
+            raise self.error(f"input '{name}': expected a last dimension of the hidden size, at least 1, got shape {list(shape)}")
+        return shape[-1]
+
+    def run(self, **attributes: Any) -> list[Array]:
+        """The outputs, as the caller gave the first array."""
+        operation = find(self.type_name, self.opset)
+        if operation is None:
+            raise AssertionError(f"{self.type_name}-{self.opset} is not registered")
+        names = dict(zip((port.name for port in operation.inputs), self.specs))
+        try:
+            called = operation(**attributes)
+            outputs = (called.with_strict() if self.strict else called).evaluate(list(self.specs.values()))
+        except (InputError, ValidationError) as error:
+            raise self.error(_renamed(error.message, names)) from None
+        except UncorkError as error:
+            raise error.at(self.function) from None
+        return [self._restored(output) for output in outputs]
+
+    def error(self, message: str) -> InputError:
+        return InputError(message, self.function)
+
+    def _array(self, name: str, value: Any) -> Array:
+        try:
+            return np.asarray(value)
+        except (ValueError, TypeError, RuntimeError, OverflowError) as error:
+            raise self.error(f"input '{name}': expected an array, got {type(value).__name__}: {error}") from None
+
+    def _integers(self, name: str, value: Any) -> Array:
+        array = self._array(name, value)
+        if array.size == 0 and isinstance(value, (list, tuple)):
+            return array.astype(np.int64)  # an empty list has no type; NumPy calls it float
+        if array.dtype.kind not in "iu":
+            beyond = array.dtype == object and all(isinstance(item, int) for item in array.flat)
+            got = "integers of more than 64 bits" if beyond else describe_array(array)
+            hint = "; ids and counts are never rounded: convert them yourself" if array.dtype.kind == "f" else ""
+            raise self.error(f"input '{name}': expected integers, got {got}{hint}")
+        return array
+
+    def _add(self, name: str, element_type: ElementType, value: Any) -> None:
+        if value is None:
+            self.specs[name] = None
+            return
+        if isinstance(value, np.ndarray) and value.dtype.name in _ML_DTYPES:
+            array = np.ascontiguousarray(value).reshape(value.shape).view(element_type.dtype)
+        else:
+            try:
+                array = accept(ModelPort((name,), element_type, PartialShape()), value)
+            except InputError as error:
+                raise self.error(str(error)) from None
+        self.specs[name] = TensorSpec(element_type, PartialShape(array.shape), array)
+
+    def _restored(self, output: TensorSpec) -> Array:
+        assert output.value is not None
+        if self.dtype.name in _ML_DTYPES:
+            return output.value.view(self.dtype)
+        return present(output.element_type, output.value)
+
+
+def _element_type(array: Array) -> ElementType | None:
+    return _ML_DTYPES.get(array.dtype.name) or ElementType.of_dtype(array.dtype)
+
+
+def _renamed(message: str, names: Mapping[str, str]) -> str:
+    """A message of an operation with the arguments' names for those of its inputs, and without port numbers."""
+
+    def replaced(found: re.Match[str]) -> str:
+        quoted, bare = found.groups()
+        if quoted is None:
+            return names.get(bare, bare)
+        return f"'{names[quoted]}'" if quoted in names else found[0]
+
+    return re.sub(r"'(\w+)'(?: \(port \d+\))?|\b(\w+)(?=\[)", replaced, message)
