@@ -1,0 +1,81 @@
+"""Reshape-1: the same elements in another shape.
+
+In `shape`, -1 stands for the size that keeps the number of elements, and with `special_zero` a 0 copies the dimension of `data`
+at its own position.
+
+Page: operation-specs/shape/reshape-1. Where it is silent: copied dimensions count on neither side when -1 is computed, so with
+an empty batch [0, 3] the pattern [0, -1] gives [0, 3]; a -1 beside a real dimension of 0 has no size and is refused.
+"""
+
+from __future__ import annotations
+
+import math
+
+from uncork.ops._operation import Operation, register
+from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Output, boolean
+from uncork.ops._vectors import Numbers, vector
+from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
+
+
+@register("Reshape", 1)
+class Reshape1(Operation):
+    """`data` of any shape, `shape [r]` -> a tensor of rank r."""
+
+    data = Input(ANY, "T", moved=True)
+    shape = Input(INTEGER)
+    output = Output("T")
+    special_zero = Attribute(boolean)
+
+    def copies(self, number: int | None) -> bool:
+        """This number of `shape` copies a dimension of `data`."""
+        return number == 0 and self.special_zero
+
+    def infer(self, data: TensorSpec, shape: TensorSpec) -> PartialShape:
+        numbers = vector(self, "shape", shape)
+        if numbers is None:
+            return PartialShape()
+        self.require(all(n is None or n >= -1 for n in numbers), "input 'shape': expected sizes of at least -1, got {}", numbers)
+        self.require(numbers.count(-1) <= 1, "input 'shape': expected at most one -1, got {}", numbers)
+        if data.rank is None:
+            return PartialShape([None if self.copies(n) else n for n in numbers])
+        for position, number in enumerate(numbers):
+            self.require(
+                not self.copies(number) or position < data.rank,
+                "input 'shape': the 0 at position {} copies a dimension that data {} does not have",
+                position,
+                data.shape,
+            )
+        copied = {i for i, n in enumerate(numbers) if self.copies(n)}
+        rest = PartialShape([d for i, d in enumerate(data.shape) if i not in copied]).size
+        given = math.prod(n for i, n in enumerate(numbers) if n is not None and n >= 0 and i not in copied)
+        maybe_empty = any(data.shape[i].contains(0) for i in copied)
+        dims = [data.shape[i] if i in copied else Dimension.of(n) for i, n in enumerate(numbers)]
+        unknown = [i for i, n in enumerate(numbers) if n is None or n == -1]
+        if len(unknown) == 1:
+            dims[unknown[0]] = self.remaining(data, numbers, rest, given, maybe_empty)
+        elif not unknown:
+            self.require(rest.contains(given) or maybe_empty, "expected a shape with as many elements as data {}, got {}", data.shape, numbers)
+        return PartialShape(dims)
+
+    def remaining(self, data: TensorSpec, numbers: Numbers, rest: Dimension, given: int, maybe_empty: bool) -> Dimension:
+        """The one dimension that is -1 or not known yet: `rest` elements over the `given` ones."""
+        if -1 not in numbers and (rest.contains(0) or given == 0 or maybe_empty):
+            return DYNAMIC  # when all is empty, any size keeps the number of elements
+        self.require(given > 0, "input 'shape': -1 has no size beside a dimension of 0: data {}, shape {}", data.shape, numbers)
+        low = -(-rest.low // given)
+        high = None if rest.high is None else rest.high // given
+        self.require(
+            high is None or low <= high,
+            "input 'shape': expected sizes that divide the elements of data {}, got {}",
+            data.shape,
+            numbers,
+        )
+        return Dimension(low, high)
+
+    def reference(self, data: Array, shape: Array) -> Array:
+        numbers = [int(n) for n in shape]
+        copied = {i for i, n in enumerate(numbers) if self.copies(n)}
+        rest = math.prod(s for i, s in enumerate(data.shape) if i not in copied)
+        given = math.prod(n for i, n in enumerate(numbers) if n >= 0 and i not in copied)
+        sizes = [data.shape[i] if i in copied else rest // given if n == -1 else n for i, n in enumerate(numbers)]
+        return data.reshape(sizes)
