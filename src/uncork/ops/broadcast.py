@@ -1,0 +1,100 @@
+"""Broadcast-1, -3: `data` repeated to fill a shape.
+
+- numpy: dimensions aligned from the right; each of `data` is 1 or that of `target_shape`.
+- bidirectional (Broadcast-3): as numpy, but a 1 of `target_shape` stretches to `data` too, and so do missing dimensions.
+- explicit: dimension i of `data` becomes dimension axes_mapping[i] of the output, and is 1 or that of `target_shape` there.
+
+Pages: operation-specs/movement/broadcast-1, -3, and the broadcast rules. Where they are silent: in modes other than explicit a
+third input is ignored (OpenVINO's own files of Broadcast-1 carry a dummy), and "none" is that file format's word for explicit.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from uncork.ops._broadcast import broadcast_shapes
+from uncork.ops._operation import Operation, register
+from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Output, one_of
+from uncork.ops._vectors import Numbers, all_known, length, vector
+from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
+
+
+class _Broadcast(Operation):
+    data = Input(ANY, "T", moved=True)
+    target_shape = Input(INTEGER)
+    axes_mapping = Input(INTEGER, optional=True)
+    output = Output("T")
+    mode: Attribute[str]
+
+    def infer(self, data: TensorSpec, target_shape: TensorSpec, axes_mapping: TensorSpec | None) -> PartialShape:
+        target = vector(self, "target_shape", target_shape)
+        if target is not None:
+            self.require(all(n is None or n >= 0 for n in target), "input 'target_shape': expected no negative sizes, got {}", target)
+        if self.mode in ("explicit", "none"):
+            return self.explicit(data, target, axes_mapping)
+        if target is None:
+            return PartialShape()
+        if self.mode == "bidirectional":
+            return broadcast_shapes(self, (data.shape, PartialShape(target)), ("data", "target_shape"))
+        if data.rank is None:
+            return PartialShape(target)
+        self.require(data.rank <= len(target), "data {} has more dimensions than target_shape {}", data.shape, target)
+        lead = len(target) - data.rank
+        return self.stretched(data, target, list(range(lead, len(target))))
+
+    def explicit(self, data: TensorSpec, target: Numbers | None, axes_mapping: TensorSpec | None) -> PartialShape:
+        self.require(axes_mapping is not None, "mode explicit needs the input 'axes_mapping'")
+        assert axes_mapping is not None
+        mapping = vector(self, "axes_mapping", axes_mapping)
+        self.require(
+            data.rank is None or length(axes_mapping).contains(data.rank),
+            "input 'axes_mapping': expected an axis for each dimension of data {}, got shape {}",
+            data.shape,
+            axes_mapping.shape,
+        )
+        axes = all_known(mapping)
+        if target is None:
+            return PartialShape()
+        if axes is None or data.rank is None:
+            return PartialShape(target)
+        fits = all(0 <= a < len(target) for a in axes) and axes == sorted(set(axes))
+        self.require(fits, "input 'axes_mapping': expected rising axes within 0..{}, got {}", len(target) - 1, axes)
+        return self.stretched(data, target, axes)
+
+    def stretched(self, data: TensorSpec, target: Numbers, axes: list[int]) -> PartialShape:
+        """The target, with dimensions filled in that only `data` tells."""
+        dims = [Dimension.of(n) for n in target]
+        for dim, axis in zip(data.shape, axes):
+            number = target[axis]
+            if number is None:
+                dims[axis] = DYNAMIC if dim.contains(1) else dim
+            else:
+                self.require(
+                    dim.contains(1) or dim.contains(number), "data {} does not stretch to target_shape {} at axis {}", data.shape, target, axis
+                )
+        return PartialShape(dims)
+
+    def reference(self, data: Array, target_shape: Array, axes_mapping: Array | None) -> Array:
+        target = [int(n) for n in target_shape]
+        if self.mode == "bidirectional":
+            target = list(np.broadcast_shapes(data.shape, tuple(target)))
+        elif self.mode != "numpy" and axes_mapping is not None:
+            places = [1] * len(target)
+            for size, axis in zip(data.shape, axes_mapping):
+                places[int(axis)] = size
+            data = data.reshape(places)
+        return np.array(np.broadcast_to(data, target), order="C")
+
+
+@register("Broadcast", 1)
+class Broadcast1(_Broadcast):
+    """Modes numpy and explicit."""
+
+    mode = Attribute(one_of("numpy", "explicit", "none"), default="numpy")
+
+
+@register("Broadcast", 3)
+class Broadcast3(_Broadcast):
+    """Modes numpy, explicit and bidirectional."""
+
+    mode = Attribute(one_of("numpy", "explicit", "bidirectional"), default="numpy")
