@@ -1,0 +1,88 @@
+"""Squeeze-1, -15, Unsqueeze-1: dimensions of size 1 taken out and put in.
+
+Pages: operation-specs/shape/squeeze-1, -15, unsqueeze-1. An axis of another size than 1 is left as it is (S: strict refuses it,
+and an axis that is named twice). As the page says, at load a dynamic dimension that an axis names counts as 1, so the rank is
+known; with `allow_axis_skip` (Squeeze-15) the rank is left open instead. Without axes every 1 goes.
+"""
+
+from __future__ import annotations
+
+from uncork.ops._operation import Operation, register
+from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Output, boolean
+from uncork.ops._vectors import all_known, known_axes, vector
+from uncork.types import Array, PartialShape, TensorSpec
+
+
+@register("Squeeze", 1)
+class Squeeze1(Operation):
+    """`data`, and optionally `axes` (a scalar or 1-D; empty is as absent)."""
+
+    data = Input(ANY, "T", moved=True)
+    axes = Input(INTEGER, optional=True)
+    output = Output("T")
+
+    @property
+    def may_skip(self) -> bool:
+        """A dynamic dimension that an axis names may turn out not to be 1."""
+        return False
+
+    def infer(self, data: TensorSpec, axes: TensorSpec | None) -> PartialShape:
+        numbers = [] if axes is None else vector(self, "axes", axes, scalar_too=True)
+        if data.rank is None or numbers is None:
+            return PartialShape()
+        ones = [d.contains(1) for d in data.shape]
+        maybe = [d.contains(1) and not d.is_static for d in data.shape]
+        if not numbers:
+            return PartialShape() if any(maybe) else PartialShape([d for d, one in zip(data.shape, ones) if not one])
+        known = known_axes(self, numbers, data.rank, unique=self.strict)
+        chosen = all_known(known)
+        if chosen is None:
+            # One axis: it takes one dimension away if it names a 1, and the page's reading is that it does.
+            one_goes = len(numbers) == 1 and any(ones) and not self.may_skip
+            return PartialShape([None] * (data.rank - 1)) if one_goes else PartialShape()
+        for axis in chosen:
+            self.require(not self.strict or ones[axis], "axis {} is not of size 1: data {}", axis, data.shape)
+        if self.may_skip and any(maybe[a] for a in chosen):
+            return PartialShape()
+        return PartialShape([d for i, d in enumerate(data.shape) if not (i in chosen and ones[i])])
+
+    def reference(self, data: Array, axes: Array | None) -> Array:
+        chosen = range(data.ndim) if axes is None or axes.size == 0 else [int(a) % data.ndim for a in axes.reshape(-1)]
+        return data.reshape([s for i, s in enumerate(data.shape) if not (i in chosen and s == 1)])
+
+
+@register("Squeeze", 15)
+class Squeeze15(Squeeze1):
+    """`allow_axis_skip` leaves the rank open where an axis names a dynamic dimension."""
+
+    allow_axis_skip = Attribute(boolean, default=False)
+
+    @property
+    def may_skip(self) -> bool:
+        return self.allow_axis_skip
+
+
+@register("Unsqueeze", 1)
+class Unsqueeze1(Operation):
+    """`axes` (a scalar or 1-D) are positions in the output; each of them gets a dimension of 1."""
+
+    data = Input(ANY, "T", moved=True)
+    axes = Input(INTEGER)
+    output = Output("T")
+
+    def infer(self, data: TensorSpec, axes: TensorSpec) -> PartialShape:
+        numbers = vector(self, "axes", axes, scalar_too=True)
+        if data.rank is None or numbers is None:
+            return PartialShape()
+        rank = data.rank + len(numbers)
+        chosen = all_known(known_axes(self, numbers, rank))
+        if chosen is None:
+            return PartialShape([None] * rank)
+        dims = iter(data.shape)
+        return PartialShape([1 if i in chosen else next(dims) for i in range(rank)])
+
+    def reference(self, data: Array, axes: Array) -> Array:
+        rank = data.ndim + axes.size
+        chosen = [int(a) % rank for a in axes.reshape(-1)]
+        sizes = iter(data.shape)
+        return data.reshape([1 if i in chosen else next(sizes) for i in range(rank)])
