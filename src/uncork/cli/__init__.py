@@ -1,0 +1,102 @@
+"""The command `uncork`. One file per command; this one finds the command and turns what happens into an exit status.
+
+0: all is well. 1: something differs or failed. 2: the command line could not be understood; no file was looked at.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import sys
+from collections.abc import Sequence
+
+from uncork.cli._output import abandon_stdout, emit, printable
+from uncork.cli._parser import Parser
+from uncork.errors import UncorkError
+
+#: Every command with its line of help. The module of the same name has `parser()` and `execute(arguments) -> int`, and is
+#: imported only when its command is given.
+COMMANDS = {
+    "run": "run a model on arrays and summarise what it gives",
+    "show": "what a model takes, gives and consists of",
+    "check": "every problem of a model and every operation that is missing",
+}
+
+_EXAMPLES = """\
+examples:
+  uncork check model.xml
+  uncork show model.xml
+  uncork run model.xml -i ids=ids.npy -i 'lengths=[3,2]' -o out.npz
+  uncork run model.xml --random --shape ids=2,50 --seed 1
+
+'uncork COMMAND --help' says more on each command.
+exit status: 0 all is well, 1 something differs or failed, 2 the command line is wrong
+"""
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run the command line `words` (without one, the process's own) and return the exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a letter of a layer's name gets a substitute, not an error.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        status = _dispatch(sys.argv[1:] if words is None else list(words))
+        emit("")
+        return status
+    except UncorkError as error:
+        return _failed(str(error))
+    except MemoryError as error:
+        return _failed(f"not enough memory: {error}" if str(error) else "not enough memory")
+    except BrokenPipeError:
+        # Whoever reads, such as `head`, has seen enough. The status is that of a program which the signal ended.
+        abandon_stdout()
+        return 128 + 13
+    except KeyboardInterrupt:
+        return 130
+
+
+def _dispatch(words: list[str]) -> int:
+    try:
+        if words and not words[0].startswith("-"):
+            return _command(words[0], words[1:])
+        parser = _parser()
+        if not words:
+            parser.print_help(sys.stderr)
+            return 2
+        parser.read(words)
+        parser.error("expected a command before the options")
+    except SystemExit as stop:  # how argparse ends after --help, --version and errors
+        return stop.code if isinstance(stop.code, int) else 1
+
+
+def _command(name: str, words: list[str]) -> int:
+    if name not in COMMANDS:
+        from uncork.compiler.arguments import did_you_mean
+
+        _parser().error(f"there is no command '{name}'{did_you_mean(name, list(COMMANDS))}; commands: {', '.join(COMMANDS)}")
+    module = importlib.import_module(f"uncork.cli.{name}")
+    status: int = module.execute(module.parser().read(words))
+    return status
+
+
+def _parser() -> Parser:
+    from uncork import __version__
+
+    width = max(map(len, COMMANDS))
+    commands = "\n".join(f"  {name.ljust(width)}  {line}" for name, line in COMMANDS.items())
+    parser = Parser(
+        "uncork",
+        "Opens OpenVINO IR models: runs them exactly, shows what is in them and says what is wrong with them.\n\ncommands:\n" + commands,
+        _EXAMPLES,
+        usage="uncork COMMAND ...",
+    )
+    parser.add_argument("--version", action="version", version=f"uncork {__version__}", help="show the version and exit")
+    return parser
+
+
+def _failed(message: str) -> int:
+    # Names in the message come from files: what they hold must not steer the terminal.
+    lines = "\n".join(map(printable, message.split("\n")))
+    print(f"uncork: error: {lines}", file=sys.stderr)
+    return 1

@@ -1,0 +1,105 @@
+"""Arrays in .npy and .npz files: read without ever unpickling, written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from uncork.errors import InputError, UncorkError
+from uncork.types import Array
+
+_PICKLED = (
+    "holds Python objects (pickled), which are refused: loading them can run any program; "
+    "save numbers in an array of a numeric type and strings in one of type '<U'"
+)
+
+
+def read_arrays(path: str) -> Array | dict[str, Array]:
+    """The array of a .npy file, or those of an .npz file by name. Raises InputError that names the file."""
+    try:
+        with open(path, "rb") as file:
+            magic = file.read(6)
+            file.seek(0)
+            if magic == b"\x93NUMPY":
+                array: Array = _loaded(path, lambda: np.load(file, allow_pickle=False))
+                return array
+            if magic[:2] != b"PK":
+                raise InputError("is neither a .npy nor an .npz file", path)
+            with _loaded(path, lambda: np.load(file, allow_pickle=False)) as archive:
+                return {name: _member(f"{path}:{name}", archive, name) for name in archive.files}
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", path) from None
+
+
+def _member(where: str, archive: Any, name: str) -> Array:
+    array = _loaded(where, lambda: archive[name])
+    if not isinstance(array, np.ndarray):
+        raise InputError("is not an array", where)
+    return array
+
+
+def _loaded(where: str, load: Callable[[], Any]) -> Any:
+    try:
+        return load()
+    except MemoryError:
+        raise InputError("not enough memory to read it", where) from None
+    except Exception as error:
+        # The file may hold anything, and NumPy, zipfile and zlib have a class of error for each kind of damage.
+        if "allow_pickle" in str(error):
+            raise InputError(_PICKLED, where) from None
+        raise InputError(f"cannot be read as an array: {error or type(error).__name__}", where) from None
+
+
+def check_destination(path: str) -> None:
+    """Refuse a path that `write_arrays` could not write, before anything is computed for it."""
+    target = Path(os.path.realpath(path))
+    if not target.parent.is_dir():
+        raise UncorkError("cannot be written: there is no such folder", path)
+    if target.exists() and not target.is_file():
+        raise UncorkError("cannot be written: it is not an ordinary file", path)
+
+
+def write_arrays(path: str, arrays: Mapping[str, Array]) -> None:
+    """Write an .npz file, or a .npy file when there is one array and the path ends so.
+
+    Everything goes to a file beside it, which takes the name when it is whole: an existing file stays until then. Raises
+    UncorkError when that fails, and leaves nothing behind.
+    """
+    for name, array in arrays.items():
+        if array.dtype.hasobject:
+            raise UncorkError(f"output '{name}' has strings that end in a NUL character, which NumPy's files cannot hold", path)
+    # The file that a link points to is replaced, not the link.
+    target = Path(os.path.realpath(path))
+    scratch = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    try:
+        try:
+            with open(scratch, "xb") as file:
+                if path.endswith(".npy"):
+                    (only,) = arrays.values()
+                    np.lib.format.write_array(file, only, allow_pickle=False)
+                else:
+                    _write_archive(file, arrays)
+                file.flush()
+                os.fsync(file.fileno())
+            if target.exists():
+                shutil.copymode(target, scratch)
+            os.replace(scratch, target)
+        finally:
+            scratch.unlink(missing_ok=True)
+    except OSError as error:
+        raise UncorkError(f"cannot be written: {error.strerror or error}", path) from None
+
+
+def _write_archive(file: IO[bytes], arrays: Mapping[str, Array]) -> None:
+    # np.savez cannot be used: an array called 'file' would collide with its parameter.
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)

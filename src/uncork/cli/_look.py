@@ -1,0 +1,50 @@
+"""A model file as far as it can be read: what `show` and `check` start from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from uncork.errors import Problem
+from uncork.ir.findings import Findings
+from uncork.ir.model import Model, Node
+from uncork.ir.read import read_structure
+from uncork.ir.validate import infer
+
+
+@dataclass(frozen=True)
+class Look:
+    """The model, with specs inferred as far as they can be, and everything that is wrong with it."""
+
+    model: Model
+    findings: Findings
+
+    @property
+    def problems(self) -> list[Problem]:
+        """All of them, missing operations included."""
+        return self.findings.all()
+
+
+def look(path: str, weights: str | None) -> Look:
+    """Raises ReadError when the file is no IR model at all."""
+    model, findings = read_structure(path, weights)
+    model, problems = infer(model)
+    findings.problems.extend(problems)
+    return Look(model, findings)
+
+
+def all_nodes(model: Model, depth: int = 0) -> Iterator[tuple[int, Node]]:
+    """Every layer, those of sub-graphs after the layer that holds them, with its depth."""
+    for node in model.nodes:
+        yield depth, node
+        for _, body in node.bodies:
+            yield from all_nodes(body, depth + 1)
+
+
+def problems_as_json(found: Look) -> dict[str, Any]:
+    """`problems` and `missing` as `show --json` and `check --json` have them."""
+    return {
+        "problems": [{"where": p.where, "message": p.message} for p in found.findings.problems],
+        "missing": [{"operation": operation, "layers": layers} for operation, layers in found.findings.missing.items()],
+    }

@@ -1,0 +1,88 @@
+"""What the commands print: text for people, aligned and safe for a terminal, or strict JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import unicodedata
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from uncork.errors import UncorkError
+
+
+def emit(text: str) -> None:
+    """Write to standard output at once, so that a full disk or a closed pipe is noticed here."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        abandon_stdout()
+        raise UncorkError(f"standard output cannot be written: {error.strerror or error}") from None
+
+
+def emit_json(value: Any) -> None:
+    """Print as JSON that every parser takes: no NaN, ASCII only."""
+    emit(_json(value, "\n") + "\n")
+
+
+def _json(value: Any, line: str) -> str:
+    """Indented, but lists of numbers and names on one line: a shape is read at a glance. `line` starts a line of this depth."""
+    items = list(value.values() if isinstance(value, dict) else value) if isinstance(value, (dict, list, tuple)) else []
+    if not items or (not isinstance(value, dict) and not any(isinstance(item, (dict, list, tuple)) for item in items)):
+        return json.dumps(value, allow_nan=False)
+    texts = [_json(item, line + "  ") for item in items]
+    if isinstance(value, dict):
+        texts = [f"{json.dumps(key)}: {text}" for key, text in zip(value, texts)]
+    opening, closing = "{}" if isinstance(value, dict) else "[]"
+    return opening + ",".join(f"{line}  {text}" for text in texts) + line + closing
+
+
+def abandon_stdout() -> None:
+    """Send what is still buffered nowhere: the interpreter would try to write it once more at its end, and complain."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+    except (OSError, ValueError):  # standard output is no file of the system
+        pass
+
+
+def printable(text: str) -> str:
+    """The text without characters that would steer a terminal, break a line or hide: those are written as escapes."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def table(rows: Sequence[Sequence[str]], right: Collection[int] = (), indent: str = "") -> str:
+    """Lines of aligned columns, those in `right` aligned to the right. The first row is the heading."""
+    rows = [[printable(cell) for cell in row] for row in rows]
+    widths = [max(_columns(row[c]) for row in rows) for c in range(len(rows[0]))]
+    lines: list[str] = []
+    for row in rows:
+        cells: list[str] = []
+        for column, cell in enumerate(row):
+            space = " " * (widths[column] - _columns(cell))
+            cells.append(space + cell if column in right else cell + space)
+        lines.append((indent + "  ".join(cells)).rstrip() + "\n")
+    return "".join(lines)
+
+
+def without_empty_columns(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """The rows without the columns that have a heading and nothing under it."""
+    kept = [column for column in range(len(rows[0])) if any(row[column] for row in rows[1:]) or column == 0]
+    return [[row[column] for column in kept] for row in rows]
+
+
+def _columns(text: str) -> int:
+    """How many columns of a terminal a text takes: East Asian characters two, combining marks none."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """`1 layer`, `1,234 layers`."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -1,0 +1,61 @@
+"""The argument parser that all commands share: GNU habits, one-line errors, near names for typing errors."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse with errors as `uncork: error: ...`, exit status 2 and a suggestion for an option that does not exist."""
+
+    def __init__(self, prog: str, description: str, epilog: str, usage: str | None = None) -> None:
+        super().__init__(prog, usage, description, epilog, formatter_class=_Formatter, add_help=False)
+        self.add_argument("-h", "--help", action="help", help="show this text and exit")
+
+    def read(self, words: Sequence[str]) -> argparse.Namespace:
+        """Parse the words; options and operands in any order."""
+        arguments, rest = self.parse_known_intermixed_args(words)
+        unknown = next((word for word in rest if word.startswith("-") and word != "-"), None)
+        if unknown is not None:
+            from uncork.compiler.arguments import did_you_mean
+
+            option = unknown.partition("=")[0]
+            known = [name for name in self._option_string_actions if name.startswith("--")]
+            self.error(f"there is no option '{option}'{did_you_mean(option, known)}")
+        if rest:
+            self.error(f"'{rest[0]}' is one argument too many")
+        return arguments
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"uncork: error: {message}\nTry '{self.prog} --help'.\n")
+
+    def add_model(self) -> None:
+        """The operand MODEL and the option for weights that lie elsewhere."""
+        self.add_argument("model", metavar="MODEL", help="the model's .xml file")
+        self.add_weights()
+
+    def add_weights(self) -> None:
+        self.add_argument("--weights", metavar="FILE", help="the weights file, when it is not the .bin beside MODEL")
+
+    def add_json(self) -> None:
+        self.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=30)
+
+
+def one_of(*choices: str) -> Callable[[str], str]:
+    """For `add_argument(type=...)`: one of some words."""
+
+    def parse(text: str) -> str:
+        if text not in choices:
+            from uncork.compiler.arguments import did_you_mean
+
+            raise argparse.ArgumentTypeError(f"expected {' or '.join(choices)}, got '{text}'{did_you_mean(text, choices)}")
+        return text
+
+    return parse

@@ -1,0 +1,63 @@
+"""`uncork check`: every problem of a model and every operation that is missing."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from uncork.cli._look import all_nodes, look, problems_as_json
+from uncork.cli._output import counted, emit, emit_json, printable
+from uncork.cli._parser import Parser
+from uncork.errors import Problem, ReadError
+
+_EPILOG = """\
+Exit status 1 when there is a problem, 0 when every model can be run.
+
+examples:
+  uncork check model.xml
+  uncork check --json models/*.xml
+"""
+
+
+def parser() -> Parser:
+    parser = Parser(
+        "uncork check",
+        "List every problem of a model and every operation that is missing, not only the first.",
+        _EPILOG,
+        "uncork check [OPTION]... MODEL...",
+    )
+    parser.add_argument("models", nargs="+", metavar="MODEL", help="the model's .xml file")
+    parser.add_weights()
+    parser.add_json()
+    return parser
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    if arguments.weights and len(arguments.models) > 1:
+        parser().error("--weights is for a single MODEL")
+    answers = [_checked(path, arguments.weights) for path in arguments.models]
+    ok = all(not problems for _, problems, _ in answers)
+    if arguments.json:
+        emit_json({"schema": "uncork-check-1", "ok": ok, "models": [found for _, _, found in answers]})
+    else:
+        emit("".join(text for text, _, _ in answers))
+    return 0 if ok else 1
+
+
+def _checked(path: str, weights: str | None) -> tuple[str, list[Problem], dict[str, Any]]:
+    """The text for people, the problems, and the same for machines."""
+    try:
+        found = look(path, weights)
+    except ReadError as error:
+        problems = list(error.problems)
+        listed = [{"where": "" if p.where == path else p.where, "message": p.message} for p in problems]
+        return _text(path, [p["message"] for p in listed]), problems, {"model": path, "ok": False, "problems": listed, "missing": []}
+    problems = found.problems
+    count = sum(1 for _ in all_nodes(found.model))
+    text = _text(path, list(map(str, problems))) if problems else f"{printable(path)}: ok ({counted(count, 'layer')})\n"
+    return text, problems, {"model": path, "ok": not problems, **problems_as_json(found)}
+
+
+def _text(path: str, messages: list[str]) -> str:
+    lines = "".join(f"{number:3}. {printable(message)}\n" for number, message in enumerate(messages, 1))
+    return f"{printable(path)}: {counted(len(messages), 'problem')}\n{lines}"

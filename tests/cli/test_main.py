@@ -1,0 +1,159 @@
+"""The command line as a whole: help, version, exit status, typing errors, closed pipes and full disks."""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import uncork
+from uncork.cli import COMMANDS, _output, check, main, run
+
+from .conftest import Command
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "cli.md"
+
+
+def process(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own."""
+    return subprocess.run([sys.executable, "-m", "uncork", *words], capture_output="stdout" not in options, text=True, **options)  # type: ignore[call-overload,no-any-return]
+
+
+def test_help(command: Command):
+    answer = command("--help")
+    assert answer.status == 0
+    assert answer.err == ""
+    assert answer.out.startswith("usage: uncork COMMAND ...\n")
+    assert all(re.search(rf"^  {name} +{re.escape(line)}$", answer.out, re.M) for name, line in COMMANDS.items())
+    assert len(answer.out.splitlines()) <= 25
+    assert max(map(len, answer.out.splitlines())) <= 100
+    assert command("-h").out == answer.out
+
+
+def test_without_a_command(command: Command):
+    answer = command()
+    assert answer.status == 2
+    assert answer.out == ""
+    assert answer.err == command("--help").out
+
+
+def test_version(command: Command):
+    assert command("--version").out == f"uncork {uncork.__version__}\n"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_of_a_command(command: Command, name: str):
+    answer = command(name, "--help")
+    assert answer.status == 0
+    assert answer.out.startswith(f"usage: uncork {name} [OPTION]... MODEL")
+    assert "examples:\n" in answer.out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_is_documented(name: str):
+    text = DOCUMENT.read_text("utf-8")
+    section = text[text.index(f"## uncork {name}\n") :].partition("\n## ")[0]
+    parser = importlib.import_module(f"uncork.cli.{name}").parser()
+    for option in parser._option_string_actions:
+        assert option in ("-h", "--help") or f"`{option}" in section, option
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "prog"),
+    [
+        (["rnu"], "there is no command 'rnu'; did you mean 'run'?; commands: run, show, check", "uncork"),
+        (["Xyzzy"], "there is no command 'Xyzzy'; commands: run, show, check", "uncork"),
+        (["--verson"], "there is no option '--verson'; did you mean '--version'?", "uncork"),
+        (["run", "m.xml", "--ouput", "x.npz"], "there is no option '--ouput'; did you mean '--output'?", "uncork run"),
+        (["run", "m.xml", "--sed=3"], "there is no option '--sed'; did you mean '--seed'?", "uncork run"),
+        (["show", "m.xml", "n.xml"], "'n.xml' is one argument too many", "uncork show"),
+        (["check"], "the following arguments are required: MODEL", "uncork check"),
+        (["run", "m.xml", "-i"], "argument -i/--input: expected one argument", "uncork run"),
+    ],
+)
+def test_usage_errors(command: Command, words: list[str], message: str, prog: str):
+    answer = command(*words)
+    assert answer.status == 2
+    assert answer.message == f"{message}\nTry '{prog} --help'."
+
+
+def test_options_after_the_model_and_between(command: Command, rows: Path):
+    assert command("check", "rows.xml", "--json", "rows.xml").json["ok"] is True
+
+
+def test_error_without_traceback_and_without_control_characters(command: Command, rows: Path):
+    answer = command("run", "rows.xml", "-i", "\x1b[31mred=[1]")
+    assert answer.status == 1
+    assert answer.message == "no input is called '\\x1b[31mred'; inputs: ids i64[?,2]"
+
+
+def test_an_unexpected_error_shows_its_traceback(rows: Path, monkeypatch: pytest.MonkeyPatch):
+    def fail(*_: object) -> None:
+        raise RuntimeError("a mistake of ours")
+
+    monkeypatch.setattr(check, "look", fail)
+    with pytest.raises(RuntimeError, match="a mistake of ours"):
+        main(["check", str(rows)])
+
+
+def test_interrupted(command: Command, monkeypatch: pytest.MonkeyPatch):
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "load", interrupt)
+    answer = command("run", "m.xml")
+    assert (answer.status, answer.out, answer.err) == (130, "", "")
+
+
+@pytest.mark.parametrize(("error", "message"), [(MemoryError(), "not enough memory"), (MemoryError("8 GiB"), "not enough memory: 8 GiB")])
+def test_out_of_memory(command: Command, monkeypatch: pytest.MonkeyPatch, error: MemoryError, message: str):
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(run, "load", fail)
+    answer = command("run", "m.xml")
+    assert answer.status == 1
+    assert answer.message == message
+
+
+def test_closed_pipe(rows: Path):
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        answer = process("show", str(rows), stdout=writing, stderr=subprocess.PIPE)
+    finally:
+        os.close(writing)
+    assert (answer.returncode, answer.stderr) == (141, "")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
+@pytest.mark.parametrize("word", ["show", "--help"])
+def test_full_standard_output(rows: Path, word: str):
+    with open("/dev/full", "w") as full:
+        answer = process(*([word, str(rows)] if word == "show" else [word]), stdout=full, stderr=subprocess.PIPE)
+    assert answer.returncode == 1
+    assert answer.stderr == f"uncork: error: standard output cannot be written: {os.strerror(errno.ENOSPC)}\n"
+
+
+def test_letters_that_the_terminal_lacks(rows: Path):
+    answer = process("run", str(rows), "-i", "ids=[[1,1]]", env={**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert '"\\xe9\\xe9n"' in answer.stdout
+
+
+def test_a_command_imports_no_other():
+    code = "import sys, uncork; before = set(sys.modules); from uncork.cli import main; main(['--help']); print(*set(sys.modules) - before)"
+    names = set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()[-1].split())
+    ours = {name for name in names if name.startswith("uncork.")}
+    assert ours == {"uncork.cli", "uncork.cli._output", "uncork.cli._parser"}
+
+
+def test_table():
+    rows = [("name", "n"), ("日本", "1"), ("a\nb", "22"), ("e\N{COMBINING ACUTE ACCENT}", "333")]
+    assert _output.table(rows, right=[1], indent=" ") == " name    n\n 日本    1\n a\\nb   22\n e\N{COMBINING ACUTE ACCENT}     333\n"
