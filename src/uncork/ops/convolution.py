@@ -1,0 +1,71 @@
+"""Convolution-1, GroupConvolution-1: a kernel slides over 1 to 3 spatial axes and is multiplied with what it covers.
+
+    output[n, o, p..] = sum over c, k.. of filters[o, c, k..] * data[n, c, p * stride - pad_begin + k * dilation]
+
+Cells outside the data are 0. GroupConvolution has `filters [G, O, C, k..]` and `data [N, G * C, ..]`: channel block g of the data
+meets filters[g] and gives channel block g of the output, so Convolution is the case of one group.
+
+Pages: operation-specs/convolution/convolution-1, group-convolution-1; the arithmetic of windows and padding, and what is decided
+about it, stands in `_spatial.py`. The pages' "+ b" in the formula has no input: a bias is an Add after it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from uncork.ops._operation import register
+from uncork.ops._ports import ARITHMETIC, Attribute, Input, Output, integers
+from uncork.ops._spatial import Sliding, Slide, all_at_least, windows
+from uncork.types import Array, Dimension, PartialShape, TensorSpec
+
+
+def correlate(data: Array, filters: Array, slides: list[Slide]) -> Array:
+    """The formula above for `data [N, G * C, ..]` and `filters [G, O, C, k..]`."""
+    groups, outputs, channels = filters.shape[:3]
+    counts = tuple(s.count for s in slides)
+    axes = len(slides)
+    weights = filters.reshape(groups, outputs, -1)
+    output = np.zeros((len(data), groups, outputs, *counts), data.dtype)
+    for image, result in zip(data, output):
+        covered = windows(image.reshape(groups, channels, *image.shape[1:]), slides, 0)  # [G, C, p.., k..]
+        in_order = (0, 1, *range(2 + axes, 2 + 2 * axes), *range(2, 2 + axes))  # [G, C, k.., p..]
+        columns = covered.transpose(in_order).reshape(groups, weights.shape[2], int(np.prod(counts)))
+        result[...] = (weights @ columns).reshape(result.shape)
+    return output.reshape(len(data), groups * outputs, *counts)
+
+
+@register("Convolution", 1)
+class Convolution1(Sliding):
+    """`data [N, C, ..]`, `filters [O, C, k..]` to `[N, O, ..]`."""
+
+    data = Input(ARITHMETIC, "T")
+    filters = Input(ARITHMETIC, "T")
+    output = Output("T")
+    dilations = Attribute(integers, check=all_at_least(1))
+    #: Dimensions of the filters before the spatial ones.
+    lead = 2
+
+    def infer(self, data: TensorSpec, filters: TensorSpec) -> PartialShape:
+        inputs = self.with_rank("data", data.shape, 2)
+        weights = self.with_rank("filters", filters.shape, self.lead)
+        groups, outputs, channels = weights[0] if self.lead == 3 else Dimension(1, 1), weights[self.lead - 2], weights[self.lead - 1]
+        self.require(
+            inputs[1].compatible(groups * channels),
+            "expected 'data' with {} channels as 'filters' {} need, got {} in data {}",
+            groups * channels,
+            filters.shape,
+            inputs[1],
+            data.shape,
+        )
+        return PartialShape([inputs[0], groups * outputs, *self.window_counts(inputs.dims[2:], weights.dims[self.lead :])])
+
+    def reference(self, data: Array, filters: Array) -> Array:
+        grouped = filters if self.lead == 3 else filters[np.newaxis]
+        return correlate(data, grouped, self.slides(data, grouped.shape[3:]))
+
+
+@register("GroupConvolution", 1)
+class GroupConvolution1(Convolution1):
+    """`data [N, G * C, ..]`, `filters [G, O, C, k..]` to `[N, G * O, ..]`."""
+
+    lead = 3
