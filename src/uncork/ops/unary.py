@@ -1,0 +1,248 @@
+"""Functions of one number: Abs, Negative, Sign, Floor, Ceiling, Round, Exp, Log, Sqrt, Erf, ErfInv and the (hyperbolic) circle functions.
+
+Pages: operation-specs/arithmetic/<name>, activation/exp-1. How integers go through functions of real numbers: see `RealFunction`.
+Integers wrap: Abs and Negative of the lowest one give itself, Negative of an unsigned one 2**bits - x. Floor, Ceiling and Round
+leave integers as they are. Undefined real values (the root of -1) are NaN, as IEEE 754 has it.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from uncork.ops._elementwise import RealFunction, Unary, by_element, erf
+from uncork.ops._operation import register
+from uncork.ops._ports import ARITHMETIC, Attribute, Input, one_of
+from uncork.types import Array
+
+
+class _Number(Unary):
+    data = Input(ARITHMETIC, "T")
+
+
+@register("Abs", 1)
+class Abs(_Number):
+    """|x|"""
+
+    def reference(self, data: Array) -> Array:
+        return np.absolute(data)
+
+
+@register("Negative", 1)
+class Negative(_Number):
+    """-x"""
+
+    def reference(self, data: Array) -> Array:
+        return np.negative(data)
+
+
+@register("Sign", 1)
+class Sign(_Number):
+    """-1, 0 or 1; NaN of NaN"""
+
+    def reference(self, data: Array) -> Array:
+        return np.sign(data)
+
+
+class _Rounding(_Number):
+    def reference(self, data: Array) -> Array:
+        return self.rounded(data) if data.dtype.kind == "f" else data
+
+    def rounded(self, x: Array) -> Array:
+        raise NotImplementedError
+
+
+@register("Floor", 1)
+class Floor(_Rounding):
+    """The largest whole number that is not above x"""
+
+    def rounded(self, x: Array) -> Array:
+        return np.floor(x)
+
+
+@register("Ceiling", 1)
+class Ceiling(_Rounding):
+    """The smallest whole number that is not below x"""
+
+    def rounded(self, x: Array) -> Array:
+        return np.ceil(x)
+
+
+@register("Round", 5)
+class Round(_Rounding):
+    """The nearest whole number; halves go to the even one, or away from zero"""
+
+    mode = Attribute(one_of("half_to_even", "half_away_from_zero"), default="half_to_even")
+
+    def rounded(self, x: Array) -> Array:
+        if self.mode == "half_to_even":
+            return np.rint(x)
+        # Adding 0.5 would round 0.49999997 up: look at the rest instead, which is exact.
+        whole = np.trunc(x)
+        return np.asarray(np.where(np.abs(x - whole) >= 0.5, whole + np.copysign(1, x).astype(x.dtype), whole))
+
+
+@register("Exp", 1)
+class Exp(Unary):
+    """e^x; real numbers only, as the page says"""
+
+    def reference(self, data: Array) -> Array:
+        return np.exp(data)
+
+
+@register("Log", 1)
+class Log(RealFunction):
+    """The natural logarithm"""
+
+    def function(self, x: Array) -> Array:
+        return np.log(x)
+
+
+@register("Sqrt", 1)
+class Sqrt(RealFunction):
+    """The square root; of integers the nearest integer, exact for 64 bits too"""
+
+    def reference(self, data: Array) -> Array:
+        if data.dtype.itemsize < 8 or data.dtype.kind == "f" or (data < 0).any():
+            return super().reference(data)
+        roots = [math.isqrt(n) for n in data.ravel().tolist()]
+        # The root lies above r + 1/2 exactly when n > r^2 + r; n = (r + 1/2)^2 has no solution in integers.
+        nearest = [r + (n - r * r > r) for n, r in zip(data.ravel().tolist(), roots)]
+        return np.array(nearest, data.dtype).reshape(data.shape)
+
+    def function(self, x: Array) -> Array:
+        return np.sqrt(x)
+
+
+@register("Erf", 1)
+class Erf(RealFunction):
+    """2 / sqrt(pi) * the integral of e^(-t^2) from 0 to x (the page's 1 / pi is a slip: erf reaches 1)"""
+
+    def function(self, x: Array) -> Array:
+        return erf(x)
+
+
+def _inverse_erf(y: float) -> float:
+    """Newton's method on erf(x) = |y| below 1/2; above, where erf has no digits left, on the logarithm of its complement."""
+    if not -1 < y < 1:
+        return math.copysign(math.inf, y) if abs(y) == 1 else math.nan
+    small = abs(y) < 0.5
+    complement = 1 - abs(y)  # exact for |y| >= 1/2
+    x = abs(y) * math.sqrt(math.pi) / 2 if small else math.sqrt(-math.log(complement))
+    for _ in range(8):
+        density = 2 / math.sqrt(math.pi) * math.exp(-x * x)
+        if small:
+            x -= (math.erf(x) - abs(y)) / density
+        else:
+            x += math.log(math.erfc(x) / complement) * math.erfc(x) / density
+    return math.copysign(x, y)
+
+
+@register("ErfInv", 17)
+class ErfInv(Unary):
+    """The y with erf(y) = x: infinite at -1 and 1, NaN outside"""
+
+    def reference(self, data: Array) -> Array:
+        return by_element(_inverse_erf, data)
+
+
+class _Periodic(RealFunction):
+    #: A rounded angle beyond this is off by a good part of the circle.
+    integer_limit = 2**53
+
+
+@register("Sin", 1)
+class Sin(_Periodic):
+    """sin x"""
+
+    def function(self, x: Array) -> Array:
+        return np.sin(x)
+
+
+@register("Cos", 1)
+class Cos(_Periodic):
+    """cos x"""
+
+    def function(self, x: Array) -> Array:
+        return np.cos(x)
+
+
+@register("Tan", 1)
+class Tan(_Periodic):
+    """tan x"""
+
+    def function(self, x: Array) -> Array:
+        return np.tan(x)
+
+
+@register("Asin", 1)
+class Asin(RealFunction):
+    """The x in [-pi/2, pi/2] with that sine"""
+
+    def function(self, x: Array) -> Array:
+        return np.arcsin(x)
+
+
+@register("Acos", 1)
+class Acos(RealFunction):
+    """The x in [0, pi] with that cosine"""
+
+    def function(self, x: Array) -> Array:
+        return np.arccos(x)
+
+
+@register("Atan", 1)
+class Atan(RealFunction):
+    """The x in [-pi/2, pi/2] with that tangent"""
+
+    def function(self, x: Array) -> Array:
+        return np.arctan(x)
+
+
+@register("Sinh", 1)
+class Sinh(RealFunction):
+    """(e^x - e^-x) / 2"""
+
+    def function(self, x: Array) -> Array:
+        return np.sinh(x)
+
+
+@register("Cosh", 1)
+class Cosh(RealFunction):
+    """(e^x + e^-x) / 2"""
+
+    def function(self, x: Array) -> Array:
+        return np.cosh(x)
+
+
+@register("Tanh", 1)
+class Tanh(RealFunction):
+    """sinh x / cosh x"""
+
+    def function(self, x: Array) -> Array:
+        return np.tanh(x)
+
+
+@register("Asinh", 4)
+class Asinh(RealFunction):
+    """The inverse of sinh; the page says version 3, the files opset4"""
+
+    def function(self, x: Array) -> Array:
+        return np.arcsinh(x)
+
+
+@register("Acosh", 4)
+class Acosh(RealFunction):
+    """The inverse of cosh, at least 0"""
+
+    def function(self, x: Array) -> Array:
+        return np.arccosh(x)
+
+
+@register("Atanh", 4)
+class Atanh(RealFunction):
+    """The inverse of tanh"""
+
+    def function(self, x: Array) -> Array:
+        return np.arctanh(x)
