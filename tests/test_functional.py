@@ -264,3 +264,10 @@ def test_strict(function: Any, arguments: list[Any], message: str) -> None:
     function(*arguments)
     with pytest.raises(InputError, match=message):
         function(*arguments, strict=True)
+
+
+def test_strict_takes_what_is_in_order() -> None:
+    near(F.embedding_segments_sum(TABLE, IDS, [0, 0, 2, 2], 3, 0, HALVES, strict=True), PAGE)
+    near(F.embedding_bag_offsets_sum(TABLE, IDS, [0, 2, 2], 0, HALVES, strict=True), PAGE)
+    near(F.embedding_bag_offsets_sum(TABLE, [], [], strict=True), np.zeros((0, 2), np.float32))
+    near(F.embedding_bag_packed_sum(TABLE, [[4]], strict=True), TABLE[4:])

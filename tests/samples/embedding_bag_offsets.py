@@ -183,7 +183,7 @@ MEANS = [
     ),
     Sample(
         "mean of more terms than the type can count",
-        [np.array([[1]], np.uint8), np.zeros(255 + 256, I64), np.array([0, 255])],
+        [np.array([[1]], np.uint8), np.zeros(255 + 257, I64), np.array([0, 255])],  # 257 wraps to 1, and 1 / 257 is 0
         [np.array([[1], [0]], np.uint8)],
         {"reduction": "mean"},
         openvino="OpenVINO counts in the type of the table",
