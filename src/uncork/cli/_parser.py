@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
+
+from uncork.cli._output import emit
 
 
 class Parser(argparse.ArgumentParser):
@@ -28,13 +30,18 @@ class Parser(argparse.ArgumentParser):
             self.error(f"'{rest[0]}' is one argument too many")
         return arguments
 
+    def print_help(self, file: Any = None) -> None:
+        """The help; argparse would fail with a traceback, or say nothing, where standard output cannot be written."""
+        if file is None:
+            emit(self.format_help())
+        else:
+            super().print_help(file)
+
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"uncork: error: {message}\nTry '{self.prog} --help'.\n")
 
     def add_model(self) -> None:
-        """The operand MODEL and the option for weights that lie elsewhere."""
         self.add_argument("model", metavar="MODEL", help="the model's .xml file")
-        self.add_weights()
 
     def add_weights(self) -> None:
         self.add_argument("--weights", metavar="FILE", help="the weights file, when it is not the .bin beside MODEL")

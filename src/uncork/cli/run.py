@@ -53,6 +53,7 @@ def parser() -> Parser:
     parser.add_argument("--backend", type=one_of("cpu", "reference"), default="cpu", metavar="NAME", help="cpu (default) or reference")
     parser.add_argument("--strict", action="store_true", help="refuse odd data that is tolerated otherwise, such as unsorted segment ids")
     parser.add_argument("--loop-limit", type=_whole, metavar="N", help="refuse a Loop that makes more than N iterations")
+    parser.add_weights()
     parser.add_json()
     return parser
 

@@ -34,6 +34,7 @@ def parser() -> Parser:
     parser = Parser("uncork show", "Show inputs, outputs, operations and constants of a model.", _EPILOG, "uncork show [OPTION]... MODEL")
     parser.add_model()
     parser.add_argument("--layers", action="store_true", help="list every layer: id, operation, inputs, outputs and name")
+    parser.add_weights()
     parser.add_json()
     return parser
 
