@@ -173,17 +173,20 @@ class Sliding(Operation):
         return slides
 
 
+def check_room(shape: Sequence[int], like: Array) -> None:
+    """Refuse a call that needs an array of this shape, and of the type of `like`, that this machine cannot hold."""
+    check_memory([TensorSpec(ElementType.of_dtype(like.dtype) or ElementType.f32, PartialShape(shape))])
+
+
 def windows(data: Array, slides: Sequence[Slide], fill: Any) -> Array:
     """A view [.., count_1, .., kernel_1, ..] of the data's last axes, with `fill` in cells outside."""
     lead = data.ndim - len(slides)
     pads = [(s.pad_begin, max(0, s.reach - s.pad_begin - s.size)) for s in slides]
-    padded_shape = data.shape[:lead] + tuple(b + s.size + e for s, (b, e) in zip(slides, pads))
-    element_type = ElementType.of_dtype(data.dtype) or ElementType.f32
-    check_memory([TensorSpec(element_type, PartialShape(padded_shape))])
+    check_room(data.shape[:lead] + tuple(b + s.size + e for s, (b, e) in zip(slides, pads)), data)
     padded = np.pad(data, [(0, 0)] * lead + pads, constant_values=fill)
     axes = tuple(range(lead, data.ndim))
     view = np.lib.stride_tricks.sliding_window_view(padded, tuple(s.extent for s in slides), axes)
     starts = tuple(slice(0, s.count * s.stride, s.stride) for s in slides)
     cells = tuple(slice(None, None, s.dilation) for s in slides)
-    picked: Array = view[(..., *starts, *cells)]
+    picked: Array = view[(slice(None),) * lead + starts + cells]
     return picked

@@ -11,11 +11,13 @@ about it, stands in `_spatial.py`. The pages' "+ b" in the formula has no input:
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from uncork.ops._operation import register
 from uncork.ops._ports import ARITHMETIC, Attribute, Input, Output, integers
-from uncork.ops._spatial import Sliding, Slide, all_at_least, windows
+from uncork.ops._spatial import Slide, Sliding, all_at_least, windows
 from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 
@@ -24,12 +26,12 @@ def correlate(data: Array, filters: Array, slides: list[Slide]) -> Array:
     groups, outputs, channels = filters.shape[:3]
     counts = tuple(s.count for s in slides)
     axes = len(slides)
-    weights = filters.reshape(groups, outputs, -1)
+    weights = filters.reshape(groups, outputs, math.prod(filters.shape[2:]))
     output = np.zeros((len(data), groups, outputs, *counts), data.dtype)
     for image, result in zip(data, output):
         covered = windows(image.reshape(groups, channels, *image.shape[1:]), slides, 0)  # [G, C, p.., k..]
         in_order = (0, 1, *range(2 + axes, 2 + 2 * axes), *range(2, 2 + axes))  # [G, C, k.., p..]
-        columns = covered.transpose(in_order).reshape(groups, weights.shape[2], int(np.prod(counts)))
+        columns = covered.transpose(in_order).reshape(groups, weights.shape[2], math.prod(counts))
         result[...] = (weights @ columns).reshape(result.shape)
     return output.reshape(len(data), groups * outputs, *counts)
 
