@@ -22,10 +22,10 @@ from typing import ClassVar
 import numpy as np
 
 from uncork.errors import UnsupportedError
-from uncork.ops._indices import refuse_first
 from uncork.ops._operation import Operation
 from uncork.ops._ports import Attribute, Kind, at_least, integer, names, number, numbers, one_of
-from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
+from uncork.ops._sequences import agreed_sizes, check_lengths, shape_in_words
+from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 State = tuple[Array, ...]
 
@@ -71,22 +71,24 @@ class Recurrent(Operation):
         raise NotImplementedError
 
     def check_attributes(self) -> None:
-        needed = len(self._default_activations())
-        chosen = self.activations or self._default_activations()
+        needed = len(self._defaults())
+        chosen = self._chosen()
         self.require(len(chosen) >= needed, "attribute 'activations': expected {} names, got {}", needed, ", ".join(chosen))
         unknown = [name for name in chosen[:needed] if name.lower() not in FUNCTIONS]
         if unknown:
             raise UnsupportedError(f"attribute 'activations': '{unknown[0]}' is not supported; supported are {', '.join(FUNCTIONS)}")
 
-    def _default_activations(self) -> tuple[str, ...]:
+    def _defaults(self) -> tuple[str, ...]:
         default = self.attributes["activations"].default
         assert isinstance(default, tuple)
         return default
 
+    def _chosen(self) -> tuple[str, ...]:
+        return self.activations or self._defaults()
+
     def activate(self, position: int, values: Array) -> Array:
         """The activation at one position of the list."""
-        chosen = self.activations or self._default_activations()
-        return FUNCTIONS[chosen[position].lower()](values)
+        return FUNCTIONS[self._chosen()[position].lower()](values)
 
     def gate(self, position: int, values: Array) -> Array:
         """The same with `clip` applied before."""
@@ -97,25 +99,12 @@ class Recurrent(Operation):
 
     def infer(self, *specs: TensorSpec | None) -> list[PartialShape]:
         layout = self.layout()
-        sizes = self.sizes()
-        for port, spec in zip(self.inputs, specs):
-            if spec is None or spec.rank is None:
-                continue
-            words = layout[port.name].split(", ")
-            merged = [size.merge(self._size(word, sizes)) for word, size in zip(words, spec.shape)]
-            if len(words) != spec.rank or None in merged:
-                expected = ", ".join(f"{word} = {size}" for word, size in ((w, self._size(w, sizes)) for w in words))
-                self.require(False, "input '{}': expected [{}], got {}", port.name, expected, spec.shape)
-            sizes.update((word, size) for word, size in zip(words, merged) if size is not None)
-        return [PartialShape([self._size(word, sizes) for word in layout[port.name].split(", ")]) for port in self.outputs]
+        sizes = agreed_sizes(self, specs, layout, self.sizes())
+        return [shape_in_words(layout[port.name], sizes) for port in self.outputs]
 
     def sizes(self) -> dict[str, Dimension]:
         """What the attributes say of the words in `layout`."""
         return {"hidden_size": Dimension.of(self.hidden_size)}
-
-    def _size(self, word: str, sizes: Mapping[str, Dimension]) -> Dimension:
-        count, times, rest = word.partition(" * ")
-        return sizes[rest] * int(count) if times else sizes.get(word, DYNAMIC)
 
 
 class RecurrentSequence(Recurrent):
@@ -129,15 +118,8 @@ class RecurrentSequence(Recurrent):
     def infer(self, *specs: TensorSpec | None) -> list[PartialShape]:
         shapes = super().infer(*specs)
         lengths = specs[[port.name for port in self.inputs].index("sequence_lengths")]
-        if lengths is not None and lengths.value is not None:
-            # Known at load when they are constant: then a wrong one is found there. Y is [batch_size, directions, steps, ..].
-            most = shapes[0][2].high
-            wrong = lengths.value < 0
-            expected = "0 or more"
-            if most is not None:
-                wrong = wrong | (lengths.value > most)
-                expected = f"0 to {most} (seq_length)"
-            refuse_first(self, "sequence_lengths", lengths.value, wrong, expected)
+        _, _, seq_length, _ = shapes[0]  # of Y
+        check_lengths(self, "sequence_lengths", lengths, seq_length, "seq_length")
         return shapes
 
     def run(self, x: Array, initial: State, lengths: Array, w: Array, r: Array, b: Array) -> list[Array]:
