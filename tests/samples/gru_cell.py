@@ -55,7 +55,13 @@ EXAMPLES = [
         [np.full((1, 128), 1.5, "f4")],
         {"hidden_size": 128, "linear_before_reset": True},
     ),
-    Sample("no rows", [np.zeros((0, 1), "f4"), np.zeros((0, 1), "f4"), *SMALL[2:]], [np.zeros((0, 1), "f4")], ONE, openvino="an empty batch"),
+    Sample(
+        "no rows",
+        [np.zeros((0, 1), "f4"), np.zeros((0, 1), "f4"), *SMALL[2:]],
+        [np.zeros((0, 1), "f4")],
+        ONE,
+        openvino="OpenVINO does not compile it",
+    ),
     Sample(
         "gates far from 0 saturate without a warning",
         [f32([1000], [-1000]), f32([0.5], [0.5]), f32([1], [1], [1]), np.zeros((3, 1), "f4"), np.zeros(3, "f4")],
@@ -65,14 +71,12 @@ EXAMPLES = [
     ),
     Sample(
         "f64 is f64",
-        [a.astype("f8") for a in [f32([1]), f32([0]), *PLAIN[2:4]][:0]]
-        + [np.array([[2.0**-40]]), np.array([[1.0]]), np.ones((3, 1)), np.ones((3, 1)), np.array([-1.0, 0, 0])],
+        [np.array([[2.0**-40]]), np.array([[1.0]]), np.ones((3, 1)), np.ones((3, 1)), np.array([-1.0, 0, 0])],
         #   e = 2**-40: z = e, r = 1 + e, n = e + (1 + e) = 1 + 2e, h' = (1 - e)(1 + 2e) + e = 1 + 2e up to e*e
         [np.array([[1 + 2.0**-39]])],
         {**ONE, "activations": ("relu", "relu")},
         rtol=0,
         atol=2.0**-52,
-        openvino="OpenVINO computes f64 in f32",
     ),
 ]
 REFUSALS = [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import strategies as st
 
@@ -71,7 +73,7 @@ REFUSALS_1 = [
     Refusal("peepholes of one direction", [*one_step(PLAIN), np.zeros((2, 3), "f4")], r"'P': expected \[num_directions = 1, 3 . hid", RELU),
 ]
 #: OpenVINO no longer has version 1.
-OLD = [Sample(**{**vars(s), "openvino": "OpenVINO 2026 has no LSTMSequence-1"}) for s in EXAMPLES + ONLY_1]
+OLD = [replace(s, openvino="OpenVINO 2026 has no LSTMSequence-1") for s in EXAMPLES + ONLY_1]
 
 SAMPLES = [
     Samples(LSTMSequence5, EXAMPLES, sequence_refusals("LSTM"), cases("LSTM", True), sequence_loop("LSTM")),

@@ -38,7 +38,6 @@ EXAMPLES = [
         {"hidden_size": 1, "activations": ("sigmoid",)},
         rtol=1e-15,
         atol=0,
-        openvino="OpenVINO computes f64 in f32",
     ),
     Sample(
         "NaN goes through",
