@@ -86,6 +86,10 @@ class Recurrent(Operation):
     def _chosen(self) -> tuple[str, ...]:
         return self.activations or self._defaults()
 
+    def functions(self) -> tuple[str, ...]:
+        """The names of the activations that are used, one for each position, in lower case."""
+        return tuple(name.lower() for name in self._chosen()[: len(self._defaults())])
+
     def activate(self, position: int, values: Array) -> Array:
         """The activation at one position of the list."""
         return FUNCTIONS[self._chosen()[position].lower()](values)
