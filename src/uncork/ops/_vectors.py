@@ -6,7 +6,7 @@ is written once for all three.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -77,3 +77,15 @@ def places(operation: Operation, name: str, indices: Array, size: int | Array) -
         expected = f"{-limit} to {limit - 1}" if limit else "none at all: the axis is empty"
         refuse_first(operation, name, indices, ~inside, expected)
     return place
+
+
+def common_length(operation: Operation, specs: Mapping[str, TensorSpec]) -> Dimension:
+    """The length that 1-D inputs share; refused when there is none."""
+    common = DYNAMIC
+    for spec in specs.values():
+        merged = common.merge(length(spec))
+        if merged is None:
+            shown = ", ".join(f"'{name}' {s.shape}" for name, s in specs.items())
+            operation.require(False, "expected inputs of one length, got {}", shown)
+        common = merged or common
+    return common
