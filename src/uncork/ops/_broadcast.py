@@ -21,10 +21,15 @@ from uncork.types import Array, Dimension, PartialShape
 _AXIS_IN_FILE = "auto_broadcast.auto_broadcast_axis"
 
 
+def auto_broadcast_attribute() -> Attribute[str]:
+    """`auto_broadcast` alone, for an operation that cannot derive from `Broadcasting`."""
+    return Attribute(one_of("numpy", "none", "pdpd", "explicit"), default="numpy")  # "explicit" is an older word for "none"
+
+
 class Broadcasting(Operation):
     """An operation with the attribute `auto_broadcast`; derive from it."""
 
-    auto_broadcast = Attribute(one_of("numpy", "none", "pdpd", "explicit"), default="numpy")  # "explicit" is an older word for "none"
+    auto_broadcast = auto_broadcast_attribute()
     #: Only for pdpd.
     auto_broadcast_axis = Attribute(integer, default=-1, check=lambda v: None if v >= -1 else "at least -1")
 
