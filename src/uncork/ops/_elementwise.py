@@ -102,3 +102,10 @@ def sigmoid(x: Array) -> Array:
 def softplus(x: Array) -> Array:
     """ln(1 + e^x), without overflow."""
     return np.asarray(np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))))
+
+
+def nearest_root(n: int) -> int:
+    """The integer nearest to the square root of n."""
+    root = math.isqrt(n)
+    # The root lies above r + 1/2 exactly when n > r^2 + r; n = (r + 1/2)^2 has no solution in integers.
+    return root + (n - root * root > root)

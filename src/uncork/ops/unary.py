@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from uncork.ops._elementwise import RealFunction, Unary, by_element, erf
+from uncork.ops._elementwise import RealFunction, Unary, by_element, erf, nearest_root
 from uncork.ops._operation import register
 from uncork.ops._ports import ARITHMETIC, Attribute, Input, one_of
 from uncork.types import Array
@@ -106,9 +106,7 @@ class Sqrt(RealFunction):
     def reference(self, data: Array) -> Array:
         if data.dtype.itemsize < 8 or data.dtype.kind == "f" or (data < 0).any():
             return super().reference(data)
-        roots = [math.isqrt(n) for n in data.ravel().tolist()]
-        # The root lies above r + 1/2 exactly when n > r^2 + r; n = (r + 1/2)^2 has no solution in integers.
-        nearest = [r + (n - r * r > r) for n, r in zip(data.ravel().tolist(), roots)]
+        nearest = [nearest_root(n) for n in data.ravel().tolist()]
         return np.array(nearest, data.dtype).reshape(data.shape)
 
     def function(self, x: Array) -> Array:

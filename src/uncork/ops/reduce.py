@@ -1,0 +1,162 @@
+"""Reductions along axes: ReduceSum, ReduceMean, ReduceProd, ReduceMax, ReduceMin, ReduceL1, ReduceL2, ReduceLogicalAnd, ReduceLogicalOr.
+
+    output[i..] = f over all j.. of data[i.., j..]        the j.. run along `axes`
+
+Pages: operation-specs/reduction/<name>. No axes at all is the identity, for ReduceL1 and ReduceL2 too, as the pages say. Decided
+where they are silent:
+
+- over no elements: sum 0, product 1, norms 0, and 1, or 0; the maximum is the lowest value of the type (-infinity) and the minimum
+  the highest; the mean is NaN, of integers it is refused;
+- integer sums and products wrap modulo 2**bits; an integer mean is that of the exact sum, cut towards zero; an integer L2 norm is
+  that of the exact sum of squares, rounded to the nearest integer as Sqrt is;
+- an axis named twice is refused; the order in which floats are added is NumPy's.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from uncork.ops._elementwise import nearest_root
+from uncork.ops._indices import normalised_axes
+from uncork.ops._operation import Operation, register
+from uncork.ops._ports import ARITHMETIC, BOOLEAN, INTEGER, Attribute, Input, Output, boolean
+from uncork.types import Array, Dimension, PartialShape, TensorSpec
+
+
+class _Reduction(Operation):
+    data = Input(ARITHMETIC, "T")
+    axes = Input(INTEGER)
+    output = Output("T")
+    keep_dims = Attribute(boolean, default=False)
+
+    def infer(self, data: TensorSpec, axes: TensorSpec) -> PartialShape:
+        self.require(axes.rank in (None, 0, 1), "input 'axes': expected a scalar or one dimension, got shape {}", axes.shape)
+        if data.rank is None:
+            return PartialShape()
+        if axes.value is not None:
+            along = normalised_axes(self, axes.value, data.rank)
+            kept = [Dimension(1, 1)] if self.keep_dims else []
+            return PartialShape([d for i, dim in enumerate(data.shape) for d in (kept if i in along else [dim])])
+        count = axes.shape.size
+        self.require(count.low <= data.rank, "input 'axes': {} axes, but data has only rank {}", count, data.rank)
+        if self.keep_dims:
+            return PartialShape([dim.union(1) for dim in data.shape])
+        if count.size is None:
+            return PartialShape()
+        # Whatever the axes are, the dimension at a place of the output is one of the next `count` of the input.
+        result = [data.shape[i] for i in range(data.rank - count.size)]
+        for i in range(len(result)):
+            for later in data.shape[i + 1 : i + 1 + count.size]:
+                result[i] = result[i].union(later)
+        return PartialShape(result)
+
+    def reference(self, data: Array, axes: Array) -> Array:
+        along = normalised_axes(self, axes, data.ndim)
+        return self.reduced(data, along) if along else data
+
+    def reduced(self, data: Array, along: tuple[int, ...]) -> Array:
+        raise NotImplementedError
+
+
+@register("ReduceSum", 1)
+class ReduceSum(_Reduction):
+    """The sum"""
+
+    def reduced(self, data: Array, along: tuple[int, ...]) -> Array:
+        return np.asarray(np.sum(data, along, data.dtype, keepdims=self.keep_dims))
+
+
+@register("ReduceProd", 1)
+class ReduceProd(_Reduction):
+    """The product"""
+
+    def reduced(self, data: Array, along: tuple[int, ...]) -> Array:
+        return np.asarray(np.prod(data, along, data.dtype, keepdims=self.keep_dims))
+
+
+@register("ReduceMean", 1)
+class ReduceMean(_Reduction):
+    """The sum over the number of elements"""
+
+    def reduced(self, data: Array, along: tuple[int, ...]) -> Array:
+        count = math.prod(data.shape[i] for i in along)
+        if data.dtype.kind == "f":
+            return np.asarray(np.sum(data, along, data.dtype, keepdims=self.keep_dims) / data.dtype.type(count))
+        total = np.asarray(np.sum(_unbounded(data), along, keepdims=self.keep_dims))
+        if count == 0 and total.size:
+            self.refuse("input 'data': expected at least one element to average (integers), got shape {}", list(data.shape))
+        means = [(abs(t) // count) * (1 if t >= 0 else -1) for t in total.ravel().tolist()]
+        return np.array(means, data.dtype).reshape(total.shape)
+
+
+@register("ReduceMax", 1)
+class ReduceMax(_Reduction):
+    """The largest element"""
+
+    def reduced(self, data: Array, along: tuple[int, ...]) -> Array:
+        return np.asarray(np.max(data, along, keepdims=self.keep_dims, initial=_limits(data)[0]))
+
+
+@register("ReduceMin", 1)
+class ReduceMin(_Reduction):
+    """The smallest element"""
+
+    def reduced(self, data: Array, along: tuple[int, ...]) -> Array:
+        return np.asarray(np.min(data, along, keepdims=self.keep_dims, initial=_limits(data)[1]))
+
+
+@register("ReduceL1", 4)
+class ReduceL1(_Reduction):
+    """The sum of the absolute values"""
+
+    def reduced(self, data: Array, along: tuple[int, ...]) -> Array:
+        return np.asarray(np.sum(np.abs(data), along, data.dtype, keepdims=self.keep_dims))
+
+
+@register("ReduceL2", 4)
+class ReduceL2(_Reduction):
+    """The square root of the sum of the squares"""
+
+    def reduced(self, data: Array, along: tuple[int, ...]) -> Array:
+        if data.dtype.kind == "f":
+            return np.asarray(np.sqrt(np.sum(data * data, along, data.dtype, keepdims=self.keep_dims)))
+        exact = _unbounded(data)
+        total = np.asarray(np.sum(exact * exact, along, keepdims=self.keep_dims))
+        bits = 8 * data.dtype.itemsize
+        wrapped = [nearest_root(t) % 2**bits for t in total.ravel().tolist()]
+        return np.array(wrapped, f"u{data.dtype.itemsize}").reshape(total.shape).astype(data.dtype)
+
+
+class _Logical(_Reduction):
+    data = Input(BOOLEAN, "T")
+
+
+@register("ReduceLogicalAnd", 1)
+class ReduceLogicalAnd(_Logical):
+    """Whether all elements are true"""
+
+    def reduced(self, data: Array, along: tuple[int, ...]) -> Array:
+        return np.asarray(np.all(data, along, keepdims=self.keep_dims))
+
+
+@register("ReduceLogicalOr", 1)
+class ReduceLogicalOr(_Logical):
+    """Whether any element is true"""
+
+    def reduced(self, data: Array, along: tuple[int, ...]) -> Array:
+        return np.asarray(np.any(data, along, keepdims=self.keep_dims))
+
+
+def _unbounded(data: Array) -> Array:
+    """Integers in a type where their sums and squares do not overflow: Python's own."""
+    return data.astype(object)
+
+
+def _limits(data: Array) -> tuple[float, float]:
+    """The lowest and the highest value of an array's type."""
+    if data.dtype.kind == "f":
+        return -math.inf, math.inf
+    limits = np.iinfo(data.dtype)
+    return limits.min, limits.max
