@@ -92,6 +92,11 @@ class Operation:
         """`Gather-8`, as the specification names operations."""
         return f"{cls.type_name}-{cls.opset}"
 
+    @property
+    def moves_values(self) -> bool:
+        """Values pass as they are stored, in the carrier type of any element type: nothing is computed with them."""
+        return any(port.moved for port in self.inputs)
+
     # ---- what a subclass defines
 
     def check_attributes(self) -> None:
@@ -143,7 +148,7 @@ class Operation:
         except ValidationError as error:
             raise InputError(error.message) from None
         check_memory(outputs)
-        moves = any(port.moved for port in self.inputs)
+        moves = self.moves_values
         arrays = [None if s is None else s.value if moves else _widened(s) for s in bound]
         with np.errstate(all="ignore"):
             try:
@@ -292,7 +297,8 @@ def check_memory(specs: Sequence[TensorSpec]) -> None:
     needed = 0
     for spec in specs:
         if spec.shape.is_static:
-            size = spec.element_type.dtype.itemsize
+            # Small floats are computed as f32 and rounded in steps: the result alone is not what it takes.
+            size = 16 if spec.element_type.is_float and spec.element_type.bits < 32 else spec.element_type.dtype.itemsize
             for dim in spec.shape:
                 size *= dim.low
             needed += size

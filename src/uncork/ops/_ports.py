@@ -117,6 +117,15 @@ class Attribute(Generic[V]):
             raise ValidationError(f"attribute '{self.name}': expected {self.kind.expected}, got '{shown}'") from None
         return self.accept(value)
 
+    def given(self, value: V) -> V:
+        """A value from Python, as the file's text would have given it: numbers of NumPy, lists and other spellings are fine."""
+        try:
+            return self.read(self.kind.format(value))
+        except (TypeError, AttributeError, ValueError) as error:
+            if isinstance(error, ValidationError):
+                raise
+            raise ValidationError(f"attribute '{self.name}': expected {self.kind.expected}, got {value!r}") from None
+
     def accept(self, value: V) -> V:
         expected = self.check(value) if self.check else None
         if expected:

@@ -32,6 +32,7 @@ class Const(Operation):
     shape = Attribute(shape)
     output = Output()
     value: Array
+    moves_values = True
 
     def check_attributes(self) -> None:
         self.require(self.shape.is_static, "a constant's shape must be static, got {}", self.shape)
