@@ -1,0 +1,95 @@
+"""Range-1, -4: start, start + step, start + 2 step, ... before `stop`.
+
+    output[i] = start + i * step        for 0 <= i < max(0, ceil((stop - start) / step))
+
+Pages: operation-specs/generation/range-1 (its operation set calls it Range-0), range-4. With an integer output the inputs are cut
+to integers first and all is exact; else all is computed in f64 and each element is rounded once. Where the pages are silent: a
+step of 0 (also after cutting), NaN and infinities are refused; elements that the output type does not hold wrap.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+
+from uncork.ops._operation import Operation, register
+from uncork.ops._ports import NUMERIC, Attribute, Input, Output, element_type
+from uncork.storage import decode
+from uncork.types import Array, ElementType, PartialShape, TensorSpec
+
+_NUMERIC = frozenset(t for t in NUMERIC if t.bits >= 8)
+
+
+def _check_type(output_type: ElementType) -> str | None:
+    return None if output_type in _NUMERIC else "a numeric type of at least 8 bits"
+
+
+def _count(start: int | float, stop: int | float, step: int | float) -> int:
+    """max(0, ceil((stop - start) / step)), exact for integers; an infinite quotient (of huge floats) is a size that nothing holds."""
+    if isinstance(start, int) and isinstance(stop, int) and isinstance(step, int):
+        return max(0, math.ceil(Fraction(stop - start, step)))
+    quotient = (float(stop) - float(start)) / float(step)
+    return max(0, math.ceil(quotient)) if math.isfinite(quotient) else 2**63 if quotient > 0 else 0
+
+
+class _Range(Operation):
+    def number(self, name: str, value: Array, whole: bool) -> int | float:
+        """A finite number, cut to an integer where the output wants `whole` ones."""
+        exact: int | float = value.reshape(-1)[0].item()
+        self.require(math.isfinite(exact), "input '{}': expected a finite number, got {}", name, exact)
+        exact = int(exact) if whole else exact
+        self.require(name != "step" or exact != 0, "input 'step': expected a number other than 0, got {}", exact)
+        return exact
+
+    def shape(self, start: TensorSpec, stop: TensorSpec, step: TensorSpec, whole: bool) -> PartialShape:
+        """The shape of the output."""
+        numbers: list[int | float] = []
+        for name, spec in (("start", start), ("stop", stop), ("step", step)):
+            self.require(spec.shape.compatible(PartialShape([])), "input '{}': expected a scalar, got shape {}", name, spec.shape)
+            if spec.value is not None:
+                numbers.append(self.number(name, decode(spec.value, spec.element_type), whole))
+        return PartialShape([None]) if len(numbers) < 3 else PartialShape([_count(*numbers)])
+
+    def values(self, start: Array, stop: Array, step: Array, whole: bool) -> Array:
+        """The elements, in int64 (to be wrapped) or in f64 (to be rounded)."""
+        places = np.arange(_count(*(self.number(n, a, whole) for n, a in (("start", start), ("stop", stop), ("step", step)))))
+        if whole:
+            # Modulo 2**64 sums and products are right whatever the sign; the output keeps the low bits.
+            first, by = (np.uint64(int(a.item()) % 2**64) for a in (start, step))
+            return np.asarray((first + places.astype(np.uint64) * by).astype(np.int64))
+        return np.asarray(float(start.item()) + places * float(step.item()))
+
+
+@register("Range", 4)
+class Range4(_Range):
+    """Three scalars of any numeric types -> [n] of `output_type`."""
+
+    start = Input(_NUMERIC)
+    stop = Input(_NUMERIC)
+    step = Input(_NUMERIC)
+    output = Output()
+    output_type = Attribute(element_type, check=_check_type)
+
+    def infer(self, start: TensorSpec, stop: TensorSpec, step: TensorSpec) -> TensorSpec:
+        return TensorSpec(self.output_type, self.shape(start, stop, step, self.output_type.is_integer))
+
+    def reference(self, start: Array, stop: Array, step: Array) -> Array:
+        return self.values(start, stop, step, self.output_type.is_integer)
+
+
+@register("Range", 1)
+class Range1(_Range):
+    """Three scalars of one type -> [n] of that type."""
+
+    start = Input(_NUMERIC, "T")
+    stop = Input(_NUMERIC, "T")
+    step = Input(_NUMERIC, "T")
+    output = Output("T")
+
+    def infer(self, start: TensorSpec, stop: TensorSpec, step: TensorSpec) -> PartialShape:
+        return self.shape(start, stop, step, start.element_type.is_integer)
+
+    def reference(self, start: Array, stop: Array, step: Array) -> Array:
+        return self.values(start, stop, step, start.dtype.kind != "f")
