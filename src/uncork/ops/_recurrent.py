@@ -72,7 +72,7 @@ class Recurrent(Operation):
 
     def check_attributes(self) -> None:
         needed = len(self._defaults())
-        chosen = self._chosen()
+        chosen = self.activations or self._defaults()
         self.require(len(chosen) >= needed, "attribute 'activations': expected {} names, got {}", needed, ", ".join(chosen))
         unknown = [name for name in chosen[:needed] if name.lower() not in FUNCTIONS]
         if unknown:
@@ -83,16 +83,14 @@ class Recurrent(Operation):
         assert isinstance(default, tuple)
         return default
 
-    def _chosen(self) -> tuple[str, ...]:
-        return self.activations or self._defaults()
-
     def functions(self) -> tuple[str, ...]:
         """The names of the activations that are used, one for each position, in lower case."""
-        return tuple(name.lower() for name in self._chosen()[: len(self._defaults())])
+        defaults = self._defaults()
+        return tuple(name.lower() for name in (self.activations or defaults)[: len(defaults)])
 
     def activate(self, position: int, values: Array) -> Array:
         """The activation at one position of the list."""
-        return FUNCTIONS[self._chosen()[position].lower()](values)
+        return FUNCTIONS[self.functions()[position]](values)
 
     def gate(self, position: int, values: Array) -> Array:
         """The same with `clip` applied before."""
