@@ -1,6 +1,6 @@
 """Slice-8: a region of `data`, by Python's `data[start:stop:step]` along some axes.
 
-Page: operation-specs/movement/slice-8.
+Page: operation-specs/movement/slice-8. Beyond the page: the integer types of the bounds may differ, as converters write them.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ class Slice8(Operation):
     """`start`, `stop`, `step` and `axes` are 1-D and of one length; without `axes` they are for the first axes."""
 
     data = Input(ANY, "T", moved=True)
-    start = Input(INTEGER, "T_IND")
-    stop = Input(INTEGER, "T_IND")
-    step = Input(INTEGER, "T_IND")
+    start = Input(INTEGER)
+    stop = Input(INTEGER)
+    step = Input(INTEGER)
     axes = Input(INTEGER, optional=True)
     output = Output("T")
 

@@ -8,6 +8,7 @@ The first of these that is set holds, in that order. Masks shorter than the boun
 Page: operation-specs/movement/strided-slice-1. It contradicts itself in places; taken here, as OpenVINO does:
 - begin equal to end gives an empty dimension; end_mask with a negative stride includes the first element ([::-1] is whole);
 - going backwards, a begin before the first element is the first element (Python gives an empty slice there);
+- the integer types of the bounds may differ;
 - the index of a shrunken axis must lie inside the axis, its end and stride are ignored, and with begin_mask it is 0.
 """
 
@@ -42,9 +43,9 @@ class StridedSlice1(Operation):
     """`begin`, `end` and `stride` are 1-D and of one length; `stride` is optional and 1."""
 
     data = Input(ANY, "T", moved=True)
-    begin = Input(INTEGER, "T_IND")
-    end = Input(INTEGER, "T_IND")
-    stride = Input(INTEGER, "T_IND", optional=True)
+    begin = Input(INTEGER)
+    end = Input(INTEGER)
+    stride = Input(INTEGER, optional=True)
     output = Output("T")
     begin_mask = Attribute(integers, check=_bits)
     end_mask = Attribute(integers, check=_bits)
