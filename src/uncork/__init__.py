@@ -6,7 +6,9 @@ result = compiled(ids, lengths)      # or compiled({"ids": ids, "lengths": lengt
 result[0], result["scores"]
 """
 
-from uncork import functional
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from uncork.compiler.arguments import ModelPort, Results
 from uncork.compiler.compile import CompiledModel, compile_model, load, read_model
 from uncork.errors import CompileError, InputError, Problem, ReadError, UncorkError, UnsupportedError, ValidationError
@@ -14,6 +16,9 @@ from uncork.ir.build import Builder
 from uncork.ir.model import Model
 from uncork.ir.write import write_model
 from uncork.types import Dimension, ElementType, PartialShape
+
+if TYPE_CHECKING:
+    from uncork import functional
 
 __version__ = "0.1.0"
 
@@ -39,3 +44,10 @@ __all__ = [
     "read_model",
     "write_model",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`functional` is imported when it is first used: whoever runs a model does not pay for it."""
+    if name == "functional":
+        return importlib.import_module("uncork.functional")
+    raise AttributeError(f"module 'uncork' has no attribute '{name}'")

@@ -1,15 +1,10 @@
 """The operations: meaning only, no speed, no file format. One file per operation, all its versions inside.
 
-Importing this package registers every operation found in its folder; there is no list of names to keep.
+Every file of this folder that does not begin with an underscore registers the operations it declares; there is no list of
+names to keep. A model needs a dozen of them, so a file is imported when its operation is first asked for.
 """
 
-import importlib
-import pkgutil
-
-from uncork.ops._operation import Operation, find, registered, type_names, versions_of
-
-for _module in pkgutil.iter_modules(__path__):
-    if not _module.name.startswith("_"):
-        importlib.import_module(f"{__name__}.{_module.name}")
+from uncork.ops._operation import Operation
+from uncork.ops._registry import find, registered, type_names, versions_of
 
 __all__ = ["Operation", "find", "registered", "type_names", "versions_of"]

@@ -317,14 +317,15 @@ def _memory() -> int:
 # ---- the registry
 
 Class = TypeVar("Class", bound=type[Operation])
-_registry: dict[str, dict[int, type[Operation]]] = {}
+#: Every operation that was declared so far: type, then version.
+declared: dict[str, dict[int, type[Operation]]] = {}
 
 
 def register(type_name: str, opset: int) -> Callable[[Class], Class]:
     """Class decorator: this class is `type_name` from `opset` on, until a later version of it is registered."""
 
     def add(cls: Class) -> Class:
-        versions = _registry.setdefault(type_name, {})
+        versions = declared.setdefault(type_name, {})
         if opset in versions:
             raise AssertionError(f"{type_name}-{opset} is registered twice")
         cls.type_name, cls.opset = type_name, opset
@@ -332,23 +333,3 @@ def register(type_name: str, opset: int) -> Callable[[Class], Class]:
         return cls
 
     return add
-
-
-def versions_of(type_name: str) -> dict[int, type[Operation]]:
-    """Every version of an operation by the opset that brought it; empty when there is none."""
-    return dict(_registry.get(type_name, {}))
-
-
-def find(type_name: str, opset: int) -> type[Operation] | None:
-    """The version of an operation that is in force in an opset: the newest that is not newer than the opset."""
-    usable = [v for v in _registry.get(type_name, {}) if v <= opset]
-    return _registry[type_name][max(usable)] if usable else None
-
-
-def registered() -> list[type[Operation]]:
-    """Every operation, by type and version."""
-    return [versions[v] for _, versions in sorted(_registry.items()) for v in sorted(versions)]
-
-
-def type_names() -> list[str]:
-    return sorted(_registry)
