@@ -8,8 +8,9 @@ from uncork.types import Dimension
 
 #: First place, end (not included, may be -1 going backwards) and step of a slice of a dimension of known size.
 Ends = Callable[[int, int, int, int], tuple[int, int, int]]
-#: A bound this far out means "to the end" and bounds no size: files write the largest or least i32 or i64 for it.
-FAR = 2**30
+#: A bound this far out means "to the end" where the dimension is not known: files write the largest or least i32 or i64 for it.
+FAR = 2**31 - 1
+_INFINITE = 2**100
 
 
 def python_ends(size: int, start: int, stop: int, step: int) -> tuple[int, int, int]:
@@ -24,17 +25,18 @@ def sliced(dim: Dimension, start: int | None, stop: int | None, step: int | None
     if dim.size is not None:
         size = _count(ends(dim.size, start, stop, step))
         return Dimension(size, size)
+    start, stop = (n if abs(n) < FAR else _INFINITE if n > 0 else -_INFINITE for n in (start, stop))
     # Over the sizes of the dimension the slice's is piecewise linear, up to rounding by the step, with corners where a bound
     # meets an end: its least and greatest value lie at corners or at the ends of the interval.
-    corners = {abs(start), abs(stop), abs(start) + abs(stop)}
-    corners = {c + shift for c in corners for shift in (-1, 0, 1)}
+    near = [abs(n) for n in (start, stop) if abs(n) < FAR]
+    corners = {c + shift for c in [0, *near, sum(near)] for shift in (-1, 0, 1)}
     beyond = max(corners) + abs(step) + dim.low
     sizes = [dim.low, *filter(dim.contains, corners), beyond if dim.high is None else dim.high]
     counts = [_count(ends(n, start, stop, step)) for n in sizes]
     if dim.high is not None:
         return Dimension(min(counts), max(counts))
     grows = _count(ends(beyond + abs(step), start, stop, step)) > counts[-1]
-    return Dimension(min(counts), None if grows or max(counts) >= FAR // abs(step) else max(counts))
+    return Dimension(min(counts), None if grows else max(counts))
 
 
 def _count(ends: tuple[int, int, int]) -> int:
