@@ -50,10 +50,9 @@ def _advice(operation: str) -> str:
         return (
             f"; {type_name} is known from opset{min(versions)} on" if opset_number(opset) is not None else f"; no extension '{opset}' is known"
         )
-    near = {n.lower(): n for n in type_names()}.get(type_name.lower()) or next(
-        iter(difflib.get_close_matches(type_name, type_names(), 1)), None
-    )
-    return f"; did the file mean {near}?" if near else ""
+    by_lower = {name.lower(): name for name in type_names()}
+    near = difflib.get_close_matches(type_name.lower(), by_lower, 1, cutoff=0.7)
+    return f"; did the file mean {by_lower[near[0]]}?" if near else ""
 
 
 def listed(ids: Iterable[int]) -> str:

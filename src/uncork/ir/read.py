@@ -9,7 +9,7 @@ import math
 import os
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from uncork import storage
@@ -80,7 +80,7 @@ class _Layer:
     opset: str
     inputs: dict[int, int]
     outputs: dict[int, int]
-    #: What is wrong with it in itself; reported only when something needs the layer.
+    #: What is wrong with it in itself; reported when something needs the layer, or cannot find a port of it.
     problems: list[str]
 
     @property
@@ -103,9 +103,11 @@ class _Reader:
         for layer_id in order:
             layer = layers[layer_id]
             arguments = [sources.get((layer_id, position)) for position in range(len(layer.inputs))]
-            for problem in (*layer.problems, *(f"input port {i} has no edge" for i, a in zip(layer.inputs, arguments) if a is None)):
-                self.findings.add(place + layer.label, problem)
-            nodes[layer_id] = self._node(layer, tuple(a for a in arguments if a is not None), depth, place)
+            layer.problems += [f"input port {i} has no edge" for i, a in zip(layer.inputs, arguments) if a is None]
+            node = self._node(layer, tuple(a for a in arguments if a is not None), depth, place)
+            # With an input missing, what inference says of the others would be about the wrong ports.
+            nodes[layer_id] = replace(node, operation=None) if None in arguments else node
+            self._report(layer, place)
             self._check_input_ports(layer, arguments, nodes, place)
         in_file = [i for i in layers if i in nodes]
         if not any(layers[i].type_name == "Result" or layers[i].type_name in _SINKS for i in layers):
@@ -121,6 +123,11 @@ class _Reader:
             extras=tuple(xml.frozen(e) for e in net if e.tag not in ("layers", "edges")),
             source=source,
         )
+
+    def _report(self, layer: _Layer, place: str) -> None:
+        for problem in layer.problems:
+            self.findings.add(place + layer.label, problem)
+        layer.problems.clear()
 
     def _check_input_ports(self, layer: _Layer, arguments: Sequence[Source | None], nodes: Mapping[int, Node], place: str) -> None:
         """What the file says at the end of an edge must not contradict what it says at its beginning."""
@@ -188,19 +195,20 @@ class _Reader:
             if absent:
                 self.findings.add(where, f"there is no layer with id {absent[0]}")
                 continue
-            if from_port not in layers[from_layer].outputs:
-                self.findings.add(
-                    where, f"{layers[from_layer].label} has no output port {from_port}; it has {listed(layers[from_layer].outputs)}"
-                )
+            begin, end = layers[from_layer], layers[to_layer]
+            if from_port not in begin.outputs:
+                self.findings.add(where, f"{begin.label} has no output port {from_port}; it has {listed(begin.outputs)}")
+                self._report(begin, place)
                 continue
-            if to_port not in layers[to_layer].inputs:
-                self.findings.add(where, f"{layers[to_layer].label} has no input port {to_port}; it has {listed(layers[to_layer].inputs)}")
+            if to_port not in end.inputs:
+                self.findings.add(where, f"{end.label} has no input port {to_port}; it has {listed(end.inputs)}")
+                self._report(end, place)
                 continue
-            target = (to_layer, layers[to_layer].inputs[to_port])
+            target = (to_layer, end.inputs[to_port])
             if target in sources:
-                self.findings.add(where, f"input port {to_port} of {layers[to_layer].label} has an edge already")
+                self.findings.add(where, f"input port {to_port} of {end.label} has an edge already")
                 continue
-            sources[target] = Source(from_layer, layers[from_layer].outputs[from_port])
+            sources[target] = Source(from_layer, begin.outputs[from_port])
         return sources
 
     def _ordered(self, layers: dict[int, _Layer], sources: dict[tuple[int, int], Source], place: str) -> list[int]:
