@@ -78,7 +78,7 @@ class Sliding(Operation):
     auto_pad = Attribute(auto_pad_kind, default="explicit")
     #: floor, ceil or ceil_torch; an attribute of the poolings.
     rounding_type: Any = "floor"
-    #: One for each axis; an attribute of most of these operations.
+    #: One for each axis; an attribute of most of these operations. Without it the cells of a window are neighbours.
     dilations: Any = ()
 
     @property
@@ -88,7 +88,9 @@ class Sliding(Operation):
 
     def check_attributes(self) -> None:
         self.require(1 <= self.axes <= 3, "attribute 'strides': expected 1 to 3 numbers, one for each spatial axis, got {}", list(self.strides))
-        for name in ("pads_begin", "pads_end", "dilations"):
+        for name, neutral in (("pads_begin", 0), ("pads_end", 0), ("dilations", 1), ("output_padding", 0)):
+            if name not in self.attributes:
+                continue
             values = getattr(self, name)
             self.require(
                 len(values) in (0, self.axes),
@@ -98,17 +100,21 @@ class Sliding(Operation):
                 list(self.strides),
                 list(values),
             )
+            # A list that the file leaves out is written in full: OpenVINO crashes on an empty one.
+            self._values[name] = values or (neutral,) * self.axes
+
+    def dilation(self, axis: int) -> int:
+        return self.dilations[axis] if self.dilations else 1
 
     def stretched(self, axis: int, kernel: Dimension) -> Dimension:
         """The extents that a kernel size can have."""
-        dilation = self.dilations[axis] if self.dilations else 1
-        return (kernel - 1) * dilation + 1
+        return (kernel - 1) * self.dilation(axis) + 1
 
     def fixed_pads(self, axis: int) -> tuple[int, int]:
         """The padding of an axis where it does not depend on the data's size."""
         if self.auto_pad == "valid":
             return 0, 0
-        return (self.pads_begin[axis] if self.pads_begin else 0, self.pads_end[axis] if self.pads_end else 0)
+        return self.pads_begin[axis], self.pads_end[axis]
 
     def with_rank(self, name: str, shape: PartialShape, lead: int) -> PartialShape:
         """`shape` with its rank known: `lead` dimensions before the spatial ones. Refused when it has another."""
@@ -163,7 +169,7 @@ class Sliding(Operation):
         counts = self.window_counts([Dimension(s, s) for s in sizes], [Dimension(k, k) for k in kernel])
         slides: list[Slide] = []
         for axis, (size, cells, count) in enumerate(zip(sizes, kernel, map(int, counts))):
-            stride, dilation = self.strides[axis], self.dilations[axis] if self.dilations else 1
+            stride, dilation = self.strides[axis], self.dilation(axis)
             begin, end = self.fixed_pads(axis)
             if self.auto_pad.startswith("same"):
                 total = max(0, (count - 1) * stride + extent(cells, dilation) - size)

@@ -44,14 +44,6 @@ class ConvolutionBackpropData1(Sliding):
     #: Dimensions of the filters before the spatial ones.
     lead = 2
 
-    def check_attributes(self) -> None:
-        super().check_attributes()
-        given = len(self.output_padding)
-        self.require(given in (0, self.axes), "attribute 'output_padding': expected {} numbers, got {}", self.axes, list(self.output_padding))
-
-    def extra(self, axis: int) -> int:
-        return self.output_padding[axis] if self.output_padding else 0
-
     def fixed_pads(self, axis: int) -> tuple[int, int]:
         return super().fixed_pads(axis) if self.auto_pad == "explicit" else (0, 0)
 
@@ -78,7 +70,7 @@ class ConvolutionBackpropData1(Sliding):
         self.require(size.high != 0, "input 'data': spatial axis {} is empty", axis)
         self.require(kernel.high != 0, "the kernel is empty along spatial axis {}", axis)
         begin, end = self.fixed_pads(axis)
-        reached = (size - 1) * self.strides[axis] + self.stretched(axis, kernel) + self.extra(axis)
+        reached = (size - 1) * self.strides[axis] + self.stretched(axis, kernel) + self.output_padding[axis]
         self.require(
             reached.high is None or reached.high >= begin + end,
             "padding of {} cells is more than the {} that the kernel reaches along spatial axis {}",
@@ -122,9 +114,9 @@ class ConvolutionBackpropData1(Sliding):
         """Where the output starts within the cells that the kernel reaches, and its sizes."""
         if output_shape is None:
             pads = [self.fixed_pads(axis) for axis in range(self.axes)]
-            return [b for b, _ in pads], [r + self.extra(axis) - b - e for axis, (r, (b, e)) in enumerate(zip(reached, pads))]
+            return [b for b, _ in pads], [r + self.output_padding[axis] - b - e for axis, (r, (b, e)) in enumerate(zip(reached, pads))]
         results = [int(n) for n in output_shape]
-        totals = [max(0, r + self.extra(axis) - n) for axis, (r, n) in enumerate(zip(reached, results))]
+        totals = [max(0, r + self.output_padding[axis] - n) for axis, (r, n) in enumerate(zip(reached, results))]
         return [t - t // 2 if self.auto_pad == "same_upper" else t // 2 for t in totals], results
 
 

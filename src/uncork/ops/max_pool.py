@@ -1,0 +1,90 @@
+"""MaxPool-1, -8, -14: the largest cell under a window that slides over 1 to 3 spatial axes.
+
+    output[n, c, p..] = max over k.. of data[n, c, p * stride - pad_begin + k * dilation]
+
+Cells outside the data never win (the pages fill them with -inf). From MaxPool-8 on a second output says where the winner lies:
+its place in the flattened data, counted from `axis`, that is modulo the product of the dimensions from `axis` on.
+Pages: operation-specs/pooling/max-pool-1, -8 (adds dilations and the second output), -14 (adds ceil_torch), pooling_shape_rules;
+what they leave open about windows is decided in `_spatial.py`. Decided here:
+
+- of equal cells the first in row-major order wins; a NaN wins over every number;
+- a window without a cell of the data gives -inf (integers: their lowest value) and the index 0;
+- an index is cut to index_element_type's bits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from uncork.ops._indices import normalised_axis
+from uncork.ops._operation import register
+from uncork.ops._ports import Attribute, Output, element_type, integer, integers, one_of
+from uncork.ops._spatial import Slide, all_at_least, windows
+from uncork.ops.avg_pool import Pooling
+from uncork.types import Array, ElementType, PartialShape, TensorSpec
+
+
+def lowest(data: Array) -> float | int:
+    """What loses against every value of an array's type."""
+    return -math.inf if data.dtype.kind == "f" else int(np.iinfo(data.dtype).min)
+
+
+def index_type_problem(value: ElementType) -> str | None:
+    """For `Attribute(check=...)`."""
+    return None if value in (ElementType.i32, ElementType.i64) else "i32 or i64"
+
+
+@register("MaxPool", 1)
+class MaxPool1(Pooling):
+    output = Output("T")
+    rounding_type = Attribute(one_of("floor", "ceil"), default="floor")
+
+    def infer(self, data: TensorSpec) -> PartialShape:
+        return self.pooled_shape(data)
+
+    def reference(self, data: Array) -> Array:
+        largest: Array = windows(data, self.slides(data, self.kernel), lowest(data)).max(axis=tuple(range(-self.axes, 0)))
+        return largest
+
+
+@register("MaxPool", 8)
+class MaxPool8(Pooling):
+    output = Output("T")
+    indices = Output()
+    dilations: Attribute[tuple[int, ...]] = Attribute(integers, default=(), check=all_at_least(1))
+    rounding_type = Attribute(one_of("floor", "ceil"), default="floor")
+    index_element_type = Attribute(element_type, default=ElementType.i64, check=index_type_problem)
+    axis = Attribute(integer, default=0)
+
+    def infer(self, data: TensorSpec) -> tuple[PartialShape, TensorSpec]:
+        shape = self.pooled_shape(data)
+        normalised_axis(self, self.axis, self.axes + 2)
+        return shape, TensorSpec(self.index_element_type, shape)
+
+    def reference(self, data: Array) -> tuple[Array, Array]:
+        slides = self.slides(data, self.kernel)
+        covered = windows(data, slides, lowest(data))
+        flat = covered.reshape(*covered.shape[: 2 + self.axes], math.prod(self.kernel))
+        largest = flat.max(axis=-1)
+        wins = (flat == largest[..., np.newaxis]) | (flat != flat)
+        inside, place = self._places(data.shape[2:], slides)
+        winner = np.argmax(wins & inside, axis=-1)[..., np.newaxis]
+        within = np.take_along_axis(np.broadcast_to(place, flat.shape), winner, axis=-1)[..., 0]
+        channels = np.arange(math.prod(data.shape[:2])).reshape(data.shape[:2] + (1,) * self.axes)
+        index = channels * math.prod(data.shape[2:]) + within
+        return largest, index % max(1, math.prod(data.shape[normalised_axis(self, self.axis, data.ndim) :]))
+
+    def _places(self, sizes: Sequence[int], slides: list[Slide]) -> tuple[Array, Array]:
+        """For each cell of each window [p.., k], whether it lies in the data, and where in the flattened channel (0 outside)."""
+        numbered = np.arange(1, math.prod(sizes) + 1).reshape(sizes)
+        covered = windows(numbered, slides, 0)
+        flat = covered.reshape(*covered.shape[: self.axes], math.prod(self.kernel))
+        return flat > 0, np.maximum(flat, 1) - 1
+
+
+@register("MaxPool", 14)
+class MaxPool14(MaxPool8):
+    rounding_type = Attribute(one_of("floor", "ceil", "ceil_torch"), default="floor")
