@@ -1,10 +1,12 @@
-"""The sizes of slices, shared by Slice, StridedSlice and SliceScatter."""
+"""Slices and their sizes, shared by Slice, StridedSlice and SliceScatter."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from uncork.types import Dimension
+from uncork.ops._operation import Operation
+from uncork.ops._vectors import all_known, common_length, known_axes, vector
+from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 #: First place, end (not included, may be -1 going backwards) and step of a slice of a dimension of known size.
 Ends = Callable[[int, int, int, int], tuple[int, int, int]]
@@ -43,3 +45,36 @@ def _count(ends: tuple[int, int, int]) -> int:
     """`len(range(*ends))`, also where that overflows."""
     first, end, step = ends
     return max(0, (end - first + step + (-1 if step > 0 else 1)) // step)
+
+
+def sliced_shape(
+    operation: Operation, data: TensorSpec, start: TensorSpec, stop: TensorSpec, step: TensorSpec, axes: TensorSpec | None
+) -> PartialShape:
+    """The shape of `data[start:stop:step]` along `axes`, by default the first ones, with all that can be wrong refused."""
+    named = {"start": start, "stop": stop, "step": step} | ({} if axes is None else {"axes": axes})
+    numbers = {name: vector(operation, name, spec) for name, spec in named.items()}
+    count = common_length(operation, named)
+    operation.require(0 not in (numbers["step"] or []), "input 'step': expected steps other than 0, got {}", numbers["step"])
+    operation.require(data.rank != 0, "input 'data': expected at least one dimension, got a scalar")
+    if data.rank is None:
+        return PartialShape()
+    operation.require(count.low <= data.rank, "expected at most one slice for each dimension of data {}, got {}", data.shape, count)
+    if axes is not None:
+        along = all_known(known_axes(operation, numbers["axes"], data.rank))
+    else:
+        along = list(range(count.low)) if count.is_static else None
+    if along is None:
+        return PartialShape([Dimension(0, d.high) for d in data.shape])
+    dims = list(data.shape)
+    bounds = [numbers[name] or [None] * len(along) for name in ("start", "stop", "step")]
+    for axis, first, end, by in zip(along, *bounds):
+        dims[axis] = sliced(dims[axis], first, end, by)
+    return PartialShape(dims)
+
+
+def slices(rank: int, start: Array, stop: Array, step: Array, axes: Array | None) -> tuple[slice, ...]:
+    """The same slice as an index."""
+    index = [slice(None)] * rank
+    for i, axis in enumerate(range(len(start)) if axes is None else axes):
+        index[int(axis)] = slice(int(start[i]), int(stop[i]), int(step[i]))
+    return tuple(index)

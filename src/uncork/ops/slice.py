@@ -9,9 +9,8 @@ import numpy as np
 
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, INTEGER, Input, Output
-from uncork.ops._slices import sliced
-from uncork.ops._vectors import all_known, common_length, known_axes, vector
-from uncork.types import Array, Dimension, PartialShape, TensorSpec
+from uncork.ops._slices import sliced_shape, slices
+from uncork.types import Array, PartialShape, TensorSpec
 
 
 @register("Slice", 8)
@@ -26,28 +25,7 @@ class Slice8(Operation):
     output = Output("T")
 
     def infer(self, data: TensorSpec, start: TensorSpec, stop: TensorSpec, step: TensorSpec, axes: TensorSpec | None) -> PartialShape:
-        named = {"start": start, "stop": stop, "step": step} | ({} if axes is None else {"axes": axes})
-        numbers = {name: vector(self, name, spec) for name, spec in named.items()}
-        count = common_length(self, named)
-        self.require(0 not in (numbers["step"] or []), "input 'step': expected steps other than 0, got {}", numbers["step"])
-        self.require(data.rank != 0, "input 'data': expected at least one dimension, got a scalar")
-        if data.rank is None:
-            return PartialShape()
-        self.require(count.low <= data.rank, "expected at most one slice for each dimension of data {}, got {}", data.shape, count)
-        if axes is not None:
-            along = all_known(known_axes(self, numbers["axes"], data.rank))
-        else:
-            along = list(range(count.low)) if count.is_static else None
-        if along is None:
-            return PartialShape([Dimension(0, d.high) for d in data.shape])
-        dims = list(data.shape)
-        bounds = [numbers[name] or [None] * len(along) for name in ("start", "stop", "step")]
-        for axis, first, end, by in zip(along, *bounds):
-            dims[axis] = sliced(dims[axis], first, end, by)
-        return PartialShape(dims)
+        return sliced_shape(self, data, start, stop, step, axes)
 
     def reference(self, data: Array, start: Array, stop: Array, step: Array, axes: Array | None) -> Array:
-        index = [slice(None)] * data.ndim
-        for i, axis in enumerate(range(len(start)) if axes is None else axes):
-            index[int(axis)] = slice(int(start[i]), int(stop[i]), int(step[i]))
-        return np.array(data[tuple(index)], order="C")
+        return np.array(data[slices(data.ndim, start, stop, step, axes)], order="C")
