@@ -10,7 +10,8 @@ from typing import Any, Literal
 import numpy as np
 
 from uncork.compiler.arguments import ModelPort, Results, accept, match, present
-from uncork.compiler.plan import Plan, plan
+from uncork.compiler.execute import Executor
+from uncork.compiler.plan import Plan
 from uncork.errors import InputError, UncorkError, UnsupportedError, ValidationError
 from uncork.ir.bodies import configure
 from uncork.ir.interpret import State, interpret
@@ -38,9 +39,9 @@ def read_model(path: str | os.PathLike[str], weights: str | os.PathLike[str] | N
 class CompiledModel:
     """A model that can be called. It may be called from several threads at once; calls of a model with state take turns."""
 
-    def __init__(self, model: Model, plan: Plan) -> None:
+    def __init__(self, model: Model, executor: Executor) -> None:
         self.model = model
-        self.plan = plan
+        self._executor = executor
         self._state: State = {}
         self._turn = threading.Lock()
         self.inputs = tuple(
@@ -66,7 +67,7 @@ class CompiledModel:
                 with self._turn:
                     results = interpret(self.model, arrays, self._state)
             else:
-                results = interpret(self.model, arrays)
+                results = self._executor.run(arrays)
         except MemoryError as error:
             raise InputError(f"not enough memory for this call: {error}") from None
         shown = [present(port.element_type, array) for port, array in zip(self.outputs, results)]
@@ -76,6 +77,11 @@ class CompiledModel:
             [np.array(array) if array.base is not None or not array.flags.owndata else array for array in _distinct(shown, arrays)],
         )
 
+    @property
+    def plan(self) -> Plan:
+        """Every step, the kernel chosen for it or why there is none, and where its result lies. Print it."""
+        return self._executor.plan()
+
     def reset_state(self) -> None:
         """Forget what the calls so far have assigned to the model's variables."""
         with self._turn:
@@ -83,7 +89,7 @@ class CompiledModel:
 
     def new_request(self) -> CompiledModel:
         """The same compiled model with variables of its own, in their initial state. Constants and plan are shared."""
-        return CompiledModel(self.model, self.plan)
+        return CompiledModel(self.model, self._executor)
 
     def __repr__(self) -> str:
         ins, outs = (", ".join(map(str, ports)) for ports in (self.inputs, self.outputs))
@@ -129,8 +135,7 @@ def compile_model(
     if loop_limit is not None and (not isinstance(loop_limit, int) or loop_limit < 0):
         raise ValidationError(f"loop_limit: expected a number of at least 0, got {loop_limit!r}")
     model = configure(model, strict, loop_limit)
-    reason = "asked for" if backend == "reference" else "no kernel"
-    return CompiledModel(model, plan(model, reason))
+    return CompiledModel(model, Executor(model, backend == "cpu"))
 
 
 def load(

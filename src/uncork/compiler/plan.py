@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from uncork.ir.model import Model
-
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -16,26 +14,19 @@ class Step:
     kernel: str
     reason: str
     outputs: str
+    place: str
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All steps, in the order in which they run."""
+    """All steps, in the order in which they run, and the bytes of working memory that they share."""
 
     steps: tuple[Step, ...]
+    working_bytes: int = 0
 
     def __str__(self) -> str:
-        rows = [("#", "layer", "operation", "kernel", "outputs", "reason")]
-        rows += [(str(i), s.layer, s.operation, s.kernel, s.outputs, s.reason) for i, s in enumerate(self.steps)]
+        rows = [("#", "layer", "operation", "kernel", "outputs", "place", "why no kernel")]
+        rows += [(str(i), s.layer, s.operation, s.kernel, s.outputs, s.place, s.reason) for i, s in enumerate(self.steps)]
         widths = [min(40, max(len(row[c]) for row in rows)) for c in range(len(rows[0]))]
-        return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths)).rstrip() for row in rows)
-
-
-def plan(model: Model, reason: str) -> Plan:
-    """The plan that runs every layer by its reference."""
-    steps = [
-        Step(n.name, n.operation.label() if n.operation else n.type_name, "reference", reason, " ".join(str(p.spec) for p in n.outputs))
-        for n in model.nodes
-        if n.type_name not in ("Parameter", "Const", "Result")
-    ]
-    return Plan(tuple(steps))
+        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
+        return "\n".join([*lines, f"{self.working_bytes:,} bytes of working memory"])

@@ -1,0 +1,305 @@
+"""A model for given input shapes: every size known, every step chosen, every buffer planned.
+
+Sizes that only kernels look at (how many indices all bags have together) may be left open: then one specialisation serves
+every call that differs in nothing else. What no kernel does is done by the reference, between two native programs.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Union
+
+import numpy as np
+
+from uncork.compiler.memory import ALIGNMENT, Buffer, plan_buffers
+from uncork.compiler.plan import Plan, Step
+from uncork.errors import UncorkError
+from uncork.ir.model import Model, Node, Source
+from uncork.kernels import choose
+from uncork.kernels.program import Address, Call, Program, Size, Word
+from uncork.types import Array, PartialShape, TensorSpec
+
+#: Calls that take longer than this many nanoseconds let other threads run meanwhile; for shorter ones handing over costs more.
+_RELEASE_COST = 50_000.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Argument:
+    """An array of the call, by number: inputs come first, then outputs, then what references give."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """A buffer in the working memory, by number."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Constant:
+    """An array that is part of the model."""
+
+    array: Array
+
+
+_Place = Union[_Argument, _Planned, _Constant]
+
+
+@dataclass(frozen=True, slots=True)
+class _NativeStep:
+    node: Node
+    native: choose.Native
+    room: int | None  # the buffer that is the step's working memory
+
+
+@dataclass(frozen=True, slots=True)
+class _ReferenceStep:
+    node: Node
+
+
+class Refused(Exception):
+    """A kernel met values that it does not compute with; the references tell what is wrong, or how it is done."""
+
+
+class Specialisation:
+    """See the module. `model` has been inferred with the shapes of the call; every result's shape is static."""
+
+    def __init__(self, model: Model, use_kernels: bool) -> None:
+        self.model = model
+        self.use_kernels = use_kernels
+        self.places: dict[Source, _Place] = {}
+        self.steps: list[_NativeStep | _ReferenceStep] = []
+        self.printed: list[Step] = []
+        self._sizes: list[int] = []  # of the planned buffers
+        self._numbers: Iterator[int] = count()
+        self._uses: list[list[int]] = []  # the steps that use each planned buffer
+        self.input_count, self.output_count = len(model.parameters), len(model.results)
+        self.outputs = [model.spec(model.by_id[r].inputs[0]) for r in model.results]
+        self._place_borders()
+        for node in model.nodes:
+            self._add(node)
+        self._finish()
+        self._idle: list[_Instance] = []
+        self._lock = threading.Lock()
+
+    # ---- planning
+
+    def _place_borders(self) -> None:
+        """Inputs where the caller has them; results, where a step computes them and nobody else gives them, in the caller's arrays."""
+        model = self.model
+        for number, parameter in enumerate(model.parameters):
+            self.places[Source(parameter, 0)] = _Argument(number)
+        self._direct: dict[Source, int] = {}
+        for number, result in enumerate(model.results):
+            source = model.by_id[result].inputs[0]
+            while self.use_kernels and choose.is_view(model.by_id[source.node].operation):
+                source = model.by_id[source.node].inputs[0]  # in its caller's array it is there in any shape
+            self._direct.setdefault(source, self.input_count + number)
+        self._arguments = self.input_count + self.output_count
+
+    def _add(self, node: Node) -> None:
+        if node.type_name in ("Parameter", "Result"):
+            return
+        specs = [port.spec for port in node.outputs]
+        if all(spec.value is not None for spec in specs):
+            for position, spec in enumerate(specs):
+                assert spec.value is not None
+                self.places[Source(node.id, position)] = _Constant(np.ascontiguousarray(spec.value).reshape(spec.value.shape))
+            return
+        choice = self._choice(node, specs)
+        if isinstance(choice, choose.Alias):
+            self.places[Source(node.id, 0)] = self.places[node.inputs[choice.position]]
+            self._print(node, "view", "")
+            return
+        if isinstance(choice, choose.Native):
+            step = len(self.steps)
+            for position, spec in enumerate(specs):
+                self._place_output(Source(node.id, position), spec, step)
+            room = self._buffer(choice.room, step) if choice.room else None
+            self.steps.append(_NativeStep(node, choice, room))
+            self._print(node, choice.kernel, "")
+        else:
+            for position in range(len(specs)):
+                self.places[Source(node.id, position)] = _Argument(self._arguments)
+                self._arguments += 1
+            self.steps.append(_ReferenceStep(node))
+            self._print(node, "reference", choice)
+        for source in node.inputs:
+            place = self.places[source]
+            if isinstance(place, _Planned):
+                self._uses[place.number].append(len(self.steps) - 1)
+
+    def _choice(self, node: Node, outputs: Sequence[TensorSpec]) -> choose.Choice:
+        if not self.use_kernels or node.operation is None:
+            return "asked for"
+        if not all(spec.shape.is_static for spec in outputs):
+            return "the shape of the result is known at the call only"
+        if any(spec.element_type.dtype == object for spec in outputs):
+            return "no kernel for strings"
+        return choose.choose(node.operation, [self.model.spec(source) for source in node.inputs], outputs)
+
+    def _place_output(self, source: Source, spec: TensorSpec, step: int) -> None:
+        if source in self._direct:
+            self.places[source] = _Argument(self._direct[source])
+        else:
+            size = int(spec.shape.size) * spec.element_type.dtype.itemsize
+            self.places[source] = _Planned(self._buffer(size, step))
+
+    def _buffer(self, size: int, step: int) -> int:
+        self._sizes.append(size)
+        self._uses.append([step])
+        return len(self._sizes) - 1
+
+    def _print(self, node: Node, kernel: str, reason: str) -> None:
+        operation = node.operation.label() if node.operation else node.type_name
+        self.printed.append(Step(node.name, operation, kernel, reason, " ".join(str(p.spec) for p in node.outputs), ""))
+
+    def _finish(self) -> None:
+        for result in self.model.results:
+            place = self.places[self.model.by_id[result].inputs[0]]
+            if isinstance(place, _Planned):  # copied out when everything is done
+                self._uses[place.number].append(len(self.steps))
+        buffers = [Buffer(size, uses[0], max(uses)) for size, uses in zip(self._sizes, self._uses)]
+        self.offsets, self.working_bytes = plan_buffers(buffers)
+
+    @property
+    def plan(self) -> Plan:
+        """The steps, with where each result lies."""
+        steps: list[Step] = []
+        nodes = {node.name: node for node in self.model.nodes}
+        for step in self.printed:
+            place = self.places.get(Source(nodes[step.layer].id, 0))
+            steps.append(Step(step.layer, step.operation, step.kernel, step.reason, step.outputs, self._printed_place(place)))
+        return Plan(tuple(steps), self.working_bytes)
+
+    def _printed_place(self, place: _Place | None) -> str:
+        if isinstance(place, _Planned):
+            return f"at {self.offsets[place.number]}"
+        if isinstance(place, _Argument):
+            if place.number < self.input_count:
+                return f"input {place.number}"
+            number = place.number - self.input_count
+            return f"output {number}" if number < self.output_count else "own array"
+        return "constant"
+
+    # ---- running
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """The results, in carrier types. Raises Refused when a kernel met values that it does not compute with."""
+        with self._lock:
+            instance = self._idle.pop() if self._idle else None
+        instance = instance or _Instance(self)
+        results = instance.run(inputs)
+        with self._lock:
+            self._idle.append(instance)
+        return results
+
+
+class _Instance:
+    """A specialisation with working memory of its own: one call at a time."""
+
+    def __init__(self, shared: Specialisation) -> None:
+        self.shared = shared
+        self.memory = np.empty(shared.working_bytes + ALIGNMENT, np.uint8)
+        self.base = -(-self.memory.ctypes.data // ALIGNMENT) * ALIGNMENT
+        self.parts: list[Program | Node] = []
+        self.keep: list[Array] = []
+        calls: list[Call] = []
+        cost = 0.0
+        for step in shared.steps:
+            if isinstance(step, _NativeStep):
+                calls += [Call(function, tuple(self._word(step, operand) for operand in words)) for function, words in step.native.calls]
+                self.keep += step.native.keep
+                cost += step.native.cost
+            else:
+                if calls:
+                    self.parts.append(Program(calls, cost > _RELEASE_COST))
+                self.parts.append(step.node)
+                calls, cost = [], 0.0
+        if calls:
+            self.parts.append(Program(calls, cost > _RELEASE_COST))
+
+    def _word(self, step: _NativeStep, operand: choose.Operand) -> Word:
+        if isinstance(operand, int):
+            return operand
+        if isinstance(operand, choose.Room):
+            return self._planned(step.room or 0) + operand.offset
+        if isinstance(operand, choose.Length):
+            source = step.node.inputs[operand.position]
+            place = self.shared.places[source]
+            size = self.shared.model.spec(source).shape[operand.axis].size
+            if size is not None:
+                return size
+            assert isinstance(place, _Argument), "only an input of the model has a size that is left open"
+            return Size(place.number, operand.axis)
+        source = step.node.inputs[operand.position] if isinstance(operand, choose.In) else Source(step.node.id, operand.position)
+        place = self.shared.places[source]
+        if isinstance(place, _Argument):
+            return Address(place.number, operand.offset)
+        if isinstance(place, _Planned):
+            return self._planned(place.number) + operand.offset
+        self.keep.append(place.array)
+        return int(place.array.ctypes.data) + operand.offset
+
+    def _planned(self, number: int) -> int:
+        return self.base + self.shared.offsets[number]
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        shared = self.shared
+        outputs = [np.empty(spec.shape.static, spec.element_type.dtype) if spec.shape.is_static else None for spec in shared.outputs]
+        arrays: list[Array | None] = [*inputs, *outputs, *[None] * (shared._arguments - len(inputs) - len(outputs))]
+        for part in self.parts:
+            if isinstance(part, Program):
+                if part.run(*arrays) >= 0:
+                    raise Refused
+            else:
+                self._reference(part, arrays)
+        return [self._result(number, arrays) for number in range(shared.output_count)]
+
+    def _reference(self, node: Node, arrays: list[Array | None]) -> None:
+        operation = node.operation
+        assert operation is not None
+        try:
+            outputs = operation.evaluate([self._value(source, arrays) for source in node.inputs])
+        except UncorkError as error:
+            raise error.at(node.label) from None
+        for position, output in enumerate(outputs):
+            place = self.shared.places[Source(node.id, position)]
+            assert isinstance(place, _Argument) and output.value is not None
+            array = output.value
+            if np.may_share_memory(array, self.memory):  # which other results will take over
+                array = array.copy()
+            # With the shape kept: NumPy makes a vector of a scalar that it makes contiguous.
+            arrays[place.number] = np.ascontiguousarray(array).reshape(array.shape)
+
+    def _value(self, source: Source, arrays: Sequence[Array | None]) -> TensorSpec:
+        """A tensor as a reference takes it. Its shape is the spec's: a view's place holds it in another."""
+        spec = self.shared.model.spec(source)
+        place = self.shared.places[source]
+        if isinstance(place, _Planned):
+            size = int(spec.shape.size) * spec.element_type.dtype.itemsize
+            start = self._planned(place.number) - int(self.memory.ctypes.data)
+            array = self.memory[start : start + size].view(spec.element_type.dtype)
+        else:
+            given = place.array if isinstance(place, _Constant) else arrays[place.number]
+            assert given is not None
+            array = given
+        shape = spec.shape.static if spec.shape.is_static else array.shape
+        return TensorSpec(spec.element_type, PartialShape(shape), array.reshape(shape))
+
+    def _result(self, number: int, arrays: list[Array | None]) -> Array:
+        shared = self.shared
+        source = shared.model.by_id[shared.model.results[number]].inputs[0]
+        place = shared.places[source]
+        if isinstance(place, _Argument) and place.number == shared.input_count + number:
+            array = arrays[place.number]
+            assert array is not None
+            return array
+        value = self._value(source, arrays).value
+        assert value is not None
+        return value.copy() if isinstance(place, _Planned) else value

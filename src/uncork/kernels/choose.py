@@ -1,0 +1,124 @@
+"""Which kernel runs an operation: for every kind of operation, a function that looks at static types and shapes.
+
+It gives the native calls that do the work, or the reason why none fits; the compiler then uses the reference. Kernels are
+found by operation class, so the operations know nothing of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar, Union
+
+from uncork.ops import Operation
+from uncork.types import Array, TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    """The address of an input of the operation."""
+
+    position: int
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Out:
+    """The address of an output of the operation."""
+
+    position: int
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """An address in the step's working memory."""
+
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """The size of an input along an axis: it may differ from call to call when the kernel says so in `free`."""
+
+    position: int
+    axis: int = 0
+
+
+Operand = Union[int, In, Out, Room, Length]
+
+
+@dataclass(frozen=True)
+class Native:
+    """How an operation runs natively: calls of kernels by (function address, operands)."""
+
+    kernel: str
+    calls: Sequence[tuple[int, Sequence[Operand]]]
+    #: Bytes of working memory.
+    room: int = 0
+    #: Arrays whose addresses stand among the operands: they must outlive the calls.
+    keep: Sequence[Array] = field(default=())
+    #: Rough cost in nanoseconds, to decide whether other threads should run meanwhile.
+    cost: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """The output is an input seen in another shape: there is nothing to do."""
+
+    position: int
+
+
+Choice = Union[Native, Alias, str]
+Chooser = Callable[[Operation, Sequence[Union[TensorSpec, None]], Sequence[TensorSpec]], Choice]
+_choosers: dict[type[Operation], Chooser] = {}
+Function = TypeVar("Function", bound=Chooser)
+
+
+def chooses(*operations: type[Operation]) -> Callable[[Function], Function]:
+    """Decorator: this function chooses kernels for these operations."""
+
+    def add(function: Function) -> Function:
+        for operation in operations:
+            _choosers[operation] = function
+        return function
+
+    return add
+
+
+def choose(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
+    """The native calls for an operation on these specs, or the reason why there are none."""
+    if type(operation) in _views:
+        return Alias(0)
+    chooser = _choosers.get(type(operation))
+    return "no kernel" if chooser is None else chooser(operation, inputs, outputs)
+
+
+def operations_with_kernels() -> frozenset[type[Operation]]:
+    """The operations of all families that have been imported."""
+    return frozenset(_choosers)
+
+
+def chooses_view(*operations: type[Operation]) -> None:
+    """Declare operations whose output is their first input in another shape."""
+    _views.update(operations)
+
+
+def is_view(operation: Operation | None) -> bool:
+    return type(operation) in _views
+
+
+_views: set[type[Operation]] = set()
+
+
+def free_lengths(operation: Operation, position: int) -> bool:
+    """The first dimension of this input may differ from call to call: its kernels take it as an operand."""
+    return (type(operation), position) in _free
+
+
+_free: set[tuple[type[Operation], int]] = set()
+
+
+def takes_any_length(operations: Sequence[type[Operation]], positions: Sequence[int]) -> None:
+    """Declare inputs whose first dimension the kernels take as an operand."""
+    _free.update((operation, position) for operation in operations for position in positions)

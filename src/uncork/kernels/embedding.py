@@ -1,0 +1,159 @@
+"""Which kernels sum embedding rows: bags by offsets or of a fixed size, and segments."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from uncork.kernels.choose import Choice, In, Length, Native, Operand, Out, Room, chooses, takes_any_length
+from uncork.kernels.store import STORE, lanes
+from uncork.ops import Operation
+from uncork.ops.embedding_bag_offsets import EmbeddingBagOffsets15, EmbeddingBagOffsetsSum3
+from uncork.ops.embedding_bag_packed import EmbeddingBagPacked15, EmbeddingBagPackedSum3
+from uncork.ops.embedding_segments_sum import EmbeddingSegmentsSum3
+from uncork.types import ElementType, TensorSpec
+
+#: Nanoseconds for a row of 64 bytes that is not in a cache: what the cost of a call is guessed from.
+_ROW_COST = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Bag:
+    """What a bag kernel is specialised for. `columns` is the number of elements of a row."""
+
+    table: str
+    index: str
+    columns: int
+    lanes: int
+    weighted: bool = False
+    mean: bool = False
+    #: "offsets": where each bag starts; "fixed": all bags have the same number of indices.
+    bags: str = "offsets"
+    strict: bool = False
+
+    @property
+    def name(self) -> str:
+        flags = "".join(f"_{flag}" for flag in ("weighted", "mean", "strict") if getattr(self, flag))
+        return f"bag_{self.bags}_{self.table}_{self.index}_{self.columns}{flags}"
+
+    @property
+    def arguments(self) -> list[str]:
+        """Addresses and counts. `default` is the address of a number, or 0; `offsets` is the size of every bag when they are fixed."""
+        return ["table", "rows", "indices", "count", "offsets", "bags", "default", "weights", "output"]
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """What the kernel that turns sorted segment ids into offsets is specialised for."""
+
+    index: str
+
+    @property
+    def name(self) -> str:
+        return f"segment_offsets_{self.index}"
+
+    @property
+    def arguments(self) -> list[str]:
+        return ["ids", "count", "segments", "offsets"]
+
+
+def _bag(spec: Bag) -> int:
+    def make() -> str:
+        from uncork.kernels.embedding_code import emit_bag
+
+        return emit_bag(spec)
+
+    return STORE.function(spec.name, repr(spec), make)
+
+
+def _segment_offsets(spec: Segments) -> int:
+    def make() -> str:
+        from uncork.kernels.embedding_code import emit_segments
+
+        return emit_segments(spec)
+
+    return STORE.function(spec.name, repr(spec), make)
+
+
+def _table(table: TensorSpec) -> tuple[int, int] | str:
+    """(rows, columns), or why there is no kernel for this table."""
+    if not table.shape.is_static:
+        return "the table's shape is known at the call only"
+    if table.element_type.bits < 8 or (table.element_type.bits == 8 and table.element_type.is_float):
+        return f"no kernel for tables of {table.element_type}"
+    rows, *rest = table.shape.static
+    return rows, math.prod(rest)
+
+
+def _padded(inputs: Sequence[TensorSpec | None], count: int) -> list[TensorSpec | None]:
+    """The inputs with None for optional ones that were left out at the end."""
+    return [*inputs, *[None] * (count - len(inputs))]
+
+
+def _cost(indices: TensorSpec, columns: int, element_type: ElementType) -> float:
+    count = indices.shape.size.size or 0
+    return count * _ROW_COST * max(1.0, columns * element_type.dtype.itemsize / 64)
+
+
+@chooses(EmbeddingBagOffsetsSum3, EmbeddingBagOffsets15)
+def choose_bag(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
+    table, indices, offsets, default, weights = _padded(inputs, 5)
+    assert table is not None and indices is not None and offsets is not None
+    size = _table(table)
+    if isinstance(size, str):
+        return size
+    if not offsets.shape.is_static:
+        return "the number of bags is known at the call only"
+    mean = isinstance(operation, EmbeddingBagOffsets15) and operation.takes_mean()
+    spec = Bag(table.element_type.name, indices.element_type.name, size[1], lanes(), weights is not None, mean, "offsets", operation.strict)
+    words: list[Operand] = [In(0), size[0], In(1), Length(1), In(2), offsets.shape.static[0]]
+    words += [0 if default is None else In(3), 0 if weights is None else In(4), Out(0)]
+    return Native(spec.name, [(_bag(spec), words)], cost=_cost(indices, size[1], table.element_type))
+
+
+takes_any_length((EmbeddingBagOffsetsSum3, EmbeddingBagOffsets15), (1, 4))
+
+
+@chooses(EmbeddingBagPackedSum3, EmbeddingBagPacked15)
+def choose_packed(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
+    table, indices, weights = _padded(inputs, 3)
+    assert table is not None and indices is not None
+    size = _table(table)
+    if isinstance(size, str):
+        return size
+    if not indices.shape.is_static:
+        return "the number of indices is known at the call only"
+    bags, each = indices.shape.static
+    mean = isinstance(operation, EmbeddingBagPacked15) and operation.takes_mean()
+    spec = Bag(table.element_type.name, indices.element_type.name, size[1], lanes(), weights is not None, mean, "fixed")
+    words: list[Operand] = [In(0), size[0], In(1), bags * each, each, bags, 0, 0 if weights is None else In(2), Out(0)]
+    return Native(spec.name, [(_bag(spec), words)], cost=_cost(indices, size[1], table.element_type))
+
+
+@chooses(EmbeddingSegmentsSum3)
+def choose_segments(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
+    table, indices, ids, count, default, weights = _padded(inputs, 6)
+    assert table is not None and indices is not None and ids is not None and count is not None
+    size = _table(table)
+    if isinstance(size, str):
+        return size
+    if count.value is None:
+        return "the number of segments is known at the call only"
+    segments = int(count.value)
+    if not size[1]:
+        return "rows without elements"
+    # Sorted ids are turned into offsets; unsorted ones are refused by the kernel and summed by the reference.
+    finder = Segments(ids.element_type.name)
+    spec = Bag(table.element_type.name, indices.element_type.name, size[1], lanes(), weights is not None)
+    words: list[Operand] = [In(0), size[0], In(1), Length(1), Room(), segments]
+    words += [0 if default is None else In(4), 0 if weights is None else In(5), Out(0)]
+    return Native(
+        spec.name,
+        [(_segment_offsets(finder), [In(2), Length(2), segments, Room()]), (_bag(spec), words)],
+        room=segments * 8,
+        cost=_cost(indices, size[1], table.element_type),
+    )
+
+
+takes_any_length((EmbeddingSegmentsSum3,), (1, 2, 5))

@@ -1,0 +1,71 @@
+"""Which kernel gathers: whole items along an axis, of any element type of at least a byte."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from uncork.kernels.choose import Choice, In, Native, Operand, Out, Room, chooses
+from uncork.kernels.store import STORE
+from uncork.ops import Operation
+from uncork.ops._indices import normalised_axis
+from uncork.ops.gather import Gather1, Gather7, Gather8
+from uncork.types import ElementType, TensorSpec
+
+#: Items of up to this many bytes are better fetched by positions when several outer rows share the indices.
+_SMALL_ITEM = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """What a gather kernel is specialised for."""
+
+    item: int
+    index: str
+    #: A negative index counts from the end of the axis.
+    wraps: bool
+    strict: bool = False
+    way: str = "rows"
+    #: Stores that pass the caches by, for outputs larger than they are; `output` must then be aligned to 64 bytes.
+    streaming: bool = False
+
+    @property
+    def name(self) -> str:
+        flags = "".join(f"_{flag}" for flag in ("wraps", "strict", "streaming") if getattr(self, flag))
+        return f"gather_{self.way}_{self.item}_{self.index}{flags}"
+
+    @property
+    def arguments(self) -> list[str]:
+        """`count` indices for each of `batches`; `positions` is room for `count` 32-bit numbers ("columns" only)."""
+        return ["data", "indices", "output", "batches", "outer", "size", "count", "positions"]
+
+
+def _gather(spec: Gather) -> int:
+    def make() -> str:
+        from uncork.kernels.gather_code import emit_gather
+
+        return emit_gather(spec)
+
+    return STORE.function(spec.name, repr(spec), make)
+
+
+@chooses(Gather1, Gather7, Gather8)
+def choose_gather(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
+    data, indices, axis = inputs
+    assert data is not None and indices is not None and axis is not None and isinstance(operation, Gather1 | Gather7)
+    if data.element_type is ElementType.string:
+        return "no kernel for strings"
+    if axis.value is None or not data.shape.is_static or not indices.shape.is_static:
+        return "axis or shapes are known at the call only"
+    shape, places = data.shape.static, indices.shape.static
+    along = normalised_axis(operation, int(axis.value.reshape(-1)[0]), len(shape))
+    batch = operation.batch_count(len(places))
+    item = math.prod(shape[along + 1 :]) * data.element_type.dtype.itemsize
+    batches, outer, count = math.prod(shape[:batch]), math.prod(shape[batch:along]), math.prod(places[batch:])
+    if not item or not count:
+        return Native("gather_nothing", [])
+    by_columns = outer > 1 and item <= _SMALL_ITEM and shape[along] < 2**31
+    spec = Gather(item, indices.element_type.name, operation.counts_from_end, operation.strict, "columns" if by_columns else "rows")
+    words: list[Operand] = [In(0), In(1), Out(0), batches, outer, shape[along], count, Room()]
+    return Native(spec.name, [(_gather(spec), words)], room=4 * count if by_columns else 0, cost=batches * outer * count * max(2.0, item / 16))

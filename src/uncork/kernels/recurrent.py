@@ -1,0 +1,154 @@
+"""Which kernel runs a GRU, LSTM or RNN sequence, and its weights as the kernel reads them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from uncork.kernels.choose import Choice, In, Native, Operand, Out, Room, chooses
+from uncork.kernels.store import STORE, has_feature, lanes
+from uncork.ops import Operation
+from uncork.ops._recurrent import WALKS, RecurrentSequence
+from uncork.ops.gru_sequence import GRUSequence5
+from uncork.ops.lstm_sequence import LSTMSequence5
+from uncork.ops.rnn_sequence import RNNSequence5
+from uncork.types import Array, ElementType, TensorSpec
+
+#: The products with X that are made ahead take at most this many bytes.
+_AHEAD_BYTES = 640 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Recurrent:
+    """What a kernel is specialised for."""
+
+    cell: str  # "gru", "gru_after" (linear_before_reset), "lstm", "rnn"
+    activations: tuple[str, ...]
+    lanes: int
+    lengths: str = "i64"
+    clipped: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.cell}_{'_'.join(self.activations)}_{self.lanes}_{self.lengths}{'_clipped' if self.clipped else ''}"
+
+    @property
+    def gates(self) -> int:
+        return {"gru": 3, "gru_after": 3, "lstm": 4, "rnn": 1}[self.cell]
+
+    @property
+    def wide(self) -> int:
+        """Units in a panel of a single gate: two vectors of them, to have enough independent sums."""
+        return 2 * self.lanes
+
+    def padded(self, hidden: int) -> int:
+        """The hidden size in whole panels."""
+        return -(-hidden // self.wide) * self.wide
+
+    def ahead(self, batch: int, steps: int, hidden: int) -> int:
+        """Time steps whose products with X are made at once."""
+        row = self.padded(hidden) * self.gates * 4
+        return max(1, min(steps, _AHEAD_BYTES // max(1, batch * row)))
+
+    def workspace(self, batch: int, steps: int, hidden: int) -> int:
+        """Bytes of room for the order of rows, their states, the products with X, and tables of addresses."""
+        row = self.padded(hidden) * 4
+        ahead = self.ahead(batch, steps, hidden)
+        return 8 * (steps + 2 + 5 * batch) + 4 * batch * row + ahead * batch * (row * self.gates + 8)
+
+
+#: Arguments of every sequence kernel: addresses, strides in bytes, counts. `backward` is 0 or 1, `clip` the bits of an f32.
+ARGUMENTS = (
+    "x", "x_row", "x_step", "h0", "h0_row", "c0", "c0_row", "lengths", "y", "y_row", "ho", "ho_row", "co", "co_row",
+    "w", "r", "r_new", "bias", "inner_bias", "batch", "steps", "inputs", "hidden", "padded", "backward", "clip", "ahead", "workspace",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Packed:
+    """The weights of one direction as the kernel reads them; see `pack`."""
+
+    w: Array
+    r: Array
+    r_new: Array
+    bias: Array
+    inner_bias: Array
+
+
+def pack(spec: Recurrent, w: Array, r: Array, bias: Array) -> Packed:
+    """`w [G*H, I]`, `r [G*H, H]`, `bias [G*H]` (`[4*H]` for "gru_after") of one direction, in OpenVINO's order of gates."""
+    hidden = r.shape[1]
+    every = range(spec.gates)
+    inner = bias[3 * hidden :] if spec.cell == "gru_after" else np.zeros(0, np.float32)
+    units = spec.wide if spec.cell == "rnn" else spec.lanes
+    if spec.cell == "gru":
+        packed_r, packed_new = _panels(spec, r, (0, 1), hidden, units), _panels(spec, r, (2,), hidden, spec.wide)
+    else:
+        packed_r, packed_new = _panels(spec, r, every, hidden, units), np.zeros(0, np.float32)
+    inner = _panels(spec, inner.reshape(-1, 1), (0,), hidden, units) if inner.size else inner
+    return Packed(_panels(spec, w, every, hidden, units), packed_r, packed_new, _panels(spec, bias.reshape(-1, 1), every, hidden, units), inner)
+
+
+def _panels(spec: Recurrent, weights: Array, gates: Sequence[int], hidden: int, units: int) -> Array:
+    """`weights [G*H, K]` as `[panels, K, gates, units]`: the chosen gates of some units side by side, zeros past H."""
+    count = spec.padded(hidden)
+    inner = weights.shape[1]
+    packed = np.zeros((count, inner, len(gates)), np.float32)
+    for position, gate in enumerate(gates):
+        packed[:hidden, :, position] = weights[gate * hidden : (gate + 1) * hidden]
+    return np.ascontiguousarray(packed.reshape(count // units, units, inner, len(gates)).transpose(0, 2, 3, 1))
+
+
+def _sequence(spec: Recurrent) -> int:
+    def make() -> str:
+        from uncork.kernels.recurrent_code import emit_recurrent
+
+        return emit_recurrent(spec, has_feature("avx512f"))
+
+    return STORE.function(spec.name, repr(spec), make)
+
+
+@chooses(GRUSequence5, LSTMSequence5, RNNSequence5)
+def choose_sequence(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
+    assert isinstance(operation, RecurrentSequence)
+    specs = [spec for spec in inputs if spec is not None]
+    has_cell = isinstance(operation, LSTMSequence5)
+    x, lengths, w, r, b = specs[0], *specs[-4:]
+    if x.element_type is not ElementType.f32:
+        return f"no kernel for {x.element_type}"
+    if w.value is None or r.value is None or b.value is None:
+        return "the weights are known at the call only"
+    if not all(s.shape.is_static for s in (*specs, *outputs)):
+        return "shapes are known at the call only"
+    if isinstance(operation, GRUSequence5):
+        cell = "gru_after" if operation.linear_before_reset else "gru"
+    else:
+        cell = "lstm" if has_cell else "rnn"
+    clipped = 0 < operation.clip < math.inf
+    spec = Recurrent(cell, operation.functions(), lanes(), lengths.element_type.name, clipped)
+    batch, steps, inner = x.shape.static
+    hidden = operation.hidden_size
+    walks = WALKS[operation.direction]
+    clip = int(np.float32(operation.clip).view(np.int32)) if clipped else 0
+    directions = len(walks)
+    row = hidden * 4
+    calls: list[tuple[int, list[Operand]]] = []
+    keep: list[Array] = []
+    for d, backward in enumerate(walks):
+        packed = pack(spec, w.value[d], r.value[d], b.value[d])
+        weights = [packed.w, packed.r, packed.r_new, packed.bias, packed.inner_bias]
+        keep += weights
+        states: list[Operand] = [In(1, d * row), directions * row]
+        states += [In(2, d * row), directions * row] if has_cell else [0, 0]
+        results: list[Operand] = [Out(0, d * steps * row), directions * steps * row, Out(1, d * row), directions * row]
+        results += [Out(2, d * row), directions * row] if has_cell else [0, 0]
+        words: list[Operand] = [In(0), steps * inner * 4, inner * 4, *states, In(3 if has_cell else 2), *results]
+        words += [array.ctypes.data for array in weights]
+        words += [batch, steps, inner, hidden, spec.padded(hidden), int(backward), clip, spec.ahead(batch, steps, hidden), Room()]
+        assert len(words) == len(ARGUMENTS)
+        calls.append((_sequence(spec), words))
+    flops = 2.0 * spec.gates * hidden * (inner + hidden) * batch * steps * directions
+    return Native(spec.name, calls, room=spec.workspace(batch, steps, hidden), keep=keep, cost=flops / 60)

@@ -1,0 +1,387 @@
+"""GRU, LSTM and RNN sequences in f32, one direction a call, on one microkernel.
+
+The microkernel multiplies up to 8 rows by a panel of the weights: all gates of as many units as a vector has lanes, so that the
+gates of a unit meet in registers and the step ends there, without a buffer of gates in memory. Rows are sorted by length,
+longest first, and leave the batch when they end: the cost is the sum of the lengths. The products with X are made for some
+time steps ahead by the same microkernel, as many as stay in the second-level cache.
+
+Weights lie as `recurrent.pack` puts them: panel by panel, and in a panel step by step of the inner product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from uncork.kernels.activations import ACTIVATIONS
+from uncork.kernels.emit import F32, I32, I64, INDEX_TYPES, Kernel, Value, Variable
+from uncork.kernels.recurrent import ARGUMENTS, Recurrent
+
+
+def emit_recurrent(spec: Recurrent, estimates: bool) -> str:
+    """The LLVM text of one direction of a sequence. `estimates`: the machine has AVX-512's reciprocal estimate."""
+    kernel = Kernel(spec.name, ARGUMENTS)
+    kernel.estimates = estimates
+    _Driver(kernel, spec).emit()
+    return kernel.text()
+
+
+End = Callable[[Kernel, "_Row"], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """What the end of a microkernel sees of one row: its number, the address of its source, its sums, the extra arguments."""
+
+    number: int
+    source: Value
+    sums: list[Value]
+    extra: dict[str, Value]
+
+
+class _Microkernel:
+    """rows x panel for 8, 4, 2 and 1 rows: `sums[v] = sum over k of source[k] * panel[k][v]` for each row, then `end`."""
+
+    def __init__(self, outer: Kernel, name: str, lanes: int, vectors: int, extra: Sequence[str], end: End) -> None:
+        # 32 vector registers (AVX-512, NEON) hold the sums of 8 rows of 3 vectors; 16 (AVX2) those of 4.
+        most = 8 if vectors <= 3 and lanes != 8 else 4
+        self.sizes = [n for n in (8, 4, 2, 1) if n <= most]
+        self.extra = tuple(extra)
+        self.functions = {n: self._function(outer, f"{name}_{n}", n, lanes, vectors, end) for n in self.sizes}
+
+    def _function(self, outer: Kernel, name: str, rows: int, lanes: int, vectors: int, end: End) -> Kernel:
+        k = Kernel(name, ["table", "panel", "inner", *self.extra], inside=outer)
+        k.estimates = outer.estimates
+        table, panel, inner, *others = k.arguments
+        sources = [k.load(table + row * 8, I64) for row in range(rows)]
+        # A sum waits for the addition before it: few rows need several chains each to keep the multipliers busy.
+        chains = 4 if rows * vectors <= 4 else 2 if rows * vectors <= 12 else 1
+        sums = [[[k.variable(k.number(0.0, F32, lanes)) for _ in range(vectors)] for _ in range(rows)] for _ in range(chains)]
+
+        def step(position: Value, chain: int) -> None:
+            weights = [k.load(panel + (position * vectors + v) * (lanes * 4), F32, lanes) for v in range(vectors)]
+            for row in range(rows):
+                factor = k.splat(k.load(sources[row] + position * 4, F32), lanes)
+                for total, weight in zip(sums[chain][row], weights):
+                    total.set(k.fma(factor, weight, total.get()))
+
+        unrolled = 4
+        whole = inner & -unrolled
+        with k.loop(0, whole, unrolled) as position:
+            for u in range(unrolled):
+                step(position + u, u % chains)
+        with k.loop(whole, inner) as position:
+            step(position, 0)
+        extra = dict(zip(self.extra, others))
+        for row in range(rows):
+            end(k, _Row(row, sources[row], [_joined([chain[row][v] for chain in sums]) for v in range(vectors)], extra))
+        k.finish()
+        return k
+
+    def run(self, k: Kernel, table: Value, panel: Value, inner: Value, rows: Value, extra: Callable[[Value], dict[str, Value]]) -> None:
+        """All rows of a table of addresses, in blocks; `extra(first row)` gives the further arguments of a block."""
+        done = k.variable(k.integer(0))
+        for size in self.sizes:
+            with k.loop(done.get(), rows - (size - 1), size) as row:
+                given = extra(row)
+                k.call(self.functions[size], [table + row * 8, panel, inner, *(given[name] for name in self.extra)])
+                done.set(row + size)
+
+
+def _joined(chains: Sequence[Variable]) -> Value:
+    total = chains[0].get()
+    for chain in chains[1:]:
+        total = total + chain.get()
+    return total
+
+
+class _Driver:
+    """One direction: rows in order of length, the products with X ahead, then step by step."""
+
+    def __init__(self, kernel: Kernel, spec: Recurrent) -> None:
+        self.k, self.spec = kernel, spec
+        self.a = dict(zip(ARGUMENTS, kernel.arguments))
+        self.vector = spec.lanes * 4
+        self.row = self.a["padded"] * 4
+        self.ahead_row = self.row * spec.gates
+        a, at = self.a, self.a["workspace"]
+        places: dict[str, Value] = {}
+        words = a["batch"] * 8
+        for name, size in (
+            ("counts", (a["steps"] + 2) * 8),
+            ("order", words),
+            ("lengths", words),
+            ("table_a", words),
+            ("table_b", words),
+            ("table_reset", words),
+            ("state_a", a["batch"] * self.row),
+            ("state_b", a["batch"] * self.row),
+            ("extra", a["batch"] * self.row),  # z of "gru", c of "lstm"
+            ("reset", a["batch"] * self.row),  # r * h of "gru"
+            ("table_x", a["batch"] * a["ahead"] * 8),
+            ("products", a["batch"] * a["ahead"] * self.ahead_row),
+        ):
+            places[name] = at
+            at = at + size
+        self.p = places
+
+    def emit(self) -> None:
+        k, a, p = self.k, self.a, self.p
+        self._microkernels()
+        self._sort()
+        self._begin()
+        longest = k.variable(k.integer(0))
+        with k.when(a["batch"] > 0):
+            longest.set(k.load(p["lengths"], I64))
+        self.live = k.variable(a["batch"])  # rows still in the batch at the step that is being prepared
+        self.running = k.variable(a["batch"])  # and at the step that runs
+        ahead = a["ahead"]
+        chunks = (longest.get() + ahead - 1) // ahead
+        with k.loop(0, chunks) as chunk:
+            first = chunk * ahead
+            last = k.minimum(first + ahead, longest.get())
+            self._multiply_ahead(first, last)
+            base = k.variable(p["products"])
+            with k.loop(first, last) as t:
+                self._leave(self.running, t)
+                self._step(t, self.running.get(), base.get())
+                base.set(base.get() + self.running.get() * self.ahead_row)
+        k.finish()
+
+    # ---- rows
+
+    def _sort(self) -> None:
+        """Rows by length, longest first (a counting sort, so equal lengths keep their order); refuses bad lengths."""
+        k, a, p = self.k, self.a, self.p
+        type_ = INDEX_TYPES[self.spec.lengths]
+        steps = a["steps"]
+        with k.loop(0, steps + 1) as i:
+            k.store(k.integer(0), p["counts"] + i * 8)
+        with k.loop(0, a["batch"]) as b:
+            length = k.load(a["lengths"] + b * type_.bytes, type_).to(I64)
+            k.stop_unless(length.below(steps + 1), b + 1)
+            place = p["counts"] + (steps - length) * 8
+            k.store(k.load(place, I64) + 1, place)
+        before = k.variable(k.integer(0))
+        with k.loop(0, steps + 1) as i:
+            count = k.load(p["counts"] + i * 8, I64)
+            k.store(before.get(), p["counts"] + i * 8)
+            before.set(before.get() + count)
+        with k.loop(0, a["batch"]) as b:
+            length = k.load(a["lengths"] + b * type_.bytes, type_).to(I64)
+            place = p["counts"] + (steps - length) * 8
+            position = k.load(place, I64)
+            k.store(position + 1, place)
+            k.store(b, p["order"] + position * 8)
+            k.store(length, p["lengths"] + position * 8)
+
+    def _begin(self) -> None:
+        """Initial states in order, tables of addresses, zeros where Y and Ho have no step."""
+        k, a, p = self.k, self.a, self.p
+        hidden = a["hidden"] * 4
+        with k.loop(0, a["batch"]) as row:
+            original = k.load(p["order"] + row * 8, I64)
+            length = k.load(p["lengths"] + row * 8, I64)
+            for table, states in (("table_a", "state_a"), ("table_b", "state_b"), ("table_reset", "reset")):
+                k.store(p[states] + row * self.row, p[table] + row * 8)
+            self._copy(a["h0"] + original * a["h0_row"], p["state_a"] + row * self.row)
+            if self.spec.cell == "lstm":
+                self._copy(a["c0"] + original * a["c0_row"], p["extra"] + row * self.row)
+            y = a["y"] + original * a["y_row"]
+            with k.loop(length, a["steps"]) as t:
+                self._copy(None, y + t * hidden)
+            with k.when(length.equals(0), likely=False):
+                self._copy(None, a["ho"] + original * a["ho_row"])
+                if self.spec.cell == "lstm":
+                    self._copy(None, a["co"] + original * a["co_row"])
+
+    def _copy(self, source: Value | None, target: Value) -> None:
+        """One row of H values."""
+        k, lanes, hidden = self.k, self.spec.lanes, self.a["hidden"]
+        whole = hidden & -lanes
+        with k.loop(0, whole, lanes) as i:
+            k.store(k.number(0.0, F32, lanes) if source is None else k.load(source + i * 4, F32, lanes), target + i * 4)
+        with k.loop(whole, hidden) as i:
+            k.store(k.number(0.0, F32) if source is None else k.load(source + i * 4, F32), target + i * 4)
+
+    def _leave(self, live: Variable, t: Value) -> None:
+        """Rows that have no step t leave the batch; they are the last ones."""
+        k, p = self.k, self.p
+        with k.during(lambda: (live.get() > 0) & (k.load(p["lengths"] + k.maximum(live.get() - 1, k.integer(0)) * 8, I64) <= t)):
+            live.set(live.get() - 1)
+
+    def _time(self, row: Value, t: Value) -> Value:
+        """The time step that a row is at: backwards each row begins at its own end."""
+        length = self.k.load(self.p["lengths"] + row * 8, I64)
+        return t + self.a["backward"] * (length - 1 - t - t)
+
+    # ---- products
+
+    def _multiply_ahead(self, first: Value, last: Value) -> None:
+        """Products with X, and biases, for all live rows of some steps: one row of gates after the other."""
+        k, a, p = self.k, self.a, self.p
+        rows = k.variable(k.integer(0))
+        with k.loop(first, last) as t:
+            self._leave(self.live, t)
+            with k.loop(0, self.live.get()) as row:
+                original = k.load(p["order"] + row * 8, I64)
+                k.store(a["x"] + original * a["x_row"] + self._time(row, t) * a["x_step"], p["table_x"] + rows.get() * 8)
+                rows.set(rows.get() + 1)
+        width = self.gate_vectors * self.vector
+        with k.loop(0, self.ahead_row // width) as panel:
+            self.products.run(
+                k,
+                p["table_x"],
+                a["w"] + panel * a["inputs"] * width,
+                a["inputs"],
+                rows.get(),
+                lambda row: {
+                    "target": p["products"] + row * self.ahead_row + panel * width,
+                    "target_row": self.ahead_row,
+                    "bias": a["bias"] + panel * width,
+                },
+            )
+
+    def _microkernels(self) -> None:
+        k, spec = self.k, self.spec
+        vectors = 2 if spec.cell == "rnn" else spec.gates
+        #: Vectors of a panel of W: all gates of `lanes` units, or two vectors of units of the only gate.
+        self.gate_vectors = vectors
+        ends = _Ends(spec, self.vector)
+        self.products = _Microkernel(k, "products", spec.lanes, vectors, ("target", "target_row", "bias"), ends.products)
+        common = ("ahead", "ahead_row", "unit", "new", "row", "clip")
+        if spec.cell == "gru":
+            self.first = _Microkernel(k, "reset", spec.lanes, 2, (*common, "extra", "reset"), ends.gru_reset)
+            self.second = _Microkernel(k, "new", spec.lanes, 2, (*common, "extra", "old"), ends.gru_new)
+        elif spec.cell == "gru_after":
+            self.first = _Microkernel(k, "step", spec.lanes, 3, (*common, "inner_bias"), ends.gru_after)
+        elif spec.cell == "lstm":
+            self.first = _Microkernel(k, "step", spec.lanes, 4, (*common, "extra"), ends.lstm)
+        else:
+            self.first = _Microkernel(k, "step", spec.lanes, 2, common, ends.rnn)
+
+    # ---- steps
+
+    def _step(self, t: Value, rows: Value, products: Value) -> None:
+        """One time step of all live rows: from one of the two states to the other, then out to Y."""
+        k, a, p = self.k, self.a, self.p
+        odd = (t & 1).equals(1)
+        old_table = k.select(odd, p["table_b"], p["table_a"])
+        old, new = k.select(odd, p["state_b"], p["state_a"]), k.select(odd, p["state_a"], p["state_b"])
+        hidden = a["hidden"]
+
+        def given(row: Value, panel: Value, units: int, gates: int) -> dict[str, Value]:
+            """The extra arguments of a block of rows: its part of the products, its units, where its new state goes."""
+            offset = row * self.row
+            return {
+                "ahead": products + row * self.ahead_row + panel * (units * gates * 4),
+                "ahead_row": self.ahead_row,
+                "unit": panel * (units * 4),
+                "new": new + offset,
+                "row": self.row,
+                "clip": a["clip"],
+                "extra": p["extra"] + offset,
+                "reset": p["reset"] + offset,
+                "old": old + offset,
+                "inner_bias": a["inner_bias"] + panel * (units * 4),
+            }
+
+        units = self.spec.wide if self.spec.cell == "rnn" else self.spec.lanes
+        width = 2 * self.vector if self.spec.cell == "gru" else self.gate_vectors * self.vector
+        self._panels(
+            odd,
+            units,
+            lambda panel: self.first.run(
+                k, old_table, a["r"] + panel * hidden * width, hidden, rows, lambda row: given(row, panel, units, self.spec.gates)
+            ),
+        )
+        if self.spec.cell == "gru":
+            wide = self.spec.wide
+            self._panels(
+                odd,
+                wide,
+                lambda panel: self.second.run(
+                    k, p["table_reset"], a["r_new"] + panel * hidden * (wide * 4), hidden, rows, lambda row: given(row, panel, wide, 3)
+                ),
+            )
+        with k.loop(0, rows) as row:
+            original = k.load(p["order"] + row * 8, I64)
+            state = new + row * self.row
+            self._copy(state, a["y"] + original * a["y_row"] + self._time(row, t) * hidden * 4)
+            with k.when(k.load(p["lengths"] + row * 8, I64).equals(t + 1)):
+                self._copy(state, a["ho"] + original * a["ho_row"])
+                if self.spec.cell == "lstm":
+                    self._copy(p["extra"] + row * self.row, a["co"] + original * a["co_row"])
+
+    def _panels(self, odd: Value, units: int, run: Callable[[Value], None]) -> None:
+        """Every panel; in odd steps the other way round, so that what the cache still holds comes first."""
+        k = self.k
+        count = self.a["padded"] // units
+        with k.loop(0, count) as i:
+            run(k.select(odd, count - 1 - i, i))
+
+
+class _Ends:
+    """What each microkernel does with its sums. `unit` is where the panel's units lie in a row of states, in bytes."""
+
+    def __init__(self, spec: Recurrent, vector: int) -> None:
+        self.spec, self.vector, self.lanes = spec, vector, spec.lanes
+
+    def _load(self, k: Kernel, address: Value) -> Value:
+        return k.load(address, F32, self.lanes)
+
+    def _gate(self, k: Kernel, row: _Row, number: int, value: Value) -> Value:
+        """An activation of a pre-activation, clamped to +-clip before."""
+        if self.spec.clipped:
+            limit = k.splat(row.extra["clip"].to(I32).bits_as(F32), self.lanes)
+            value = k.select(value > limit, limit, value)  # ordered comparisons let NaN through
+            value = k.select(value < -limit, -limit, value)
+        return ACTIVATIONS[self.spec.activations[number]](k, value)
+
+    def products(self, k: Kernel, row: _Row) -> None:
+        target = row.extra["target"] + row.extra["target_row"] * row.number
+        for v, total in enumerate(row.sums):
+            k.store(total + self._load(k, row.extra["bias"] + v * self.vector), target + v * self.vector)
+
+    def _ahead(self, k: Kernel, row: _Row, offset: int) -> Value:
+        return self._load(k, row.extra["ahead"] + row.extra["ahead_row"] * row.number + offset)
+
+    def _state(self, row: _Row, name: str) -> Value:
+        return row.extra[name] + row.extra["row"] * row.number + row.extra["unit"]
+
+    def gru_after(self, k: Kernel, row: _Row) -> None:
+        z = self._gate(k, row, 0, row.sums[0] + self._ahead(k, row, 0))
+        r = self._gate(k, row, 0, row.sums[1] + self._ahead(k, row, self.vector))
+        inner = row.sums[2] + self._load(k, row.extra["inner_bias"])
+        n = self._gate(k, row, 1, k.fma(r, inner, self._ahead(k, row, 2 * self.vector)))
+        self._blend(k, z, n, self._load(k, row.source + row.extra["unit"]), self._state(row, "new"))
+
+    def _blend(self, k: Kernel, z: Value, n: Value, h: Value, target: Value) -> None:
+        """(1 - z) * n + z * h"""
+        k.store(k.fma(z, h - n, n), target)
+
+    def gru_reset(self, k: Kernel, row: _Row) -> None:
+        z = self._gate(k, row, 0, row.sums[0] + self._ahead(k, row, 0))
+        r = self._gate(k, row, 0, row.sums[1] + self._ahead(k, row, self.vector))
+        k.store(z, self._state(row, "extra"))
+        k.store(r * self._load(k, row.source + row.extra["unit"]), self._state(row, "reset"))
+
+    def gru_new(self, k: Kernel, row: _Row) -> None:
+        for v, total in enumerate(row.sums):
+            offset = v * self.vector
+            n = self._gate(k, row, 1, total + self._ahead(k, row, v * 3 * self.vector + 2 * self.vector))
+            z = self._load(k, self._state(row, "extra") + offset)
+            self._blend(k, z, n, self._load(k, self._state(row, "old") + offset), self._state(row, "new") + offset)
+
+    def lstm(self, k: Kernel, row: _Row) -> None:
+        f, i, o = (self._gate(k, row, 0, row.sums[g] + self._ahead(k, row, g * self.vector)) for g in (0, 1, 3))
+        c = self._gate(k, row, 1, row.sums[2] + self._ahead(k, row, 2 * self.vector))
+        place = self._state(row, "extra")
+        cell = k.fma(f, self._load(k, place), i * c)
+        k.store(cell, place)
+        k.store(o * ACTIVATIONS[self.spec.activations[2]](k, cell), self._state(row, "new"))
+
+    def rnn(self, k: Kernel, row: _Row) -> None:
+        for v, total in enumerate(row.sums):
+            offset = v * self.vector
+            k.store(self._gate(k, row, 0, total + self._ahead(k, row, offset)), self._state(row, "new") + offset)

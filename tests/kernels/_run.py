@@ -1,0 +1,74 @@
+"""Runs the kernels chosen for one operation, every array between canaries that show a write outside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from uncork.kernels.choose import Choice, In, Length, Native, Out, Room, choose
+from uncork.kernels.program import Address, Call, Program, Size
+from uncork.ops import Operation
+from uncork.types import PartialShape, TensorSpec
+
+_GUARD = 256
+_CANARY = 0xA5
+
+
+class Guarded:
+    """Room for an array between two canaries, at any alignment."""
+
+    def __init__(self, shape: Sequence[int], dtype: np.dtype, shift: int = 0) -> None:
+        size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        self.memory = np.full(size + 2 * _GUARD, _CANARY, np.uint8)
+        self.begin = _GUARD + shift
+        self.end = self.begin + size
+        self.array = (
+            np.frombuffer(self.memory, dtype, -1 if not size else size // dtype.itemsize, self.begin) if size else np.empty(shape, dtype)
+        )
+        self.array = self.array.reshape(shape)
+
+    def check(self) -> None:
+        assert (self.memory[: self.begin] == _CANARY).all(), "written before the array"
+        assert (self.memory[self.end :] == _CANARY).all(), "written behind the array"
+
+
+def run_native(operation: Operation, specs: Sequence[TensorSpec | None], shift: int = 0) -> tuple[list[np.ndarray] | None, Choice]:
+    """(outputs, the choice); outputs None when the kernel refused the values or there is no kernel.
+
+    `shift` moves inputs and outputs off their natural alignment, by so many bytes.
+    """
+    outputs = [TensorSpec(o.element_type, o.shape) for o in operation.describe(specs)]
+    choice = choose(operation, specs, outputs)
+    if not isinstance(choice, Native):
+        return None, choice
+    given: list[Guarded] = []
+    for spec in specs:
+        assert spec is not None
+        guarded = Guarded(spec.value.shape, spec.value.dtype, shift)
+        guarded.array[...] = spec.value
+        given.append(guarded)
+    made = [Guarded(o.shape.static, o.element_type.dtype, shift) for o in outputs]
+    room = Guarded((choice.room,), np.dtype(np.uint8))
+
+    def word(operand: object) -> object:
+        if isinstance(operand, In):
+            return Address(operand.position, operand.offset)
+        if isinstance(operand, Out):
+            return Address(len(given) + operand.position, operand.offset)
+        if isinstance(operand, Length):
+            return Size(operand.position, operand.axis)
+        if isinstance(operand, Room):
+            return Address(len(given) + len(made), operand.offset)
+        return operand
+
+    program = Program([Call(function, tuple(word(o) for o in words)) for function, words in choice.calls])
+    everything = [*given, *made, room]
+    status = program.run(*(g.array for g in everything))
+    for guarded in everything:
+        guarded.check()
+    return ([g.array for g in made] if status < 0 else None), choice
+
+
+def spec_of(array: np.ndarray, element_type: object) -> TensorSpec:
+    return TensorSpec(element_type, PartialShape(array.shape), array)
