@@ -100,19 +100,30 @@ class Model:
     @cached_property
     def _input_names(self) -> list[tuple[str, ...]]:
         nodes = [self.by_id[i] for i in self.parameters]
-        return _told_apart([n.outputs[0].names for n in nodes], [(n.name,) for n in nodes])
+        return _told_apart([(*n.outputs[0].names, *self._legacy_name(n, 0)) for n in nodes], [(n.name,) for n in nodes])
 
     @cached_property
     def _output_names(self) -> list[tuple[str, ...]]:
+        results = [self.by_id[i] for i in self.results]
+        # A name given to a Result is one of its tensor, and so of every other Result that takes the same tensor.
+        own = [(*split_names(dict(r.layer_attributes).get("output_names", "")), *(n for p in r.outputs for n in p.names)) for r in results]
+        shared: dict[Source, list[str]] = {}
+        for result, names in zip(results, own):
+            shared.setdefault(result.inputs[0], []).extend(names)
         tensors: list[tuple[str, ...]] = []
         layers: list[tuple[str, ...]] = []
-        for result in map(self.by_id.__getitem__, self.results):
-            written = split_names(dict(result.layer_attributes).get("output_names", ""))
+        for result, names in zip(results, own):
             source = result.inputs[0]
             producer = self.by_id[source.node]
-            tensors.append((*written, *(n for port in result.outputs for n in port.names), *producer.outputs[source.output].names))
+            tensors.append((*names, *producer.outputs[source.output].names, *shared[source], *self._legacy_name(producer, source.output)))
             layers.append((result.name, producer.name) if len(producer.outputs) == 1 else (result.name,))
         return _told_apart(tensors, layers)
+
+    def _legacy_name(self, node: Node, output: int) -> tuple[str, ...]:
+        """Version 10 was made for layer names: there the layer's name, with the output where there are several, is a tensor's name."""
+        if self.ir_version != 10:
+            return ()
+        return (node.name if len(node.outputs) == 1 else f"{node.name}.{output}",)
 
 
 def _told_apart(tensors: list[tuple[str, ...]], layers: list[tuple[str, ...]]) -> list[tuple[str, ...]]:

@@ -264,20 +264,13 @@ class _Reader:
             opset=layer.opset,
             attributes=attributes,
             inputs=arguments,
-            outputs=self._with_version_10_names(layer, ports),
+            outputs=ports,
             operation=self._operation(layer, attributes, bodies, place),
             bodies=tuple(bodies),
             extras=tuple(extras),
             layer_attributes=tuple((k, v) for k, v in element.attrib.items() if k not in ("id", "name", "type", "version")),
             input_extras=input_extras if any(input_extras) else (),
         )
-
-    def _with_version_10_names(self, layer: _Layer, ports: tuple[Port, ...]) -> tuple[Port, ...]:
-        """Version 10 has no tensor names: there the layer's own name, with the port when there are several, serves as one."""
-        if self.version != 10:
-            return ports
-        own = [layer.name] if len(ports) == 1 else [f"{layer.name}.{i}" for i in range(len(ports))]
-        return tuple(Port(p.spec, tuple(dict.fromkeys((*p.names, n))), p.extras) for p, n in zip(ports, own))
 
     def _port(self, element: ElementTree.Element, port: str, where: str, precision_needed: bool = True) -> Port:
         element_type = ElementType.f32

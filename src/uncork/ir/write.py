@@ -67,32 +67,32 @@ class _Replacement:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        replaced: list[Path] = []
+        new: list[Path] = []  # files that were not there before
+        done = False
         try:
             if kind is None:
                 for final in self._finals:
                     _flush_to_disk(self._scratch(final, "new"))
                 for final in self._finals:
                     if final.exists():
-                        # A second name for the old file, in case that the next replacement fails.
                         shutil.copymode(final, self._scratch(final, "new"))
                         _keep(final, self._scratch(final, "old"))
+                    else:
+                        new.append(final)
                     os.replace(self._scratch(final, "new"), final)
-                    replaced.append(final)
-                replaced.clear()
+                done = True
         finally:
-            for final in replaced:
-                old = self._scratch(final, "old")
-                if old.exists():
-                    os.replace(old, final)
-                else:
-                    final.unlink()
+            for final in () if done else self._finals:
+                if self._scratch(final, "old").exists():
+                    os.replace(self._scratch(final, "old"), final)
+                elif final in new:
+                    final.unlink(missing_ok=True)
             for final in self._finals:
                 for kind_of in ("new", "old"):
                     self._scratch(final, kind_of).unlink(missing_ok=True)
 
     def _scratch(self, final: Path, kind: str) -> Path:
-        return final.with_name(f".{final.name[:100]}.{self._token}.{kind}")
+        return final.with_name(f".{final.stem[:100]}.{self._token}{final.suffix[:20]}.{kind}")
 
 
 def _flush_to_disk(path: Path) -> None:
