@@ -59,8 +59,8 @@ def all_known(numbers: Sequence[int | None] | None) -> list[int] | None:
     return [n for n in numbers if n is not None]
 
 
-def places(operation: Operation, name: str, indices: Array, size: int | Array) -> Array:
-    """Indices along an axis of `size` as int64 places, negative ones counted from the end; what is outside is refused.
+def places(operation: Operation, name: str, indices: Array, size: int | Array, from_end: bool = True) -> Array:
+    """Indices along an axis of `size` as int64 places; what is outside is refused. Negative ones count `from_end`, or are outside.
 
     `size` may be an array that broadcasts to `indices`, where they address several axes.
     """
@@ -70,11 +70,11 @@ def places(operation: Operation, name: str, indices: Array, size: int | Array) -
         place = indices.astype(np.int64)
     else:
         place = indices.astype(np.int64)
-        inside = (place >= -sizes) & (place < sizes)
+        inside = (place >= (-sizes if from_end else 0)) & (place < sizes)
         place = np.where(place < 0, place + sizes, place)
     if not inside.all():
         limit = int(sizes.reshape(-1)[int(np.argmin(inside))])
-        expected = f"{-limit} to {limit - 1}" if limit else "none at all: the axis is empty"
+        expected = f"{-limit if from_end else 0} to {limit - 1}" if limit else "none at all: the axis is empty"
         refuse_first(operation, name, indices, ~inside, expected)
     return place
 

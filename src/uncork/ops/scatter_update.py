@@ -1,0 +1,52 @@
+"""ScatterUpdate-3: `data` with the slices that `indices` name along `axis` replaced by `updates`.
+
+    output[p.., indices[i..], q..] = updates[p.., i.., q..]
+
+Page: operation-specs/movement/scatter-update-3. Negative indices are refused, as it says. When a slice is named twice the update
+that comes later in row-major order counts (the page leaves the order open).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from uncork.ops._indices import normalised_axis
+from uncork.ops._operation import Operation, register
+from uncork.ops._ports import ANY, INTEGER, Input, Output
+from uncork.ops._vectors import places, scalar
+from uncork.types import Array, PartialShape, TensorSpec
+
+
+@register("ScatterUpdate", 3)
+class ScatterUpdate3(Operation):
+    """`data [d0, d1, ...]`, `indices` of any rank, `updates`, `axis [] or [1]`."""
+
+    data = Input(ANY, "T", moved=True)
+    indices = Input(INTEGER)
+    updates = Input(ANY, "T", moved=True)
+    axis = Input(INTEGER)
+    output = Output("T")
+
+    def infer(self, data: TensorSpec, indices: TensorSpec, updates: TensorSpec, axis: TensorSpec) -> PartialShape:
+        along = scalar(self, "axis", axis)
+        if data.rank is None:
+            return data.shape
+        self.require(data.rank > 0, "input 'data' is a scalar: there is no axis to scatter along")
+        along = None if along is None else normalised_axis(self, along, data.rank)
+        if indices.rank is not None:
+            expected = PartialShape([None] * (data.rank - 1 + indices.rank))
+            if along is not None:
+                expected = data.shape[:along] + indices.shape + data.shape[along + 1 :]
+            self.require(
+                expected.compatible(updates.shape), "input 'updates': expected shape {} (axis {}), got {}", expected, along, updates.shape
+            )
+        return data.shape
+
+    def reference(self, data: Array, indices: Array, updates: Array, axis: Array) -> Array:
+        along = int(axis.reshape(-1)[0]) % data.ndim
+        place = places(self, "indices", indices, data.shape[along], from_end=False)
+        output: Array = data.copy()
+        front = np.moveaxis(output, along, 0)
+        moved = np.moveaxis(updates, range(along, along + indices.ndim), range(indices.ndim))
+        front[place] = moved
+        return output
