@@ -9,7 +9,7 @@ import math
 import os
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from uncork import storage
@@ -24,7 +24,7 @@ from uncork.ops import Operation, find
 from uncork.ops._body import SubGraphOperation
 from uncork.ops.parameter import Const
 from uncork.ops.state import Assign3, ReadValue3
-from uncork.types import Dimension, ElementType, PartialShape, TensorSpec
+from uncork.types import Array, Dimension, ElementType, PartialShape, TensorSpec
 
 #: Layer types that the file spells differently from OpenVINO's class names.
 _SPELLINGS = {"Constant": "Const", "Relu": "ReLU", "PRelu": "PReLU", "Softmax": "SoftMax"}
@@ -71,13 +71,15 @@ def _ir_version(root: ElementTree.Element) -> int:
 
 @dataclass
 class _Layer:
-    """A <layer> before it is known whether anything needs it. Ports are given by id, with their position."""
+    """A <layer> before it is known whether anything needs it. `inputs` and `outputs` are the positions of its ports, by id."""
 
     element: ElementTree.Element
     id: int
     name: str
     type_name: str
     opset: str
+    input_ports: list[ElementTree.Element]
+    output_ports: list[ElementTree.Element]
     inputs: dict[int, int]
     outputs: dict[int, int]
     #: What is wrong with it in itself; reported when something needs the layer, or cannot find a port of it.
@@ -93,6 +95,8 @@ class _Reader:
     version: int
     weights: Weights
     findings: Findings
+    #: Good ports read before, by what they say: most ports of a file say what another said.
+    specs: dict[tuple[str | None, ...], TensorSpec] = field(default_factory=dict)
 
     def graph(self, net: ElementTree.Element, name: str, source: str, depth: int, place: str = "") -> Model:
         """A <net> or a body: its layers that a Result or an Assign needs, in an order that can be run."""
@@ -105,6 +109,9 @@ class _Reader:
             arguments = [sources.get((layer_id, position)) for position in range(len(layer.inputs))]
             layer.problems += [f"input port {i} has no edge" for i, a in zip(layer.inputs, arguments) if a is None]
             node = self._node(layer, tuple(a for a in arguments if a is not None), depth, place)
+            if node.operation is not None:
+                constants = [_constant(nodes.get(a.node)) if a is not None else None for a in arguments]
+                node = replace(node, operation=node.operation.settled(constants))
             # With an input missing, what inference says of the others would be about the wrong ports.
             nodes[layer_id] = replace(node, operation=None) if None in arguments else node
             self._report(layer, place)
@@ -131,12 +138,14 @@ class _Reader:
 
     def _check_input_ports(self, layer: _Layer, arguments: Sequence[Source | None], nodes: Mapping[int, Node], place: str) -> None:
         """What the file says at the end of an edge must not contradict what it says at its beginning."""
-        for position, (element, source) in enumerate(zip(layer.element.iterfind("input/port"), arguments)):
-            said = self._port(element, f"input {position}", place + layer.label, precision_needed=False).spec
+        for position, (element, source) in enumerate(zip(layer.input_ports, arguments)):
+            said = self._spec(element, f"input {position}", place + layer.label, precision_needed=False)
             if source is None or source.node not in nodes:  # reported as a missing edge, or as a cycle
                 continue
             producer = nodes[source.node]
             given = producer.outputs[source.output].spec
+            if said is given:
+                continue
             contradicts = given.rank != 0 and not agree(said.shape, given.shape)  # without dimensions: a scalar, or of unknown rank
             if contradicts or (element.get("precision") and said.element_type is not given.element_type):
                 message = f"input {position}: the file says {said} here and {given} at output {source.output} of {producer.label}"
@@ -166,13 +175,14 @@ class _Reader:
                 self.findings.add(where, f"id {layer_id} is already that of layer '{layers[layer_id].name}'")
                 continue
             problems: list[str] = []
-            inputs, outputs = (self._port_ids(element, direction, problems) for direction in ("input", "output"))
-            layers[layer_id] = _Layer(element, layer_id, name, type_name, opset, inputs, outputs, problems)
+            ports = [[p for part in element if part.tag == tag for p in part if p.tag == "port"] for tag in ("input", "output")]
+            inputs, outputs = (self._port_ids(p, tag, problems) for p, tag in zip(ports, ("input", "output")))
+            layers[layer_id] = _Layer(element, layer_id, name, type_name, opset, *ports, inputs, outputs, problems)
         return layers
 
-    def _port_ids(self, element: ElementTree.Element, direction: str, problems: list[str]) -> dict[int, int]:
+    def _port_ids(self, ports: Iterable[ElementTree.Element], direction: str, problems: list[str]) -> dict[int, int]:
         ids: dict[int, int] = {}
-        for port in element.iterfind(f"{direction}/port"):
+        for port in ports:
             port_id = unsigned(port.get("id"))
             if port_id is None or port_id in ids:
                 problems.append(f"{direction} port id: expected a number not used before, got {shown(port.get('id'))}")
@@ -255,8 +265,11 @@ class _Reader:
             elif child.tag not in ("data", "input", "output"):
                 extras.append(xml.frozen(child))
         where = place + layer.label
-        ports = tuple(self._port(port, f"output {i}", where) for i, port in enumerate(element.iterfind("output/port")))
-        input_extras = tuple(tuple(xml.frozen(e) for e in port if e.tag != "dim") for port in element.iterfind("input/port"))
+        outputs = tuple(
+            Port(self._spec(port, f"output {i}", where), split_names(port.get("names", "")), _extras(port))
+            for i, port in enumerate(layer.output_ports)
+        )
+        input_extras = tuple(map(_extras, layer.input_ports))
         return Node(
             id=layer.id,
             name=layer.name,
@@ -264,7 +277,7 @@ class _Reader:
             opset=layer.opset,
             attributes=attributes,
             inputs=arguments,
-            outputs=ports,
+            outputs=outputs,
             operation=self._operation(layer, attributes, bodies, place),
             bodies=tuple(bodies),
             extras=tuple(extras),
@@ -272,24 +285,31 @@ class _Reader:
             input_extras=input_extras if any(input_extras) else (),
         )
 
-    def _port(self, element: ElementTree.Element, port: str, where: str, precision_needed: bool = True) -> Port:
+    def _spec(self, element: ElementTree.Element, port: str, where: str, precision_needed: bool = True) -> TensorSpec:
         element_type = ElementType.f32
         precision = element.get("precision")
+        key = (precision, *(dim.text for dim in element if dim.tag == "dim"))
+        if key in self.specs:
+            return self.specs[key]
+        good = True
         try:
             element_type = ElementType.parse(precision or "")
         except KeyError:
+            good = False
             if precision_needed or precision:
                 self.findings.add(where, f"{port}: expected a precision such as FP32 or I64, got {shown(precision)}")
         dims: list[Dimension] = []
-        for dim in element.iterfind("dim"):
-            text = (dim.text or "").strip()
+        for dim in key[1:]:
+            text = (dim or "").strip()
             size = -1 if text == "-1" else unsigned(text)
             if size is None or size >= 2**63:
                 self.findings.add(where, f"{port}: expected a dimension from -1 to 2**63 - 1, got {shown(text)}")
-                size = -1
+                size, good = -1, False
             dims.append(Dimension.of(size))
-        extras = tuple(xml.frozen(e) for e in element if e.tag != "dim")
-        return Port(TensorSpec(element_type, PartialShape(dims)), split_names(element.get("names", "")), extras)
+        spec = TensorSpec(element_type, PartialShape(dims))
+        if good:
+            self.specs[key] = spec
+        return spec
 
     def _operation(self, layer: _Layer, attributes: dict[str, str], bodies: Sequence[tuple[str, Model]], place: str) -> Operation | None:
         number = opset_number(layer.opset)
@@ -329,3 +349,12 @@ class _Reader:
         data = self.weights.slice(offset, size) if size else memoryview(b"")
         values = storage.unpack(data, constant.element_type, constant.count)
         constant.value = values.reshape(constant.shape.static)
+
+
+def _extras(port: ElementTree.Element) -> tuple[XmlElement, ...]:
+    """What a port has beyond its dimensions."""
+    return tuple(xml.frozen(e) for e in port if e.tag != "dim")
+
+
+def _constant(node: Node | None) -> Array | None:
+    return node.operation.value if node is not None and isinstance(node.operation, Const) else None

@@ -105,6 +105,10 @@ class Operation:
     infer: Callable[..., PartialShape | TensorSpec | Sequence[PartialShape | TensorSpec]]
     reference: Callable[..., Array | Sequence[Array]]
 
+    def settled(self, constants: Sequence[Array | None]) -> Operation:
+        """The operation when these of its inputs are constants of the model (None: not). Itself, unless that settles its meaning."""
+        return self
+
     def known_values(self, *specs: TensorSpec | None) -> TensorSpec | None:
         """For operations whose value follows from shapes alone (ShapeOf): the output with `value` or `partial` set."""
         return None

@@ -5,9 +5,15 @@
 Pages: operation-specs/movement/gather-1, -7, -8. What the pages leave open is decided in the project's decisions: an index
 that is still outside the axis after counting from the end gives zeros ("" for strings), for every type and size; Gather-1
 and -7 do not count from the end, so there every negative index gives zeros. With `strict` both are refused.
+
+One exception, for the models that exist: converters write a single constant index of -1 or -2 into Gather-7 to mean the last
+dimensions of a shape, and OpenVINO rewrites exactly that (a constant with one negative element) to count from the end before
+it runs anything. Such a node counts from the end here too.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -52,6 +58,14 @@ class _Gather(Operation):
         along = normalised_axis(self, int(axis.value.reshape(-1)[0]), data.rank)
         self.require(batch <= along, "axis {} lies within the first {} dimensions (batch_dims) of data {}", along, batch, data.shape)
         return PartialShape(lead) + data.shape[batch:along] + indices.shape[batch:] + data.shape[along + 1 :]
+
+    def settled(self, constants: Sequence[Array | None]) -> Operation:
+        index = constants[1] if len(constants) > 1 else None
+        if self.counts_from_end or index is None or index.size != 1 or index.dtype.kind != "i" or index.reshape(-1)[0] >= 0:
+            return self
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__, counts_from_end=True)
+        return twin
 
     def reference(self, data: Array, indices: Array, axis: Array) -> Array:
         along = int(axis.reshape(-1)[0]) % data.ndim
