@@ -1,0 +1,165 @@
+"""How one axis is resized: the coordinate that each cell of the output looks at, and the cells and weights that follow from it.
+
+The formulas, and what is decided about them, stand in `interpolate.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from uncork.types import Array
+
+#: For each cell of the output some cells of the data and their weights: two arrays [output, taps].
+Taps = tuple[Array, Array]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The attributes of Interpolate that say how; see its page."""
+
+    mode: str
+    coordinate_transformation_mode: str
+    nearest_mode: str
+    antialias: bool
+    cube_coeff: float
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What happens to one axis. `scale` is None where the sizes say it."""
+
+    axis: int
+    size: int
+    result: int
+    scale: Array | None
+
+    @property
+    def factor(self) -> float:
+        return self.result / self.size if self.scale is None else float(self.scale)
+
+    def coordinates(self, mode: str) -> Array:
+        """c(x) for each x of the output."""
+        if self.size == self.result:
+            return np.arange(self.result, dtype=np.float64)
+        if mode == "align_corners":
+            return np.arange(self.result) * (self.size - 1) / max(1, self.result - 1)
+        if mode == "pytorch_half_pixel" and self.result == 1:
+            return np.zeros(1)
+        centre = 0.0 if mode == "asymmetric" else 0.5
+        back = centre if mode != "tf_half_pixel_for_nn" else 0.0
+        if self.scale is None:
+            return (np.arange(self.result) + centre) * self.size / self.result - back
+        places = np.arange(self.result, dtype=self.scale.dtype) + self.scale.dtype.type(centre)
+        return np.asarray(places / self.scale - self.scale.dtype.type(back), np.float64)
+
+
+def resize(data: Array, axes: Sequence[Axis], how: Settings) -> Array:
+    """Padded data, resized along each of the axes."""
+    results = list(data.shape)
+    for a in axes:
+        results[a.axis] = a.result
+    if 0 in results:
+        return np.zeros(results, data.dtype)
+    changed = [a for a in axes if a.size != a.result]
+    if how.mode == "nearest":
+        for a in changed:
+            cells = nearest_cells(a, a.coordinates(how.coordinate_transformation_mode), how.nearest_mode)
+            data = data.take(cells, axis=a.axis)
+        return data
+    smoothed = how.antialias and any(a.factor < 1 for a in axes)
+    by_pillow = how.mode.endswith("pillow")
+    values = data if data.dtype.kind == "f" else data.astype(np.float64)
+    for a in sorted(changed, key=lambda a: -a.axis) if by_pillow else changed:
+        values = weighted(values, a.axis, taps(a, how, smoothed))
+        if by_pillow and data.dtype.kind != "f":
+            values = whole(values, data).astype(np.float64)
+    return whole(values, data)
+
+
+def nearest_cells(axis: Axis, coordinates: Array, rounding: str) -> Array:
+    if rounding == "simple":
+        rounding = "ceil" if axis.factor < 1 else "floor"
+    halves = {"round_prefer_floor": -0.5, "round_prefer_ceil": 0.5}.get(rounding, 0.0)
+    up = rounding in ("ceil", "round_prefer_floor")  # halves down: what is more than half is rounded up
+    rounded = np.ceil(coordinates + halves) if up else np.floor(coordinates + halves)
+    return np.clip(rounded, 0, axis.size - 1).astype(np.int64)
+
+
+def mean_taps(size: int, centres: Array, reach: float, kernel: Callable[[Array], Array]) -> Taps:
+    """The cells of the data within `reach` of each centre, their weights by distance made to sum up to 1."""
+    cells = np.ceil(centres - reach)[:, np.newaxis] + np.arange(int(2 * reach) + 1)
+    weights = np.where((cells >= 0) & (cells < size), kernel(cells - centres[:, np.newaxis]), 0)
+    total = weights.sum(axis=1, keepdims=True)
+    return np.clip(cells, 0, size - 1).astype(np.int64), np.where(total == 0, 0, weights / np.where(total == 0, 1, total))
+
+
+def linear_onnx_taps(axis: Axis, coordinates: Array) -> Taps:
+    inside = np.clip(coordinates, 0, axis.size - 1)
+    low = np.floor(inside).astype(np.int64)
+    part = inside - low
+    return np.stack([low, np.minimum(low + 1, axis.size - 1)], axis=1), np.stack([1 - part, part], axis=1)
+
+
+def cubic_taps(axis: Axis, coordinates: Array, coefficient: float) -> Taps:
+    cells = np.floor(coordinates)[:, np.newaxis] + np.arange(-1, 3)
+    return np.clip(cells, 0, axis.size - 1).astype(np.int64), keys_kernel(cells - coordinates[:, np.newaxis], coefficient)
+
+
+def pillow_taps(axis: Axis, kernel: Callable[[Array], Array], reach: float) -> Taps:
+    step = axis.size / axis.result
+    stretch = max(1.0, step)
+    centres = (np.arange(axis.result) + 0.5) * step - 0.5
+    return mean_taps(axis.size, centres, reach * stretch, lambda distance: kernel(distance / stretch))
+
+
+def taps(axis: Axis, how: Settings, smoothed: bool) -> Taps:
+    """The cells and weights of every mode but nearest."""
+    if how.mode == "bilinear_pillow":
+        return pillow_taps(axis, triangle_kernel, 1.0)
+    if how.mode == "bicubic_pillow":
+        # The attribute's default is cubic's; Pillow's own is the other (decided in interpolate.py).
+        coefficient = -0.5 if how.cube_coeff == -0.75 else how.cube_coeff
+        return pillow_taps(axis, lambda distance: keys_kernel(distance, coefficient), 2.0)
+    coordinates = axis.coordinates(how.coordinate_transformation_mode)
+    if how.mode == "linear_onnx":
+        return linear_onnx_taps(axis, coordinates)
+    if how.mode == "cubic":
+        return cubic_taps(axis, coordinates, how.cube_coeff)
+    a = axis.factor if smoothed else 1.0
+    return mean_taps(axis.size, coordinates, 1 / a, lambda distance: triangle_kernel(a * distance))
+
+
+def triangle_kernel(distance: Array) -> Array:
+    return np.clip(1 - np.abs(distance), 0, None)
+
+
+def keys_kernel(distance: Array, a: float) -> Array:
+    d = np.abs(distance)
+    near = ((a + 2) * d - (a + 3)) * d * d + 1
+    far = ((d - 5) * d + 8) * d * a - 4 * a
+    return np.where(d < 1, near, np.where(d < 2, far, 0))
+
+
+def weighted(data: Array, axis: int, cells_and_weights: Taps) -> Array:
+    """The weighted sums along an axis."""
+    cells, weights = cells_and_weights
+    along = [1] * data.ndim
+    along[axis] = len(cells)
+    total: Array = np.zeros(1, data.dtype)
+    for cell, weight in zip(cells.T, weights.T):
+        total = total + data.take(cell, axis=axis) * weight.astype(data.dtype).reshape(along)
+    return total
+
+
+def whole(values: Array, like: Array) -> Array:
+    """Rounded, halves to even, and limited to the range of an integer type; floats as they are."""
+    if like.dtype.kind == "f":
+        return values
+    limits = np.iinfo(like.dtype)
+    rounded = np.rint(values)
+    # Limits of 64 bits are no floats: the comparison finds what is beyond, the cast never sees it.
+    inside = np.where((rounded < float(limits.max)) & (rounded > float(limits.min)), rounded, 0).astype(like.dtype)
+    return np.where(rounded >= float(limits.max), limits.max, np.where(rounded <= float(limits.min), limits.min, inside))

@@ -1,0 +1,240 @@
+"""Interpolate-1, -4, -11: resizes along some axes, one after the other.
+
+Along an axis, cell x of the output looks at the coordinate c(x) of the padded data, by coordinate_transformation_mode, with
+scale = output size / input size, or the number given as the scale:
+
+    half_pixel            (x + 0.5) / scale - 0.5         asymmetric             x / scale
+    pytorch_half_pixel    the same, 0 when the output     tf_half_pixel_for_nn   (x + 0.5) / scale
+                          has one cell                    align_corners          x * (input - 1) / (output - 1)
+
+    nearest           the cell at c rounded by nearest_mode, the border cell when that is outside
+    linear            the mean of the cells inside by the weights max(0, 1 - |a * (c - cell)|); a = 1, or the scale when antialias
+                      is set and some axis shrinks
+    linear_onnx       c is moved into the data, then the two cells around it by their distances
+    cubic             the four cells around c by Keys' kernel with `cube_coeff`; border cells repeat outside
+    *_pillow          the mean by a triangle (bilinear) or Keys' kernel (bicubic), stretched by input / output when that shrinks
+
+Pages: operation-specs/image/interpolate-1, -4, -11. Decided where they are silent or contradict themselves:
+
+- an axis that keeps its size is copied, whatever the transformation mode and the scale (tf_half_pixel_for_nn would shift it);
+- with `sizes` the scale is exact, so that a coordinate that should be whole is; with `scales` sizes and coordinates are computed
+  in the type of `scales` (f32 at least), as everywhere: 10 * 0.7 is 7 cells and not 6;
+- round_prefer_floor and round_prefer_ceil round halves down and up, as the text says (the page's code rounds them to even);
+- linear where no cell has a weight gives 0, as the page's code does;
+- linear_onnx takes any axes; the pages' lists of ranks and axes are those of one implementation;
+- pads shorter than the rank are continued with zeros; Interpolate-1's single number holds for each of its axes;
+- bicubic_pillow with a cube_coeff of -0.75, the default "applicable for cubic", means Pillow's own -0.5: converters leave the
+  default there (OpenVINO takes -0.5 whatever is written);
+- integers are computed in f64 and rounded to the nearest, halves to even, once (*_pillow: after each axis, the last axis first,
+  as Pillow does); values beyond the type's range become its limits;
+- antialias changes linear only, as in the page's code (OpenVINO's CPU plugin ignores it there too);
+- Interpolate-1 names no coordinates. It means align_corners, or without that asymmetric; but half_pixel for linear without
+  padding unless the axes are 2 and 3 of four. nearest rounds by `simple`. Its mode `area` is defined nowhere: unsupported.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from uncork.errors import UnsupportedError
+from uncork.ops._operation import Operation, register
+from uncork.ops._ports import ARITHMETIC, INTEGER, REAL, Attribute, Input, Output, boolean, describe_types, integers, number, one_of
+from uncork.ops._resize import Axis, Settings, resize
+from uncork.ops._spatial import all_at_least, check_room
+from uncork.ops._vectors import Numbers, vector
+from uncork.storage import decode
+from uncork.types import DYNAMIC, Array, Dimension, ElementType, PartialShape, TensorSpec
+
+_TRANSFORMATIONS = one_of("half_pixel", "pytorch_half_pixel", "asymmetric", "tf_half_pixel_for_nn", "align_corners")
+_ROUNDINGS = one_of("round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple")
+
+
+class _Interpolate(Operation):
+    """What all versions share."""
+
+    output = Output("T")
+    antialias = Attribute(boolean, default=False)
+    pads_begin: Attribute[tuple[int, ...]] = Attribute(integers, default=(0,), check=all_at_least(0))
+    pads_end: Attribute[tuple[int, ...]] = Attribute(integers, default=(0,), check=all_at_least(0))
+
+    def pads(self, rank: int) -> list[tuple[int, int]]:
+        """Begin and end for each dimension."""
+        for name, given in (("pads_begin", self.pads_begin), ("pads_end", self.pads_end)):
+            self.require(len(given) <= rank, "attribute '{}': expected at most {} numbers, got {}", name, rank, list(given))
+        filled = (list(given) + [0] * (rank - len(given)) for given in (self.pads_begin, self.pads_end))
+        return list(zip(*filled))
+
+    def padded_shape(self, shape: PartialShape) -> list[Dimension]:
+        return [dim + begin + end for dim, (begin, end) in zip(shape, self.pads(len(shape)))]
+
+    def padded(self, data: Array) -> Array:
+        pads = self.pads(data.ndim)
+        check_room([begin + size + end for size, (begin, end) in zip(data.shape, pads)], data)
+        return np.pad(data, pads)
+
+    def sized(self, name: str, position: int, size: Dimension, wanted: int | None) -> Dimension:
+        """The size of a resized axis, from the number that is wanted."""
+        self.require(wanted is None or wanted >= 0, "input '{}': {}[{}] is {}, expected a size", name, name, position, wanted)
+        self.require(size.high != 0 or not wanted, "an axis without cells cannot be resized to {} cells", wanted)
+        return Dimension.of(wanted)
+
+
+@register("Interpolate", 1)
+class Interpolate1(_Interpolate):
+    """`data`, the sizes of the `axes`."""
+
+    data = Input(REAL, "T")
+    target_spatial_shape = Input(INTEGER)
+    axes = Attribute(integers, check=all_at_least(0))
+    mode = Attribute(one_of("nearest", "linear", "cubic", "area"))
+    align_corners = Attribute(boolean, default=True)
+
+    def check_attributes(self) -> None:
+        self.require(len(set(self.axes)) == len(self.axes), "attribute 'axes': {} name an axis twice", list(self.axes))
+        if self.mode == "area":
+            raise UnsupportedError("Interpolate-1 with mode 'area': its page does not define it")
+
+    def pads(self, rank: int) -> list[tuple[int, int]]:
+        if len(self.pads_begin) == len(self.pads_end) == 1:
+            return [(self.pads_begin[0], self.pads_end[0]) if axis in self.axes else (0, 0) for axis in range(rank)]
+        return super().pads(rank)
+
+    def infer(self, data: TensorSpec, target_spatial_shape: TensorSpec) -> PartialShape:
+        sizes = vector(self, "target_spatial_shape", target_spatial_shape)
+        self.require(
+            sizes is None or len(sizes) == len(self.axes),
+            "input 'target_spatial_shape': expected one number for each of the axes {}, got {}",
+            list(self.axes),
+            sizes,
+        )
+        if data.rank is None:
+            return PartialShape()
+        outside = [a for a in self.axes if a >= len(data.shape)]
+        self.require(not outside, "attribute 'axes': {} are outside data {}", outside, data.shape)
+        results = self.padded_shape(data.shape)
+        for position, axis in enumerate(self.axes):
+            results[axis] = self.sized("target_spatial_shape", position, results[axis], sizes[position] if sizes else None)
+        return PartialShape(results)
+
+    def reference(self, data: Array, target_spatial_shape: Array) -> Array:
+        padded = self.padded(data)
+        centred = self.mode == "linear" and padded.shape == data.shape and not (data.ndim == 4 and set(self.axes) == {2, 3})
+        transformation = "align_corners" if self.align_corners else "half_pixel" if centred else "asymmetric"
+        axes = [Axis(a, padded.shape[a], int(n), None) for a, n in zip(self.axes, target_spatial_shape)]
+        return resize(padded, axes, Settings(self.mode, transformation, "simple", self.antialias, -0.75))
+
+
+class _InterpolateByInputs(_Interpolate):
+    """Sizes or scales, and axes, are inputs."""
+
+    shape_calculation_mode = Attribute(one_of("sizes", "scales"))
+    coordinate_transformation_mode = Attribute(_TRANSFORMATIONS, default="half_pixel")
+    nearest_mode = Attribute(_ROUNDINGS, default="round_prefer_floor")
+    cube_coeff = Attribute(number, default=-0.75)
+    mode: str
+
+    def inferred(self, data: TensorSpec, name: str, wanted: TensorSpec, axes: TensorSpec | None) -> PartialShape:
+        """The output's shape; `wanted` are sizes or scales, the input called `name`."""
+        by_sizes = self.shape_calculation_mode == "sizes"
+        # Scales are no integers, but as many as there are: their values are read below.
+        numbers = vector(self, name, wanted if by_sizes else TensorSpec(ElementType.i64, wanted.shape))
+        known = None if axes is None else vector(self, "axes", axes)
+        if axes is not None:
+            self._check_count(name, None if numbers is None else len(numbers), None if known is None else len(known))
+        if data.rank is None:
+            return PartialShape()
+        places = self._axes(known, data.shape, axes is None)
+        results = self.padded_shape(data.shape)
+        if places is None:
+            return PartialShape([DYNAMIC] * len(results))
+        self._check_count(name, None if numbers is None else len(numbers), len(places))
+        scales = None if wanted.value is None else at_least_f32(decode(wanted.value, wanted.element_type))
+        for position, axis in enumerate(places):
+            if axis is None:
+                return PartialShape([DYNAMIC] * len(results))
+            if by_sizes:
+                results[axis] = self.sized(name, position, results[axis], numbers[position] if numbers else None)
+            else:
+                results[axis] = self._scaled(name, position, results[axis], None if scales is None else scales[position])
+        return PartialShape(results)
+
+    def _check_count(self, name: str, given: int | None, axes: int | None) -> None:
+        self.require(
+            given is None or axes is None or given == axes, "input '{}': expected one number for each of {} axes, got {}", name, axes, given
+        )
+
+    def _axes(self, known: Numbers | None, shape: PartialShape, all_of_them: bool) -> Numbers | None:
+        if all_of_them:
+            return list(range(len(shape)))
+        if known is None:
+            return None
+        for axis in known:
+            self.require(axis is None or 0 <= axis < len(shape), "input 'axes': {} is outside 0..{} for data {}", axis, len(shape) - 1, shape)
+        given = [a for a in known if a is not None]
+        self.require(len(set(given)) == len(given), "input 'axes': {} name an axis twice", known)
+        return known
+
+    def _scaled(self, name: str, position: int, size: Dimension, scale: Array | None) -> Dimension:
+        if scale is None:
+            return DYNAMIC
+        self.require(
+            bool(np.isfinite(scale) and scale > 0), "input '{}': {}[{}] is {}, expected a positive number", name, name, position, scale
+        )
+        low, high = (None if s is None else int(np.floor(scale * scale.dtype.type(s))) for s in (size.low, size.high))
+        return Dimension(low or 0, high)
+
+    def interpolated(self, data: Array, wanted: Array, axes: Array | None) -> Array:
+        padded = self.padded(data)
+        numbers = range(data.ndim) if axes is None else axes.tolist()
+        if self.shape_calculation_mode == "sizes":
+            plan = [Axis(a, padded.shape[a], int(n), None) for a, n in zip(numbers, wanted)]
+        else:
+            scales = at_least_f32(wanted)
+            plan = [Axis(a, padded.shape[a], int(np.floor(s * s.dtype.type(padded.shape[a]))), s) for a, s in zip(numbers, scales)]
+        how = Settings(self.mode, self.coordinate_transformation_mode, self.nearest_mode, self.antialias, self.cube_coeff)
+        return resize(padded, plan, how)
+
+
+def at_least_f32(scales: Array) -> Array:
+    return scales if scales.dtype == np.float64 else np.asarray(scales, np.float32)
+
+
+@register("Interpolate", 4)
+class Interpolate4(_InterpolateByInputs):
+    """`data`, `sizes` and `scales` of which shape_calculation_mode says one, `axes` (all when absent)."""
+
+    data = Input(ARITHMETIC, "T")
+    sizes = Input(INTEGER)
+    scales = Input(REAL)
+    axes = Input(INTEGER, optional=True)
+    mode = Attribute(one_of("nearest", "linear", "linear_onnx", "cubic"))
+
+    def infer(self, data: TensorSpec, sizes: TensorSpec, scales: TensorSpec, axes: TensorSpec | None) -> PartialShape:
+        return self.inferred(data, self.shape_calculation_mode, sizes if self.shape_calculation_mode == "sizes" else scales, axes)
+
+    def reference(self, data: Array, sizes: Array, scales: Array, axes: Array | None) -> Array:
+        return self.interpolated(data, sizes if self.shape_calculation_mode == "sizes" else scales, axes)
+
+
+@register("Interpolate", 11)
+class Interpolate11(_InterpolateByInputs):
+    """`image`, sizes or scales, `axes` (all when absent)."""
+
+    image = Input(ARITHMETIC, "T")
+    scales_or_sizes = Input(INTEGER | REAL)
+    axes = Input(INTEGER, optional=True)
+    mode = Attribute(one_of("nearest", "linear", "linear_onnx", "cubic", "bilinear_pillow", "bicubic_pillow"))
+
+    def infer(self, image: TensorSpec, scales_or_sizes: TensorSpec, axes: TensorSpec | None) -> PartialShape:
+        expected = INTEGER if self.shape_calculation_mode == "sizes" else REAL
+        self.require(
+            scales_or_sizes.element_type in expected,
+            "input 'scales_or_sizes': expected {} by shape_calculation_mode '{}', got {}",
+            describe_types(expected),
+            self.shape_calculation_mode,
+            scales_or_sizes.element_type,
+        )
+        return self.inferred(image, "scales_or_sizes", scales_or_sizes, axes)
+
+    def reference(self, image: Array, scales_or_sizes: Array, axes: Array | None) -> Array:
+        return self.interpolated(image, scales_or_sizes, axes)
