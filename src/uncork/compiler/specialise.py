@@ -228,7 +228,7 @@ class _Instance:
         if isinstance(operand, int):
             return operand
         if isinstance(operand, choose.Room):
-            return self._planned(step.room or 0) + operand.offset
+            return 0 if step.room is None else self._planned(step.room) + operand.offset
         if isinstance(operand, choose.Length):
             source = step.node.inputs[operand.position]
             place = self.shared.places[source]

@@ -23,7 +23,7 @@ from uncork.ir.model import Model, Node, Port, Source, XmlElement
 from uncork.ops import Operation, find
 from uncork.ops._body import BodyMap, SubGraphOperation
 from uncork.ops.parameter import Const, Parameter, Result
-from uncork.types import Array, DimensionLike, ElementType, PartialShape, TensorSpec
+from uncork.types import DimensionLike, ElementType, PartialShape, TensorSpec
 
 
 class Builder:
@@ -102,10 +102,6 @@ class Builder:
             source=self.name,
         )
 
-    def _constant(self, source: Source) -> Array | None:
-        operation = self._nodes[source.node].operation
-        return operation.value if isinstance(operation, Const) else None
-
     def _of_type(self, type_name: str) -> tuple[int, ...]:
         return tuple(n.id for n in self._nodes if n.type_name == type_name)
 
@@ -113,8 +109,9 @@ class Builder:
         node_id = len(self._nodes)
         name = name or f"{operation.type_name}_{node_id}"
         try:
-            operation = operation.settled([self._constant(source) for source in inputs])
-            specs = operation.describe([self._specs[s] for s in inputs])
+            given = [self._specs[source] for source in inputs]
+            operation = operation.settled(given)
+            specs = operation.describe(given)
         except UncorkError as error:
             raise error.at(f"layer '{name}' ({operation.label()})") from None
         ports = tuple(Port(spec, tuple(tensor_names) if i == 0 else ()) for i, spec in enumerate(specs))

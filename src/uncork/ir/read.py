@@ -24,7 +24,7 @@ from uncork.ops import Operation, find
 from uncork.ops._body import SubGraphOperation
 from uncork.ops.parameter import Const
 from uncork.ops.state import Assign3, ReadValue3
-from uncork.types import Array, Dimension, ElementType, PartialShape, TensorSpec
+from uncork.types import Dimension, ElementType, PartialShape, TensorSpec
 
 #: Layer types that the file spells differently from OpenVINO's class names.
 _SPELLINGS = {"Constant": "Const", "Relu": "ReLU", "PRelu": "PReLU", "Softmax": "SoftMax"}
@@ -110,8 +110,7 @@ class _Reader:
             layer.problems += [f"input port {i} has no edge" for i, a in zip(layer.inputs, arguments) if a is None]
             node = self._node(layer, tuple(a for a in arguments if a is not None), depth, place)
             if node.operation is not None:
-                constants = [_constant(nodes.get(a.node)) if a is not None else None for a in arguments]
-                node = replace(node, operation=node.operation.settled(constants))
+                node = replace(node, operation=node.operation.settled([_stated(nodes, source) for source in arguments]))
             # With an input missing, what inference says of the others would be about the wrong ports.
             nodes[layer_id] = replace(node, operation=None) if None in arguments else node
             self._report(layer, place)
@@ -356,5 +355,10 @@ def _extras(port: ElementTree.Element) -> tuple[XmlElement, ...]:
     return tuple(xml.frozen(e) for e in port if e.tag != "dim")
 
 
-def _constant(node: Node | None) -> Array | None:
-    return node.operation.value if node is not None and isinstance(node.operation, Const) else None
+def _stated(nodes: Mapping[int, Node], source: Source | None) -> TensorSpec | None:
+    """What the file says of an output, with its value when it is a constant."""
+    node = nodes.get(source.node) if source is not None else None
+    if node is None or source is None:
+        return None
+    spec = node.outputs[source.output].spec
+    return replace(spec, value=node.operation.value) if isinstance(node.operation, Const) else spec

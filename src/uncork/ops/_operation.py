@@ -105,8 +105,8 @@ class Operation:
     infer: Callable[..., PartialShape | TensorSpec | Sequence[PartialShape | TensorSpec]]
     reference: Callable[..., Array | Sequence[Array]]
 
-    def settled(self, constants: Sequence[Array | None]) -> Operation:
-        """The operation when these of its inputs are constants of the model (None: not). Itself, unless that settles its meaning."""
+    def settled(self, specs: Sequence[TensorSpec | None]) -> Operation:
+        """The operation when the file says this of its inputs (constants with their value). Itself, unless that settles its meaning."""
         return self
 
     def known_values(self, *specs: TensorSpec | None) -> TensorSpec | None:

@@ -6,9 +6,9 @@ Pages: operation-specs/movement/gather-1, -7, -8. What the pages leave open is d
 that is still outside the axis after counting from the end gives zeros ("" for strings), for every type and size; Gather-1
 and -7 do not count from the end, so there every negative index gives zeros. With `strict` both are refused.
 
-One exception, for the models that exist: converters write a single constant index of -1 or -2 into Gather-7 to mean the last
-dimensions of a shape, and OpenVINO rewrites exactly that (a constant with one negative element) to count from the end before
-it runs anything. Such a node counts from the end here too.
+One exception, for the models that exist: converters write one constant index of -1 or -2 into Gather-7 to mean the last
+dimensions of a shape, and OpenVINO makes exactly that (a constant with one negative element, along an axis whose size the file
+states) count from the end before it runs anything. Such a node counts from the end here too.
 """
 
 from __future__ import annotations
@@ -59,9 +59,14 @@ class _Gather(Operation):
         self.require(batch <= along, "axis {} lies within the first {} dimensions (batch_dims) of data {}", along, batch, data.shape)
         return PartialShape(lead) + data.shape[batch:along] + indices.shape[batch:] + data.shape[along + 1 :]
 
-    def settled(self, constants: Sequence[Array | None]) -> Operation:
-        index = constants[1] if len(constants) > 1 else None
-        if self.counts_from_end or index is None or index.size != 1 or index.dtype.kind != "i" or index.reshape(-1)[0] >= 0:
+    def settled(self, specs: Sequence[TensorSpec | None]) -> Operation:
+        data, indices, axis = (*specs, *[None] * (3 - len(specs)))
+        if self.counts_from_end or data is None or indices is None or axis is None or indices.value is None or axis.value is None:
+            return self
+        if indices.value.size != 1 or indices.value.reshape(-1)[0] >= 0 or axis.value.size != 1 or data.rank is None:
+            return self
+        along = int(axis.value.reshape(-1)[0])
+        if not -data.rank <= along < data.rank or not data.shape[along].is_static:
             return self
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__, counts_from_end=True)
