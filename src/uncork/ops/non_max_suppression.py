@@ -98,7 +98,8 @@ class NonMaxSuppression9(_Corners, SuppressionWithScores):
     def weights(self, overlap: Array, iou_threshold: Any, sigma: Any) -> Array:
         if sigma == 0:
             return super().weights(overlap, iou_threshold, sigma)
-        return np.exp(overlap.dtype.type(-0.5 / sigma) * overlap * overlap)
+        decay: Array = np.exp(overlap.dtype.type(-0.5 / sigma) * overlap * overlap)
+        return decay
 
     def reference(
         self,
