@@ -73,7 +73,7 @@ def test_built_models(tmp_path: Path, openvino: OpenVino, name: str) -> None:
     for position, (names, element_type, shape, _) in enumerate(read["outputs"]):
         assert set(names) <= set(compiled.outputs[position].names)
         assert element_type == str(compiled.outputs[position].element_type)
-        assert shape == str(compiled.outputs[position].shape)
+        assert shape == str(compiled.outputs[position].shape).replace("[0..", "[..")
 
 
 def test_constants_of_every_element_type(tmp_path: Path, openvino: OpenVino) -> None:

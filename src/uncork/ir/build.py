@@ -78,10 +78,9 @@ class Builder:
     def result(self, source: Source, name: str = "") -> None:
         """An output of the model; `name` becomes a name of its tensor."""
         if name:
-            position = next(i for i, n in enumerate(self._nodes) if n.id == source.node)
-            node = self._nodes[position]
+            node = self._nodes[source.node]
             ports = [replace(p, names=(*p.names, name)) if i == source.output else p for i, p in enumerate(node.outputs)]
-            self._nodes[position] = replace(node, outputs=tuple(ports))
+            self._nodes[source.node] = replace(node, outputs=tuple(ports))
         self._append(Result(), f"{name or 'output'}/result" if name else "", (source,), ())
 
     def info(self, name: str, value: object) -> None:

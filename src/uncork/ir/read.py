@@ -110,7 +110,8 @@ class _Reader:
             layer.problems += [f"input port {i} has no edge" for i, a in zip(layer.inputs, arguments) if a is None]
             node = self._node(layer, tuple(a for a in arguments if a is not None), depth, place)
             if node.operation is not None:
-                node = replace(node, operation=node.operation.settled([_stated(nodes, source) for source in arguments]))
+                settled = node.operation.settled([_stated(nodes, source) for source in arguments])
+                node = node if settled is node.operation else replace(node, operation=settled)
             # With an input missing, what inference says of the others would be about the wrong ports.
             nodes[layer_id] = replace(node, operation=None) if None in arguments else node
             self._report(layer, place)
@@ -174,9 +175,9 @@ class _Reader:
                 self.findings.add(where, f"id {layer_id} is already that of layer '{layers[layer_id].name}'")
                 continue
             problems: list[str] = []
-            ports = [[p for part in element if part.tag == tag for p in part if p.tag == "port"] for tag in ("input", "output")]
-            inputs, outputs = (self._port_ids(p, tag, problems) for p, tag in zip(ports, ("input", "output")))
-            layers[layer_id] = _Layer(element, layer_id, name, type_name, opset, *ports, inputs, outputs, problems)
+            ins, outs = ([p for part in element if part.tag == tag for p in part if p.tag == "port"] for tag in ("input", "output"))
+            inputs, outputs = self._port_ids(ins, "input", problems), self._port_ids(outs, "output", problems)
+            layers[layer_id] = _Layer(element, layer_id, name, type_name, opset, ins, outs, inputs, outputs, problems)
         return layers
 
     def _port_ids(self, ports: Iterable[ElementTree.Element], direction: str, problems: list[str]) -> dict[int, int]:
