@@ -13,6 +13,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 
+from uncork.compiler.passes.fuse_linear import fuse_linear
 from uncork.compiler.plan import Plan
 from uncork.compiler.specialise import Refused, Specialisation
 from uncork.errors import ValidationError
@@ -25,7 +26,7 @@ from uncork.types import Array, PartialShape, TensorSpec
 #: Combinations of input shapes that are kept; the one not used for longest is dropped.
 _KEPT = 64
 #: The files of `kernels` that choose.
-FAMILIES = ("embedding", "gather", "recurrent", "views")
+FAMILIES = ("embedding", "gather", "linear", "recurrent", "views")
 
 
 @functools.lru_cache(maxsize=1)
@@ -44,6 +45,8 @@ class Executor:
     def __init__(self, model: Model, use_kernels: bool) -> None:
         self.model = model
         self.use_kernels = use_kernels and kernels_available()
+        #: What runs; the interpreter keeps to the model as it was read.
+        self._prepared = fuse_linear(model) if self.use_kernels else model
         self._kept: OrderedDict[tuple[object, ...], Specialisation] = OrderedDict()
         self._lock = threading.Lock()
         self._free, self._equal = self._open_lengths()
@@ -102,7 +105,7 @@ class Executor:
             )
             for number, parameter in enumerate(self.model.parameters)
         }
-        model, problems = infer(self.model, shapes, trust_ports=True)
+        model, problems = infer(self._prepared, shapes, trust_ports=True)
         if problems:
             interpret(self.model, inputs)  # raises what a call raises, with the values of this one
             raise ValidationError.of_all("", problems)
@@ -122,7 +125,7 @@ class Executor:
     def plan(self) -> Plan:
         """How a call runs; for a model with dynamic inputs, what is known before one."""
         specs = {p: self.model.by_id[p].outputs[0].spec for p in self.model.parameters}
-        model, problems = infer(self.model, specs, trust_ports=True)
+        model, problems = infer(self._prepared, specs, trust_ports=True)
         if problems:
             raise ValidationError.of_all("", problems)
         return Specialisation(model, self.use_kernels).plan

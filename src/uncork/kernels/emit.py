@@ -154,6 +154,16 @@ class Value:
             convert = (builder.sext if source == "signed" else builder.zext) if wider else builder.trunc
         return Value(self.kernel, convert(self.llvm, llvm_type), target, self.lanes)
 
+    def part(self, first: int, lanes: int) -> Value:
+        """Some consecutive lanes of a vector; one lane is a number."""
+        builder = self.kernel.builder
+        if lanes == self.lanes:
+            return self
+        if lanes == 1:
+            return Value(self.kernel, builder.extract_element(self.llvm, ir.Constant(ir.IntType(32), first)), self.type)
+        picks = ir.Constant(ir.VectorType(ir.IntType(32), lanes), list(range(first, first + lanes)))
+        return Value(self.kernel, builder.shuffle_vector(self.llvm, ir.Constant(self.llvm.type, ir.Undefined), picks), self.type, lanes)
+
     def bits_as(self, target: Type) -> Value:
         """The same bits read as another type of the same width."""
         llvm_type = target.llvm if self.lanes == 1 else ir.VectorType(target.llvm, self.lanes)

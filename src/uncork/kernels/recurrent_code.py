@@ -10,11 +10,11 @@ Weights lie as `recurrent.pack` puts them: panel by panel, and in a panel step b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 
 from uncork.kernels.activations import ACTIVATIONS
 from uncork.kernels.emit import F32, I32, I64, INDEX_TYPES, Kernel, Value, Variable
+from uncork.kernels.microkernel import Microkernel, Row
 from uncork.kernels.recurrent import ARGUMENTS, Recurrent
 
 
@@ -24,75 +24,6 @@ def emit_recurrent(spec: Recurrent, estimates: bool) -> str:
     kernel.estimates = estimates
     _Driver(kernel, spec).emit()
     return kernel.text()
-
-
-End = Callable[[Kernel, "_Row"], None]
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """What the end of a microkernel sees of one row: its number, the address of its source, its sums, the extra arguments."""
-
-    number: int
-    source: Value
-    sums: list[Value]
-    extra: dict[str, Value]
-
-
-class _Microkernel:
-    """rows x panel for 8, 4, 2 and 1 rows: `sums[v] = sum over k of source[k] * panel[k][v]` for each row, then `end`."""
-
-    def __init__(self, outer: Kernel, name: str, lanes: int, vectors: int, extra: Sequence[str], end: End) -> None:
-        # 32 vector registers (AVX-512, NEON) hold the sums of 8 rows of 3 vectors; 16 (AVX2) those of 4.
-        most = 8 if vectors <= 3 and lanes != 8 else 4
-        self.sizes = [n for n in (8, 4, 2, 1) if n <= most]
-        self.extra = tuple(extra)
-        self.functions = {n: self._function(outer, f"{name}_{n}", n, lanes, vectors, end) for n in self.sizes}
-
-    def _function(self, outer: Kernel, name: str, rows: int, lanes: int, vectors: int, end: End) -> Kernel:
-        k = Kernel(name, ["table", "panel", "inner", *self.extra], inside=outer)
-        k.estimates = outer.estimates
-        table, panel, inner, *others = k.arguments
-        sources = [k.load(table + row * 8, I64) for row in range(rows)]
-        # A sum waits for the addition before it: few rows need several chains each to keep the multipliers busy.
-        chains = 4 if rows * vectors <= 4 else 2 if rows * vectors <= 12 else 1
-        sums = [[[k.variable(k.number(0.0, F32, lanes)) for _ in range(vectors)] for _ in range(rows)] for _ in range(chains)]
-
-        def step(position: Value, chain: int) -> None:
-            weights = [k.load(panel + (position * vectors + v) * (lanes * 4), F32, lanes) for v in range(vectors)]
-            for row in range(rows):
-                factor = k.splat(k.load(sources[row] + position * 4, F32), lanes)
-                for total, weight in zip(sums[chain][row], weights):
-                    total.set(k.fma(factor, weight, total.get()))
-
-        unrolled = 4
-        whole = inner & -unrolled
-        with k.loop(0, whole, unrolled) as position:
-            for u in range(unrolled):
-                step(position + u, u % chains)
-        with k.loop(whole, inner) as position:
-            step(position, 0)
-        extra = dict(zip(self.extra, others))
-        for row in range(rows):
-            end(k, _Row(row, sources[row], [_joined([chain[row][v] for chain in sums]) for v in range(vectors)], extra))
-        k.finish()
-        return k
-
-    def run(self, k: Kernel, table: Value, panel: Value, inner: Value, rows: Value, extra: Callable[[Value], dict[str, Value]]) -> None:
-        """All rows of a table of addresses, in blocks; `extra(first row)` gives the further arguments of a block."""
-        done = k.variable(k.integer(0))
-        for size in self.sizes:
-            with k.loop(done.get(), rows - (size - 1), size) as row:
-                given = extra(row)
-                k.call(self.functions[size], [table + row * 8, panel, inner, *(given[name] for name in self.extra)])
-                done.set(row + size)
-
-
-def _joined(chains: Sequence[Variable]) -> Value:
-    total = chains[0].get()
-    for chain in chains[1:]:
-        total = total + chain.get()
-    return total
 
 
 class _Driver:
@@ -248,17 +179,17 @@ class _Driver:
         #: Vectors of a panel of W: all gates of `lanes` units, or two vectors of units of the only gate.
         self.gate_vectors = vectors
         ends = _Ends(spec, self.vector)
-        self.products = _Microkernel(k, "products", spec.lanes, vectors, ("target", "target_row", "bias"), ends.products)
+        self.products = Microkernel(k, "products", spec.lanes, vectors, ("target", "target_row", "bias"), ends.products)
         common = ("ahead", "ahead_row", "unit", "new", "row", "clip")
         if spec.cell == "gru":
-            self.first = _Microkernel(k, "reset", spec.lanes, 2, (*common, "extra", "reset"), ends.gru_reset)
-            self.second = _Microkernel(k, "new", spec.lanes, 2, (*common, "extra", "old"), ends.gru_new)
+            self.first = Microkernel(k, "reset", spec.lanes, 2, (*common, "extra", "reset"), ends.gru_reset)
+            self.second = Microkernel(k, "new", spec.lanes, 2, (*common, "extra", "old"), ends.gru_new)
         elif spec.cell == "gru_after":
-            self.first = _Microkernel(k, "step", spec.lanes, 3, (*common, "inner_bias"), ends.gru_after)
+            self.first = Microkernel(k, "step", spec.lanes, 3, (*common, "inner_bias"), ends.gru_after)
         elif spec.cell == "lstm":
-            self.first = _Microkernel(k, "step", spec.lanes, 4, (*common, "extra"), ends.lstm)
+            self.first = Microkernel(k, "step", spec.lanes, 4, (*common, "extra"), ends.lstm)
         else:
-            self.first = _Microkernel(k, "step", spec.lanes, 2, common, ends.rnn)
+            self.first = Microkernel(k, "step", spec.lanes, 2, common, ends.rnn)
 
     # ---- steps
 
@@ -330,7 +261,7 @@ class _Ends:
     def _load(self, k: Kernel, address: Value) -> Value:
         return k.load(address, F32, self.lanes)
 
-    def _gate(self, k: Kernel, row: _Row, number: int, value: Value) -> Value:
+    def _gate(self, k: Kernel, row: Row, number: int, value: Value) -> Value:
         """An activation of a pre-activation, clamped to +-clip before."""
         if self.spec.clipped:
             limit = k.splat(row.extra["clip"].to(I32).bits_as(F32), self.lanes)
@@ -338,18 +269,18 @@ class _Ends:
             value = k.select(value < -limit, -limit, value)
         return ACTIVATIONS[self.spec.activations[number]](k, value)
 
-    def products(self, k: Kernel, row: _Row) -> None:
+    def products(self, k: Kernel, row: Row) -> None:
         target = row.extra["target"] + row.extra["target_row"] * row.number
         for v, total in enumerate(row.sums):
             k.store(total + self._load(k, row.extra["bias"] + v * self.vector), target + v * self.vector)
 
-    def _ahead(self, k: Kernel, row: _Row, offset: int) -> Value:
+    def _ahead(self, k: Kernel, row: Row, offset: int) -> Value:
         return self._load(k, row.extra["ahead"] + row.extra["ahead_row"] * row.number + offset)
 
-    def _state(self, row: _Row, name: str) -> Value:
+    def _state(self, row: Row, name: str) -> Value:
         return row.extra[name] + row.extra["row"] * row.number + row.extra["unit"]
 
-    def gru_after(self, k: Kernel, row: _Row) -> None:
+    def gru_after(self, k: Kernel, row: Row) -> None:
         z = self._gate(k, row, 0, row.sums[0] + self._ahead(k, row, 0))
         r = self._gate(k, row, 0, row.sums[1] + self._ahead(k, row, self.vector))
         inner = row.sums[2] + self._load(k, row.extra["inner_bias"])
@@ -360,20 +291,20 @@ class _Ends:
         """(1 - z) * n + z * h"""
         k.store(k.fma(z, h - n, n), target)
 
-    def gru_reset(self, k: Kernel, row: _Row) -> None:
+    def gru_reset(self, k: Kernel, row: Row) -> None:
         z = self._gate(k, row, 0, row.sums[0] + self._ahead(k, row, 0))
         r = self._gate(k, row, 0, row.sums[1] + self._ahead(k, row, self.vector))
         k.store(z, self._state(row, "extra"))
         k.store(r * self._load(k, row.source + row.extra["unit"]), self._state(row, "reset"))
 
-    def gru_new(self, k: Kernel, row: _Row) -> None:
+    def gru_new(self, k: Kernel, row: Row) -> None:
         for v, total in enumerate(row.sums):
             offset = v * self.vector
             n = self._gate(k, row, 1, total + self._ahead(k, row, v * 3 * self.vector + 2 * self.vector))
             z = self._load(k, self._state(row, "extra") + offset)
             self._blend(k, z, n, self._load(k, self._state(row, "old") + offset), self._state(row, "new") + offset)
 
-    def lstm(self, k: Kernel, row: _Row) -> None:
+    def lstm(self, k: Kernel, row: Row) -> None:
         f, i, o = (self._gate(k, row, 0, row.sums[g] + self._ahead(k, row, g * self.vector)) for g in (0, 1, 3))
         c = self._gate(k, row, 1, row.sums[2] + self._ahead(k, row, 2 * self.vector))
         place = self._state(row, "extra")
@@ -381,7 +312,7 @@ class _Ends:
         k.store(cell, place)
         k.store(o * ACTIVATIONS[self.spec.activations[2]](k, cell), self._state(row, "new"))
 
-    def rnn(self, k: Kernel, row: _Row) -> None:
+    def rnn(self, k: Kernel, row: Row) -> None:
         for v, total in enumerate(row.sums):
             offset = v * self.vector
             k.store(self._gate(k, row, 0, total + self._ahead(k, row, offset)), self._state(row, "new") + offset)

@@ -60,7 +60,9 @@ class _Gather(Operation):
         return PartialShape(lead) + data.shape[batch:along] + indices.shape[batch:] + data.shape[along + 1 :]
 
     def settled(self, specs: Sequence[TensorSpec | None]) -> Operation:
-        data, indices, axis = (*specs, *[None] * (3 - len(specs)))
+        if len(specs) != 3:
+            return self
+        data, indices, axis = specs
         if self.counts_from_end or data is None or indices is None or axis is None or indices.value is None or axis.value is None:
             return self
         if indices.value.size != 1 or indices.value.reshape(-1)[0] >= 0 or axis.value.size != 1 or data.rank is None:

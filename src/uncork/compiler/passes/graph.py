@@ -1,0 +1,32 @@
+"""What passes share: who reads what, and a model with some of its nodes replaced."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+
+from uncork.ir.model import Model, Node, Source
+
+
+def readers(model: Model) -> Mapping[Source, list[Node]]:
+    """The nodes that read each output, once for each time they do."""
+    found: dict[Source, list[Node]] = {}
+    for node in model.nodes:
+        for source in node.inputs:
+            found.setdefault(source, []).append(node)
+    return found
+
+
+def replaced(model: Model, new: Mapping[int, Node]) -> Model:
+    """The model with new nodes under old ids, and without what nothing needs any more."""
+    nodes = [new.get(node.id, node) for node in model.nodes]
+    uses = Counter(source.node for node in nodes for source in node.inputs)
+    borders = {*model.parameters, *model.results, *model.sinks}
+    kept: list[Node] = []
+    for node in reversed(nodes):  # readers come after what they read, so one pass backwards is enough
+        if node.id in borders or uses[node.id]:
+            kept.append(node)
+        else:
+            uses.subtract(source.node for source in node.inputs)
+    return replace(model, nodes=tuple(reversed(kept)))

@@ -1,0 +1,92 @@
+"""Products of matrices: sizes around the edges of panels and row blocks, and the fusion of bias and activation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite")
+
+import uncork
+from tests.kernels._run import run_native, spec_of
+from uncork.compiler.compile import compile_model
+from uncork.kernels.choose import Native
+from uncork.ops import find
+from uncork.types import ElementType
+
+
+def spec(array: np.ndarray):
+    return spec_of(array, ElementType.f32)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7, 8, 9, 17])
+@pytest.mark.parametrize("columns", [1, 2, 15, 16, 17, 31, 33, 47, 48, 49, 96, 97])
+@pytest.mark.parametrize("transpose_b", [False, True])
+def test_sizes(rows: int, columns: int, transpose_b: bool) -> None:
+    generator = np.random.default_rng(rows * 100 + columns)
+    inner = 13
+    a = generator.standard_normal((rows, inner)).astype(np.float32)
+    b = generator.standard_normal((columns, inner) if transpose_b else (inner, columns)).astype(np.float32)
+    operation = find("MatMul", 1)(transpose_b=transpose_b)
+    results, choice = run_native(operation, [spec(a), spec(b)], shift=4)
+    assert isinstance(choice, Native), choice
+    wide = a.astype(np.float64) @ (b.T if transpose_b else b).astype(np.float64)
+    np.testing.assert_allclose(results[0], wide, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("transpose_b", [False, True])
+def test_batches_of_the_call(transpose_b: bool) -> None:
+    generator = np.random.default_rng(5)
+    a = generator.standard_normal((2, 3, 5, 7)).astype(np.float32)
+    b = generator.standard_normal((2, 3, 20, 7) if transpose_b else (2, 3, 7, 20)).astype(np.float32)
+    results, choice = run_native(find("MatMul", 1)(transpose_b=transpose_b), [spec(a), spec(b)])
+    assert isinstance(choice, Native), choice
+    np.testing.assert_allclose(results[0], a @ (np.swapaxes(b, -1, -2) if transpose_b else b), rtol=1e-5, atol=1e-5)
+
+
+def network(activation: str, columns: int, bias_shape: tuple[int, ...]) -> uncork.Model:
+    generator = np.random.default_rng(columns)
+    builder = uncork.Builder("linear")
+    x = builder.parameter("x", "f32", [None, 6])
+    (product,) = builder.add("MatMul", 1, x, builder.constant(generator.standard_normal((6, columns)).astype(np.float32)))
+    (last,) = builder.add("Add", 1, builder.constant(generator.standard_normal(bias_shape).astype(np.float32)), product)
+    if activation:
+        (last,) = builder.add(activation, 1, last)
+    builder.result(last, "y")
+    return builder.model()
+
+
+@pytest.mark.parametrize("activation", ["", "ReLU", "Sigmoid", "Tanh"])
+@pytest.mark.parametrize("columns", [1, 16, 50])
+def test_bias_and_activation_are_part_of_the_product(activation: str, columns: int) -> None:
+    model = network(activation, columns, (1, columns))
+    fast, slow = compile_model(model), compile_model(model, backend="reference")
+    assert len(fast.plan.steps) == 1
+    x = np.random.default_rng(1).standard_normal((9, 6)).astype(np.float32) * 3
+    np.testing.assert_allclose(fast(x)["y"], slow(x)["y"], rtol=2e-6, atol=2e-7)
+
+
+def test_a_bias_that_is_no_row_stays_a_step_of_its_own() -> None:
+    model = network("ReLU", 4, (3, 4))
+    compiled = compile_model(model)
+    assert len(compiled.plan.steps) == 3
+    x = np.ones((3, 6), np.float32)
+    np.testing.assert_allclose(compiled(x)["y"], compile_model(model, backend="reference")(x)["y"], rtol=1e-5)
+
+
+@pytest.mark.parametrize(("name", "function"), [("Sigmoid", lambda x: 1 / (1 + np.exp(-x))), ("Tanh", np.tanh)])
+def test_activations_over_the_whole_range(name: str, function) -> None:
+    """Through a product with the identity: the activation alone decides the error."""
+    builder = uncork.Builder("activation")
+    x = builder.parameter("x", "f32", [None, 1])
+    (product,) = builder.add("MatMul", 1, x, builder.constant(np.ones((1, 16), np.float32)))
+    (last,) = builder.add(name, 1, product)
+    builder.result(last, "y")
+    sizes = np.concatenate([10.0 ** np.arange(-30, 3), np.linspace(0.01, 20, 999), [0.0, 88, 89, 200, np.inf, np.nan]])
+    values = np.concatenate([sizes, -sizes]).astype(np.float32)
+    got = compile_model(builder.model())(values[:, np.newaxis])["y"][:, 3]
+    with np.errstate(over="ignore"):
+        expected = function(values.astype(np.float64))
+    normal = ~(np.abs(expected) < 1e-37)
+    np.testing.assert_allclose(got[normal], expected[normal], rtol=5e-7)
+    np.testing.assert_allclose(got[~normal], expected[~normal], atol=1e-37)
