@@ -133,7 +133,8 @@ def taps(axis: Axis, how: Settings, smoothed: bool) -> Taps:
 
 
 def triangle_kernel(distance: Array) -> Array:
-    return np.clip(1 - np.abs(distance), 0, None)
+    weights: Array = np.clip(1 - np.abs(distance), 0, None)
+    return weights
 
 
 def keys_kernel(distance: Array, a: float) -> Array:

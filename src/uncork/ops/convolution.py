@@ -21,15 +21,15 @@ from uncork.ops._spatial import Slide, Sliding, all_at_least, windows
 from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 
-def correlate(data: Array, filters: Array, slides: list[Slide]) -> Array:
-    """The formula above for `data [N, G * C, ..]` and `filters [G, O, C, k..]`."""
+def correlate(data: Array, filters: Array, slides: list[Slide], outside: float = 0) -> Array:
+    """The formula above for `data [N, G * C, ..]` and `filters [G, O, C, k..]`, with a value for the cells outside."""
     groups, outputs, channels = filters.shape[:3]
     counts = tuple(s.count for s in slides)
     axes = len(slides)
     weights = filters.reshape(groups, outputs, math.prod(filters.shape[2:]))
     output = np.zeros((len(data), groups, outputs, *counts), data.dtype)
     for image, result in zip(data, output):
-        covered = windows(image.reshape(groups, channels, *image.shape[1:]), slides, 0)  # [G, C, p.., k..]
+        covered = windows(image.reshape(groups, channels, *image.shape[1:]), slides, outside)  # [G, C, p.., k..]
         in_order = (0, 1, *range(2 + axes, 2 + 2 * axes), *range(2, 2 + axes))  # [G, C, k.., p..]
         columns = covered.transpose(in_order).reshape(groups, weights.shape[2], math.prod(counts))
         result[...] = (weights @ columns).reshape(result.shape)
