@@ -1,9 +1,44 @@
-"""The pages say what is true: the operations page is current, the README's Python code runs."""
+"""The pages say what is true: the operations page is current, the README's Python code and its example run."""
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
 from tools import operations_page
+
+ROOT = Path(__file__).resolve().parent.parent
 
 
 def test_operations_page_is_current() -> None:
     assert operations_page.PAGE.read_text(encoding="utf-8") == operations_page.page(), "run python -m tools.operations_page"
+
+
+def test_readme_code_runs() -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert blocks
+    done = subprocess.run([sys.executable, "-c", "\n".join(blocks)], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "probabilities f32[?,8]" in done.stdout
+
+
+def test_links_lead_somewhere() -> None:
+    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/*/*.md")]:
+        for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.oracle
+def test_the_difference_from_openvino_is_as_shown() -> None:
+    pytest.importorskip("openvino")
+    script = ROOT / "examples" / "ids_out_of_range.py"
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120, check=True)
+    bag, gather = re.split(r"(?m)^(?=Gather)", done.stdout)
+    assert "OpenVINO: [[1.0]]" in bag, "OpenVINO no longer narrows ids: say so in the README"
+    assert "indices[0] is 4294967297, expected 0 to 4" in bag
+    assert "uncork:   [4, 0, 0]" in gather
