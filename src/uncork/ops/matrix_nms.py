@@ -1,0 +1,77 @@
+"""MatrixNms-8: boxes whose scores fall by how much they overlap better ones of their class, all at once.
+
+The candidates of a class are its boxes with scores above score_threshold, the best nms_top_k of them, best first.
+
+    X[i, j] = overlap(box i, box j) for i < j          K[i] = largest of X[.., i], 0 for the first
+    decay[j] = smallest over i < j of  exp((K[i]**2 - X[i, j]**2) * gaussian_sigma)      gaussian
+                                       (1 - X[i, j]) / (1 - K[i])                         linear
+    score[j] = score[j] * decay[j], kept above post_threshold
+
+Page: operation-specs/sort/matrix-non-max-suppression-8; what it leaves open is decided in `_class_selection.py`, and here:
+
+- with `sort_result_type` = classid the rows are ordered by class only together with `sort_result_across_batch`. Without it the rows
+  of each image stay ordered by score, as OpenVINO runs it (the page would have them by class);
+- in the linear decay a box i with K[i] = 1 counts for nothing: the box that it repeats says it all;
+- boxes of pixels that have no point in common do not overlap, however near they are.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from uncork.ops._boxes import best_first, overlaps
+from uncork.ops._class_selection import ClassSelection, Image
+from uncork.ops._operation import register
+from uncork.ops._ports import Attribute, number, one_of
+from uncork.ops._sequences import agreed_sizes
+from uncork.types import DYNAMIC, Array, Dimension, TensorSpec
+
+SHARED = {"boxes": "num_batches, num_boxes, 4", "scores": "num_batches, num_classes, num_boxes"}
+FOUR = {"4": Dimension(4, 4)}
+
+
+def shared_boxes(boxes: Array, scores: Array) -> list[Image]:
+    """The images of boxes [n, m, 4] that all classes of scores [n, c, m] share."""
+    places = np.arange(boxes.shape[0] * boxes.shape[1]).reshape(boxes.shape[:2])
+    return [Image(np.broadcast_to(b, (*s.shape, 4)), s, np.broadcast_to(p, s.shape)) for b, s, p in zip(boxes, scores, places)]
+
+
+@register("MatrixNms", 8)
+class MatrixNms8(ClassSelection):
+    decay_function = Attribute(one_of("linear", "gaussian"), default="linear")
+    gaussian_sigma = Attribute(number, default=2.0)
+    post_threshold = Attribute(number, default=0.0)
+
+    def classes_by_class(self) -> bool:
+        return False
+
+    def infer(self, boxes: TensorSpec, scores: TensorSpec) -> tuple[TensorSpec, ...]:
+        sizes = agreed_sizes(self, [boxes, scores], SHARED, FOUR)
+        outputs, *rest = self.shapes(*(sizes.get(n, DYNAMIC) for n in ("num_batches", "num_classes", "num_boxes")))
+        return TensorSpec(boxes.element_type, outputs.shape), *rest
+
+    def best_of_class(self, boxes: Array, scores: Array) -> tuple[Array, Array]:
+        candidates = np.flatnonzero(scores > self.score_threshold)
+        candidates = self.first(candidates[best_first(scores[candidates])])
+        best, values = boxes[candidates], scores[candidates]
+        largest = np.zeros_like(values)
+        for j in range(1, len(candidates)):
+            overlap = self._overlaps(best[j], best[:j])
+            values[j] *= self._decay(overlap, largest[:j]).min()
+            largest[j] = overlap.max()
+        kept = values > self.post_threshold
+        return candidates[kept], values[kept]
+
+    def _overlaps(self, box: Array, others: Array) -> Array:
+        apart = (box[:2] > others[:, 2:]).any(axis=1) | (others[:, :2] > box[2:]).any(axis=1)
+        return np.where(apart, 0, overlaps(box, others, self.pixel))
+
+    def _decay(self, overlap: Array, largest: Array) -> Array:
+        if self.decay_function == "gaussian":
+            factors: Array = np.exp((largest**2 - overlap**2) * overlap.dtype.type(self.gaussian_sigma))
+            return factors
+        repeated = largest == 1
+        return np.where(repeated, np.inf, (1 - overlap) / np.where(repeated, 1, 1 - largest))
+
+    def reference(self, boxes: Array, scores: Array) -> tuple[Array, Array, Array]:
+        return self.selection(shared_boxes(boxes, scores), scores.dtype)
