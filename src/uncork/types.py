@@ -340,6 +340,8 @@ class PartialShape(Sequence[Dimension]):
             if match is None or part.strip() == "..":
                 raise ValueError(f"expected dimensions such as '1,?,2' or '1..8', got {text!r}")
             unknown, size, low, high = match.groups()
+            if max(len(number or "") for number in (size, low, high)) > 19 or any(int(n or 0) >= 2**63 for n in (size, low, high)):
+                raise ValueError(f"expected dimensions below 2**63, got {part!r}")
             if unknown:
                 dims.append(DYNAMIC)
             elif size:

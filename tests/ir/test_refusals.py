@@ -357,7 +357,7 @@ def test_constant_ranges(tmp_path: Path, offset: object, size: object, message: 
         ("4611686018427387904, 8", "expected 147573952589676412928 bytes"),
         (", ".join(["1"] * 10_000), "expected at most 32 dimensions, got 10000"),
         (f"0, {2**62}, 4", r"expected a shape of less than 2\*\*63 bytes, got \[0,4611686018427387904,4\]"),
-        (f"0, {10**30}", "expected a shape of less than|2..63"),
+        (f"0, {10**30}", "attribute 'shape': expected a shape such as"),
     ],
 )
 def test_constant_shapes(tmp_path: Path, shape: str, message: str) -> None:

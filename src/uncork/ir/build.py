@@ -130,6 +130,6 @@ class Builder:
                 bodies=tuple((tag, b.body.model) for tag, b in bodies.items() if isinstance(b.body, GraphBody)),
             )
         )
-        sources = tuple(Source(node_id, i) for i in range(len(specs)))
+        sources = tuple(Source(node_id, i) for i in range(len(ports)))
         self._specs.update(zip(sources, specs))
         return sources

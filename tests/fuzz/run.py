@@ -1,0 +1,200 @@
+"""Changes models at random and tries each: it must run, or be refused by an UncorkError that says what is wrong and where.
+
+    python -m tests.fuzz.run --count 5000 --seed 1 [--keep FOLDER] [--models REGEX] [--only NUMBER]
+
+Everything else (another exception, a warning, a crash, a hang, two backends that disagree) is a finding. Each case depends on the
+seed and its number alone: `--only` repeats one. `--keep` saves the files of every finding.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import select
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.fuzz.models import Seed, seeds
+from tests.fuzz.mutate import Mutation
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+@dataclass
+class Finding:
+    """A case that neither ran nor was refused as it should be."""
+
+    number: int
+    seed: str
+    outcome: str
+    detail: str
+    place: str
+    log: list[str]
+    traceback: str = ""
+
+    def __str__(self) -> str:
+        changes = "\n    ".join(self.log)
+        return f"case {self.number} of {self.seed}: {self.outcome} {self.place} {self.detail}\n    {changes}"
+
+
+@dataclass
+class Report:
+    """What came of all cases."""
+
+    outcomes: Counter[str] = field(default_factory=Counter)
+    refusals: Counter[str] = field(default_factory=Counter)
+    findings: list[Finding] = field(default_factory=list)
+
+
+class Worker:
+    """The process that tries the files."""
+
+    def __init__(self, memory: int, seconds: float) -> None:
+        self.memory, self.seconds = memory, seconds
+        self.process: subprocess.Popen[str] | None = None
+        self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed with the worker)
+
+    def run(self, job: dict[str, Any]) -> dict[str, Any]:
+        if self.process is None or self.process.poll() is not None:
+            command = [sys.executable, "-m", "tests.fuzz.worker", str(self.memory)]
+            environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+            self.errors.seek(0)
+            self.errors.truncate()
+            pipe = subprocess.PIPE
+            self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=self.errors, text=True, cwd=ROOT, env=environment)
+        process = self.process
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(json.dumps(job) + "\n")
+        process.stdin.flush()
+        ready, _, _ = select.select([process.stdout], [], [], self.seconds)
+        line = process.stdout.readline() if ready else ""
+        if line:
+            return dict(json.loads(line))
+        if ready:
+            process.wait()
+            self.errors.seek(0)
+            return {"outcome": "crash", "detail": f"exit {process.returncode}", "traceback": self.errors.read()[-3000:]}
+        self.close()
+        return {"outcome": "hang", "detail": f"not done after {self.seconds} s"}
+
+    def close(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            for stream in (self.process.stdin, self.process.stdout):
+                if stream is not None:
+                    stream.close()
+            self.process = None
+
+
+def cases(all_seeds: Sequence[Seed], seed: int, numbers: Sequence[int]) -> Iterator[tuple[int, Seed, Mutation]]:
+    for number in numbers:
+        generator = random.Random(f"{seed}:{number}")
+        chosen = generator.choice(all_seeds)
+        mutation = Mutation(chosen.xml, chosen.weights, generator)
+        mutation.apply()
+        yield number, chosen, mutation
+
+
+def fuzz(
+    all_seeds: Sequence[Seed],
+    seed: int,
+    numbers: Sequence[int],
+    *,
+    keep: Path | None = None,
+    memory: int = 4 << 30,
+    seconds: float = 30,
+    backends: Sequence[str] = ("reference", "cpu"),
+    progress: bool = False,
+) -> Report:
+    """Try the numbered cases."""
+    report = Report()
+    worker = Worker(memory, seconds)
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            xml, weights = Path(folder, "model.xml"), Path(folder, "model.bin")
+            for number, chosen, mutation in cases(all_seeds, seed, numbers):
+                xml.write_bytes(mutation.xml)
+                weights.write_bytes(mutation.weights)
+                answer = worker.run({"model": str(xml), "weights": str(weights), "seed": number, "backends": list(backends)})
+                outcome = answer["outcome"]
+                report.outcomes[outcome] += 1
+                if outcome == "refused":
+                    report.refusals[_kind(answer["detail"])] += 1
+                elif outcome != "ran":
+                    finding = Finding(
+                        number, chosen.name, outcome, answer["detail"], answer.get("place", ""), mutation.log, answer.get("traceback", "")
+                    )
+                    report.findings.append(finding)
+                    if keep is not None:
+                        _keep(keep, finding, mutation)
+                    if progress:
+                        print(finding, flush=True)
+                if progress and (number + 1) % 250 == 0:
+                    print(f"{number + 1} cases: {dict(report.outcomes)}", flush=True)
+    finally:
+        worker.close()
+        worker.errors.close()
+    return report
+
+
+def _kind(message: str) -> str:
+    """A refusal without what is particular in it."""
+    return re.sub(r"'[^']*'|\S*/\S*|-?\d[\d,.]*|\[[^]]*\]", "#", message)[:110]
+
+
+def _keep(folder: Path, finding: Finding, mutation: Mutation) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    stem = folder / f"{finding.outcome}_{finding.number}"
+    stem.with_suffix(".xml").write_bytes(mutation.xml)
+    stem.with_suffix(".bin").write_bytes(mutation.weights)
+    stem.with_suffix(".txt").write_text(f"{finding}\n\n{finding.traceback}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--start", type=int, default=0, help="number of the first case")
+    parser.add_argument("--only", type=int, help="try this case and no other")
+    parser.add_argument("--keep", type=Path, help="folder for the files of findings")
+    parser.add_argument("--models", default="", help="only seeds whose name this regular expression finds")
+    parser.add_argument("--seconds", type=float, default=30, help="the time that one case may take")
+    parser.add_argument("--memory", type=int, default=4096, help="the memory that one case may take, in MB")
+    parser.add_argument("--backend", action="append", choices=["reference", "cpu"], help="default: both, compared")
+    options = parser.parse_args(arguments)
+    chosen = [s for s in seeds() if re.search(options.models, s.name)]
+    if not chosen:
+        parser.error(f"no seed is called like {options.models!r}")
+    numbers = [options.only] if options.only is not None else range(options.start, options.start + options.count)
+    report = fuzz(
+        chosen,
+        options.seed,
+        numbers,
+        keep=options.keep,
+        memory=options.memory << 20,
+        seconds=options.seconds,
+        backends=options.backend or ("reference", "cpu"),
+        progress=True,
+    )
+    print(f"\n{sum(report.outcomes.values())} cases of {len(chosen)} models: {dict(report.outcomes)}")
+    for kind, number in report.refusals.most_common(25):
+        print(f"{number:6} refused: {kind}")
+    places = Counter((f.outcome, f.place, re.sub(r"\d+", "#", f.detail)[:90]) for f in report.findings)
+    for (outcome, place, detail), number in places.most_common():
+        print(f"{number:6} {outcome} {place} {detail}")
+    return 1 if report.findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
