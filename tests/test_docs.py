@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from tools import operations_page
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -19,8 +19,7 @@ import pytest
 
 from uncork.cli import _inputs
 from uncork.cli._summary import summarise
-from uncork.cli.run import output_names
-from uncork.compiler.arguments import ModelPort
+from uncork.compiler.arguments import ModelPort, unique_names
 from uncork.types import ElementType, PartialShape
 
 from .conftest import Command
@@ -490,13 +489,13 @@ def test_numbers_are_exact_or_near():
     assert summary(np.float32(3), ElementType.f32)["first"] == [3.0]
 
 
-def test_output_names():
+def test_unique_names():
     def port(*names: str) -> ModelPort:
         return ModelPort(names, ElementType.f32, PartialShape([]))
 
-    assert output_names([port("a", "b"), port("a", "b"), port("a"), port()]) == ["a", "b", "2", "3"]
-    assert output_names([port("1"), port()]) == ["1", "output 1"]
-    assert output_names([port("", "x")]) == ["x"]
+    assert unique_names([port("a", "b"), port("a", "b"), port("a"), port()]) == ["a", "b", "2", "3"]
+    assert unique_names([port("1"), port()]) == ["1", "output 1"]
+    assert unique_names([port("", "x")]) == ["x"]
 
 
 # ---- output files

@@ -12,7 +12,7 @@ from uncork.cli._files import check_destination, write_arrays
 from uncork.cli._output import counted, emit, emit_json, printable
 from uncork.cli._parser import Parser, one_of
 from uncork.cli._summary import Summary, summarise, summary_table
-from uncork.compiler.arguments import ModelPort
+from uncork.compiler.arguments import ModelPort, unique_names
 from uncork.compiler.compile import load
 from uncork.errors import InputError
 
@@ -118,7 +118,7 @@ def execute(arguments: argparse.Namespace) -> int:
         strict=arguments.strict,
         loop_limit=arguments.loop_limit,
     )
-    names = output_names(compiled.outputs)
+    names = unique_names(compiled.outputs)
     if arguments.output and arguments.output.endswith(".npy") and len(names) != 1:
         raise InputError(
             f"a .npy file holds one output and the model has {len(names)}: {', '.join(names)}; save an .npz file", arguments.output
@@ -130,15 +130,6 @@ def execute(arguments: argparse.Namespace) -> int:
     outputs = [summarise(n, p.names, p.element_type, a) for n, p, a in zip(names, compiled.outputs, results)]
     _report(arguments, filled, outputs)
     return 0
-
-
-def output_names(ports: Sequence[ModelPort]) -> list[str]:
-    """A name of its own for every output: the first of its names that no output before it took, else its position."""
-    names: list[str] = []
-    for position, port in enumerate(ports):
-        free = [name for name in (*port.names, str(position)) if name and name not in names]
-        names.append(free[0] if free else f"output {position}")
-    return names
 
 
 def _collect(ports: Sequence[ModelPort], arguments: argparse.Namespace) -> tuple[dict[int, Any], list[Summary]]:

@@ -54,15 +54,24 @@ class Results(Sequence[Array]):
         return iter(self._arrays)
 
     def keys(self) -> list[str]:
-        """The first name of every output."""
-        return [port.name for port in self._ports]
+        """A name of its own for every output; see `unique_names`."""
+        return unique_names(self._ports)
 
     def to_dict(self) -> dict[str, Array]:
-        """First name of each output to its array; an output without a name is called by its position."""
-        return {port.name or str(i): array for i, (port, array) in enumerate(zip(self._ports, self._arrays))}
+        """Every array under a name of its own."""
+        return dict(zip(self.keys(), self._arrays))
 
     def __repr__(self) -> str:
         return "Results(" + ", ".join(f"{p.name}: {describe_array(a)}" for p, a in zip(self._ports, self._arrays)) + ")"
+
+
+def unique_names(ports: Sequence[ModelPort]) -> list[str]:
+    """A name of its own for every port: the first of its names that none before it took, else its position."""
+    names: list[str] = []
+    for position, port in enumerate(ports):
+        free = [name for name in (*port.names, str(position)) if name and name not in names]
+        names.append(free[0] if free else f"output {position}")
+    return names
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:
@@ -123,7 +132,8 @@ def _as_array(where: str, port: ModelPort, value: Any) -> Array:
 
 
 def _converted(where: str, target: ElementType, array: Array) -> Array:
-    if array.dtype.name == "bfloat16" and array.dtype.itemsize == 2:  # ml_dtypes' type, wherever it came from
+    # ml_dtypes' type, or what is left of it in a .npy file: two bytes without a type.
+    if array.dtype.name == "bfloat16" or (array.dtype == np.dtype("V2") and target is ElementType.bf16):
         array = (array.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
     if target is ElementType.string:
         return _strings(where, array)
