@@ -234,7 +234,7 @@ class Dimension:
 
 DYNAMIC = Dimension()
 DimensionLike = Union[int, None, Dimension]
-_DIMENSION = re.compile(r"\s*(?:(\?|-1)|(\d+)|(\d*)\.\.(\d*))\s*")
+_DIMENSION = re.compile(r"\s*(?:(\?|-1)|(\d+)|(\d*)\.\.(\d*))\s*", re.ASCII)
 
 
 class PartialShape(Sequence[Dimension]):
