@@ -7,14 +7,9 @@ Coordinates may be of pixels, both ends of which belong to the box: then every s
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from uncork.types import Array
-
-#: How much a box, given by its place among the candidates, overlaps each of some others.
-Overlap = Callable[[int, Array], Array]
 
 
 def areas(boxes: Array, pixel: float = 0) -> Array:
@@ -40,12 +35,12 @@ def best_first(scores: Array) -> Array:
     return order
 
 
-def without_overlap(count: int, limit: int, overlap: Overlap, too_much: Callable[[Array], Array]) -> list[int]:
-    """Of candidates 0..count-1, the best first: up to `limit`, none of which overlaps a better one that was taken too much."""
+def without_overlap(boxes: Array, threshold: float, limit: int | None = None, pixel: float = 0) -> list[int]:
+    """Places of boxes [n, 4], the best first: up to `limit`, none of which overlaps one before it by more than `threshold`."""
     taken: list[int] = []
-    left = np.arange(count)
-    while left.size and len(taken) < limit:
+    left = np.arange(len(boxes))
+    while left.size and (limit is None or len(taken) < limit):
         best, left = int(left[0]), left[1:]
         taken.append(best)
-        left = left[~too_much(overlap(best, left))]
+        left = left[overlaps(boxes[best], boxes[left], pixel) <= threshold]
     return taken
