@@ -1,0 +1,99 @@
+"""DeformablePSROIPooling-1: position-sensitive pooling whose bins can be moved.
+
+The box runs from round(x1) * spatial_scale - 1/2 to (round(x2) + 1) * spatial_scale - 1/2, with sides of at least 0.1, and is cut
+into group_size x group_size bins. Bin (i, j) of output channel o reads channel (o * group_size + i) * group_size + j bilinearly at
+spatial_bins_y x spatial_bins_x places, at the starts of its equal parts, and takes their mean. With offsets it is moved by
+
+    offsets[box, 2 * class + (0, 1), i * part_size / group_size, j * part_size / group_size] * trans_std * side of the box
+
+in x and y; the output channels fall into as many classes as the offsets have pairs of channels.
+
+Page: operation-specs/detection/deformable-psroi-pooling-1, which has no formulas; these are those of MXNet's operation, which the
+page names. Decided: places up to 1/2 outside the centres of the border cells read these, places further outside do not count; a bin
+without a place that counts gives 0; halves are rounded away from zero; an image of -1 ends the boxes (see ROIPooling).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from uncork.ops._operation import Operation, register
+from uncork.ops._ports import REAL, Attribute, Input, Output, at_least, integer, number, one_of
+from uncork.ops._regions import box_count, boxes_with_images, image_dims, rounded
+from uncork.ops._sampling import bilinear
+from uncork.types import Array, PartialShape, TensorSpec
+
+
+@register("DeformablePSROIPooling", 1)
+class DeformablePSROIPooling1(Operation):
+    """`data [N, C, H, W]`, `rois [R, 5]`, `offsets [R, 2 * classes, part_size, part_size]` to `[R, output_dim, group_size, group_size]`."""
+
+    data = Input(REAL, "T")
+    rois = Input(REAL, "T")
+    offsets = Input(REAL, "T", optional=True)
+    output = Output("T")
+    output_dim = Attribute(integer, check=at_least(1))
+    spatial_scale = Attribute(number)
+    group_size = Attribute(integer, default=1, check=at_least(1))
+    mode = Attribute(one_of("bilinear_deformable"), default="bilinear_deformable")
+    spatial_bins_x = Attribute(integer, default=1, check=at_least(1))
+    spatial_bins_y = Attribute(integer, default=1, check=at_least(1))
+    trans_std = Attribute(number, default=1.0)
+    part_size = Attribute(integer, default=1, check=at_least(1))
+
+    def infer(self, data: TensorSpec, rois: TensorSpec, offsets: TensorSpec | None) -> PartialShape:
+        channels, wanted = image_dims(self, "data", data)[1], self.output_dim * self.group_size**2
+        self.require(channels.compatible(wanted), "input 'data': expected {} channels by output_dim and group_size, got {}", wanted, channels)
+        boxes = box_count(self, "rois", rois, 5)
+        if offsets is not None:
+            dims = image_dims(self, "offsets", offsets)
+            fits = dims[0].compatible(boxes) and dims[2].compatible(self.part_size) and dims[3].compatible(self.part_size)
+            self.require(
+                fits,
+                "input 'offsets': expected shape [{},2 * classes,{},{}], got {}",
+                boxes,
+                self.part_size,
+                self.part_size,
+                offsets.shape,
+            )
+            pairs = dims[1].size
+            self.require(
+                pairs is None or (pairs > 0 and pairs % 2 == 0 and self.output_dim % (pairs // 2) == 0),
+                "input 'offsets': expected two channels for each class, and classes that divide output_dim {}, got {} channels",
+                self.output_dim,
+                pairs,
+            )
+            boxes = boxes.merge(dims[0]) or boxes
+        return PartialShape([boxes, self.output_dim, self.group_size, self.group_size])
+
+    def reference(self, data: Array, rois: Array, offsets: Array | None) -> Array:
+        output = np.zeros((len(rois), self.output_dim, self.group_size, self.group_size), data.dtype)
+        kind, size = data.dtype.type, self.group_size
+        part = np.arange(size) * self.part_size // size
+        for place, image in boxes_with_images(self, "rois", rois, len(data)):
+            corners = (rounded(rois[place, 1:]) + np.array([0, 0, 1, 1], data.dtype)) * kind(self.spatial_scale) - kind(0.5)
+            sides = np.maximum(corners[2:] - corners[:2], kind(0.1))
+            steps = sides / kind(size)
+            moves = np.zeros((1, 2, size, size), data.dtype)
+            if offsets is not None:
+                moves = offsets[place].reshape(-1, 2, self.part_size, self.part_size)[:, :, part[:, np.newaxis], part] * kind(self.trans_std)
+            per_channel = np.repeat(moves, self.output_dim // len(moves), axis=0)  # [o, (x, y), i, j]
+            numbers = np.arange(size, dtype=data.dtype)
+            left = corners[0] + numbers * steps[0] + per_channel[:, 0] * sides[0]  # [o, i, j]
+            top = corners[1] + numbers[:, np.newaxis] * steps[1] + per_channel[:, 1] * sides[1]
+            channels = data[image].reshape(self.output_dim, size, size, *data.shape[2:])
+            result = output[place]
+            for bin_place in np.ndindex(self.output_dim, size, size):
+                result[bin_place] = self._mean(channels[bin_place], left[bin_place], top[bin_place], steps)
+        return output
+
+    def _mean(self, image: Array, left: Array, top: Array, steps: Array) -> Array:
+        """One bin, from its corner and its sides."""
+        height, width = image.shape
+        x = left + np.arange(self.spatial_bins_x, dtype=image.dtype) * (steps[0] / image.dtype.type(self.spatial_bins_x))
+        y = top + np.arange(self.spatial_bins_y, dtype=image.dtype) * (steps[1] / image.dtype.type(self.spatial_bins_y))
+        x, y = x[(x >= -0.5) & (x <= width - 0.5)], y[(y >= -0.5) & (y <= height - 0.5)]
+        if not x.size or not y.size:
+            return np.zeros((), image.dtype)
+        rows, columns = np.broadcast_arrays(np.clip(y, 0, height - 1)[:, np.newaxis], np.clip(x, 0, width - 1))
+        return np.asarray(bilinear(image, rows, columns).mean())
