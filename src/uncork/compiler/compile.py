@@ -69,7 +69,7 @@ class CompiledModel:
             else:
                 results = self._executor.run(arrays)
         except MemoryError as error:
-            raise InputError(f"not enough memory for this call: {error}") from None
+            raise InputError(f"not enough memory for this call: {error}", f"model '{self.model.name}'") from None
         shown = [present(port.element_type, array) for port, array in zip(self.outputs, results)]
         # A result may be a view of an input, of a constant or of another result; the caller gets arrays of his own.
         return Results(

@@ -20,6 +20,7 @@ from uncork.errors import UncorkError
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels import choose
 from uncork.kernels.program import Address, Call, Program, Size, Word
+from uncork.ops._operation import check_memory
 from uncork.types import Array, PartialShape, TensorSpec
 
 #: Calls that take longer than this many nanoseconds let other threads run meanwhile; for shorter ones handing over costs more.
@@ -111,6 +112,10 @@ class Specialisation:
                 assert spec.value is not None
                 self.places[Source(node.id, position)] = _Constant(np.ascontiguousarray(spec.value).reshape(spec.value.shape))
             return
+        try:
+            check_memory(specs)
+        except UncorkError as error:
+            raise error.at(node.label) from None
         choice = self._choice(node, specs)
         if isinstance(choice, choose.Alias):
             self.places[Source(node.id, 0)] = self.places[node.inputs[choice.position]]

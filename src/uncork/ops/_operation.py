@@ -13,6 +13,7 @@ memory, and the propagation of small constant values that shapes are computed fr
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NoReturn, TypeVar
@@ -157,7 +158,10 @@ class Operation:
         with np.errstate(all="ignore"):
             try:
                 results = self.reference(*arrays)
-            except MemoryError as error:
+            except (MemoryError, ValueError) as error:
+                # NumPy refuses an array beyond its index type, also an empty one, with a ValueError of these words.
+                if isinstance(error, ValueError) and not str(error).startswith(("array is too big", "Maximum allowed dimension")):
+                    raise
                 raise InputError(f"not enough memory: {error}") from None
             several = list(results) if isinstance(results, (tuple, list)) else [results]
             if len(several) != len(outputs):
@@ -303,11 +307,11 @@ def check_memory(specs: Sequence[TensorSpec]) -> None:
         if spec.shape.is_static:
             # Small floats are computed as f32 and rounded in steps: the result alone is not what it takes.
             size = 16 if spec.element_type.is_float and spec.element_type.bits < 32 else spec.element_type.dtype.itemsize
-            for dim in spec.shape:
-                size *= dim.low
-            needed += size
-            if max((d.low for d in spec.shape), default=0) >= 2**63 or needed > _memory():
+            needed += size * math.prod(dim.low for dim in spec.shape)
+            if needed > _memory():
                 raise InputError(f"the output {spec} needs {needed:,} bytes, more than this machine's memory ({_memory():,} bytes)")
+            if size * math.prod(max(dim.low, 1) for dim in spec.shape) >= 2**63:
+                raise InputError(f"the output {spec} is empty, but its other dimensions are more than an array can have")
 
 
 def _memory() -> int:
