@@ -137,6 +137,9 @@ def _converted(where: str, target: ElementType, array: Array) -> Array:
         array = (array.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
     if target is ElementType.string:
         return _strings(where, array)
+    if array.dtype == object:
+        first = type(array.flat[0]).__name__ if array.size else "none"
+        raise InputError(f"expected {target}, got Python objects ({first})", where)
     source = array.dtype.kind
     allowed = {"float": "fiu", "signed": "iu", "unsigned": "iu", "boolean": "b"}[target.kind]
     if source not in allowed:
@@ -170,7 +173,7 @@ def _equal(before: Array, after: Array) -> Array:
         back = after.astype(np.float64)
         limit = 2.0**63 if before.dtype.kind == "i" else 2.0**64
         inside = (back < limit) & (back >= (-limit if before.dtype.kind == "i" else 0.0))
-        same = inside & (np.where(inside, back, 0).astype(before.dtype) == before)
+        same = inside & (np.trunc(back) == back) & (np.where(inside, back, 0).astype(before.dtype) == before)
     elif before.dtype.kind != after.dtype.kind:
         # Signed against unsigned: the bits agree and neither is negative.
         same = (after.astype(before.dtype) == before) & (before >= 0) & (after >= 0)
@@ -183,7 +186,10 @@ def _equal(before: Array, after: Array) -> Array:
 
 def _strings(where: str, array: Array) -> Array:
     if array.dtype.kind == "S":
-        array = np.char.decode(array, "utf-8")
+        try:
+            array = np.char.decode(array, "utf-8")
+        except UnicodeDecodeError as error:
+            raise InputError(f"expected text in UTF-8, got {error.object!r} ({error.reason} at byte {error.start})", where) from None
     if array.dtype.kind not in "UOT":
         raise InputError(f"expected strings, got {describe_array(array)}", where)
     values = array.astype(object)

@@ -91,6 +91,8 @@ def choose(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: S
     if type(operation) in _views:
         return Alias(0)
     chooser = _choosers.get(type(operation))
+    if chooser is None and operation.moves_values and operation.deterministic:
+        chooser = _choosers.get(Operation)  # what serves every operation that only moves values
     return "no kernel" if chooser is None else chooser(operation, inputs, outputs)
 
 
