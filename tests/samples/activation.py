@@ -120,7 +120,7 @@ SAMPLES = [
                 openvino="OpenVINO refuses it",
             ),
         ],
-        [Refusal("a slope that does not fit", [GRID, f32(1, 2)], r"fit by pdpd broadcasting to 'data', got 'data' \[2,3\], 'slope' \[2\]")],
+        [Refusal("a slope that does not fit", [GRID, f32(1, 2)], r"fit by numpy broadcasting to 'data', got 'data' \[2,3\], 'slope' \[2\]")],
         prelu_cases(),
         prelu_loop,
     ),

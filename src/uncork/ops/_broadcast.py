@@ -80,13 +80,21 @@ def stretched_dimension(target: Dimension, dim: Dimension) -> Dimension | None:
 def broadcast_shapes(
     operation: Operation, shapes: Sequence[PartialShape], names: Sequence[str], mode: str = "numpy", axis: int = -1
 ) -> PartialShape:
-    """The common shape of inputs that are called `names`; refused when there is none."""
+    """The common shape of inputs that are called `names`; refused when there is none.
+
+    `mode` is a value of `auto_broadcast`, or "onto": by numpy's rule, but the first shape does not stretch.
+    """
     result = shapes[0]
     for i in range(1, len(shapes)):
         merged = _pair(result, shapes[i], mode, axis)
         if merged is None:
-            target = f"pdpd broadcasting to '{names[0]}'" + (f" from axis {axis} on" if axis != -1 else "")
-            rule = {"numpy": "numpy broadcasting", "pdpd": target}.get(mode, "no broadcasting")
+            where = f" from axis {axis} on" if mode == "pdpd" and axis != -1 else ""
+            rules = {
+                "numpy": "numpy broadcasting",
+                "onto": f"numpy broadcasting to '{names[0]}'",
+                "pdpd": f"pdpd broadcasting to '{names[0]}'{where}",
+            }
+            rule = rules.get(mode, "no broadcasting")
             shown = ", ".join(f"'{n}' {s}" for n, s in zip(names, shapes))
             operation.require(False, "expected shapes that fit by {}, got {}", rule, shown)
             return PartialShape()
@@ -97,8 +105,8 @@ def broadcast_shapes(
 def _pair(a: PartialShape, b: PartialShape, mode: str, axis: int) -> PartialShape | None:
     if mode in ("none", "explicit"):
         return a.merge(b)
-    if mode == "pdpd":
-        return _onto(a, b, axis)
+    if mode in ("pdpd", "onto"):
+        return _onto(a, b, axis if mode == "pdpd" else -1)
     if a.rank is None or b.rank is None:
         return PartialShape()
     rank = max(a.rank, b.rank)

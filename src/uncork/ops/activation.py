@@ -14,15 +14,10 @@ import math
 import numpy as np
 
 from uncork.ops._broadcast import broadcast_shapes
-from uncork.ops._elementwise import Unary, erf, sigmoid, softplus
+from uncork.ops._elementwise import Unary, erf, require_one, sigmoid, softplus
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ARITHMETIC, REAL, Attribute, Input, Output, number, one_of
 from uncork.types import Array, PartialShape, TensorSpec
-
-
-def _require_one(operation: Operation, spec: TensorSpec, name: str) -> None:
-    fits = spec.shape.compatible(PartialShape([])) or spec.shape.compatible(PartialShape([1]))
-    operation.require(fits, "input '{}': expected a scalar or one element, got shape {}", name, spec.shape)
 
 
 @register("ReLU", 1)
@@ -51,7 +46,7 @@ class PReLU(Operation):
         if data.rank is None or slope.rank is None or self.by_channel(data.shape, slope.shape):
             return data.shape
         open_channels = slope.rank == 1 and data.rank > 1 and slope.shape[0].compatible(data.shape[1])
-        return data.shape if open_channels else broadcast_shapes(self, [data.shape, slope.shape], ["data", "slope"], "pdpd")
+        return data.shape if open_channels else broadcast_shapes(self, [data.shape, slope.shape], ["data", "slope"], "onto")
 
     def reference(self, data: Array, slope: Array) -> Array:
         if self.by_channel(PartialShape(data.shape), PartialShape(slope.shape)):
@@ -74,7 +69,7 @@ class _Parametric(Operation):
 
     def infer(self, data: TensorSpec, *parameters: TensorSpec) -> PartialShape:
         for port, spec in zip(self.inputs[1:], parameters):
-            _require_one(self, spec, port.name)
+            require_one(self, port.name, spec)
         return data.shape
 
 
@@ -115,7 +110,7 @@ class Swish(Operation):
 
     def infer(self, data: TensorSpec, beta: TensorSpec | None) -> PartialShape:
         if beta is not None:
-            _require_one(self, beta, "beta")
+            require_one(self, "beta", beta)
         return data.shape
 
     def reference(self, data: Array, beta: Array | None) -> Array:

@@ -1,0 +1,104 @@
+"""BatchNormInference-1, -5 and GroupNormalization-12: channels brought to a mean and a variance.
+
+    BatchNormInference: output = gamma * (x - mean) / sqrt(variance + epsilon) + beta       all four given for each channel (axis 1)
+    GroupNormalization: output = scale * (x - mean) / sqrt(variance + epsilon) + bias       mean and variance of each group of channels
+
+Pages: operation-specs/normalization/batch-norm-inference-1, -5, group-normalization-12. The page of BatchNormInference-1 has the
+inputs in the order of version 5; the files, and OpenVINO, have gamma, beta, data, mean, variance, and that is what is read here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from uncork.ops._operation import Operation, register
+from uncork.ops._ports import REAL, Attribute, Input, Output, at_least, integer, number
+from uncork.ops.mvn import standardised
+from uncork.types import Array, Dimension, PartialShape, TensorSpec
+
+
+def _channels(operation: Operation, data: TensorSpec, parameters: Mapping[str, TensorSpec]) -> Dimension:
+    """The number of channels, which the length of each parameter must be."""
+    operation.require(data.rank is None or data.rank >= 2, "input 'data': expected at least 2 dimensions, got shape {}", data.shape)
+    channels = Dimension() if data.rank is None else data.shape[1]
+    for name, spec in parameters.items():
+        operation.require(spec.rank in (None, 1), "input '{}': expected one dimension, got shape {}", name, spec.shape)
+        merged = channels if spec.rank is None else channels.merge(spec.shape[0])
+        operation.require(merged is not None, "input '{}': expected {} values, one for each channel, got shape {}", name, channels, spec.shape)
+        channels = channels if merged is None else merged
+    return channels
+
+
+def _result(data: TensorSpec, channels: Dimension) -> PartialShape:
+    """The shape of the data, with what the parameters tell of its channels."""
+    return data.shape if data.rank is None else PartialShape([*data.shape[:1], channels, *data.shape[2:]])
+
+
+def _by_channel(parameter: Array, rank: int) -> Array:
+    return parameter.reshape(-1, *(1,) * (rank - 2))
+
+
+@register("BatchNormInference", 5)
+class BatchNormInference5(Operation):
+    """`data [N, C, ...]`, the others `[C]`."""
+
+    data = Input(REAL, "T")
+    gamma = Input(REAL, "T")
+    beta = Input(REAL, "T")
+    mean = Input(REAL, "T")
+    variance = Input(REAL, "T")
+    output = Output("T")
+    epsilon = Attribute(number, check=at_least(0))
+
+    def infer(self, data: TensorSpec, gamma: TensorSpec, beta: TensorSpec, mean: TensorSpec, variance: TensorSpec) -> PartialShape:
+        return _result(data, _channels(self, data, {"gamma": gamma, "beta": beta, "mean": mean, "variance": variance}))
+
+    def reference(self, data: Array, gamma: Array, beta: Array, mean: Array, variance: Array) -> Array:
+        gamma, beta, mean, variance = (_by_channel(p, data.ndim) for p in (gamma, beta, mean, variance))
+        return np.asarray(gamma * ((data - mean) / np.sqrt(variance + data.dtype.type(self.epsilon))) + beta)
+
+
+@register("BatchNormInference", 1)
+class BatchNormInference1(Operation):
+    """Version 5 with the data in third place."""
+
+    gamma = Input(REAL, "T")
+    beta = Input(REAL, "T")
+    data = Input(REAL, "T")
+    mean = Input(REAL, "T")
+    variance = Input(REAL, "T")
+    output = Output("T")
+    epsilon = Attribute(number, check=at_least(0))
+
+    def infer(self, gamma: TensorSpec, beta: TensorSpec, data: TensorSpec, mean: TensorSpec, variance: TensorSpec) -> PartialShape:
+        return _result(data, _channels(self, data, {"gamma": gamma, "beta": beta, "mean": mean, "variance": variance}))
+
+    def reference(self, gamma: Array, beta: Array, data: Array, mean: Array, variance: Array) -> Array:
+        return BatchNormInference5(epsilon=self.epsilon).reference(data, gamma, beta, mean, variance)
+
+
+@register("GroupNormalization", 12)
+class GroupNormalization(Operation):
+    """`data [N, C, ...]`, `scale [C]`, `bias [C]`; num_groups divides C."""
+
+    data = Input(REAL, "T")
+    scale = Input(REAL, "T")
+    bias = Input(REAL, "T")
+    output = Output("T")
+    num_groups = Attribute(integer, check=at_least(1))
+    epsilon = Attribute(number)
+
+    def infer(self, data: TensorSpec, scale: TensorSpec, bias: TensorSpec) -> PartialShape:
+        channels = _channels(self, data, {"scale": scale, "bias": bias})
+        divides = not channels.is_static or int(channels) % self.num_groups == 0
+        self.require(divides, "num_groups {} does not divide the {} channels of data {}", self.num_groups, channels, data.shape)
+        return _result(data, channels)
+
+    def reference(self, data: Array, scale: Array, bias: Array) -> Array:
+        if not data.size:
+            return data
+        grouped = data.reshape(data.shape[0], self.num_groups, -1)
+        normal = standardised(grouped, (2,), self.epsilon).reshape(data.shape)
+        return np.asarray(_by_channel(scale, data.ndim) * normal + _by_channel(bias, data.ndim))

@@ -1,0 +1,144 @@
+"""Einsum-7: products of several tensors, multiplied and summed as an equation says.
+
+    output[labels] = sum over all other labels of the product of operands[k][labels of subscript k]
+
+Page: operation-specs/matrix/einsum-7. A label stands for one dimension of every operand that has it, and dimensions of 1 stretch;
+inside one subscript the dimensions of a repeated label must be equal and their diagonal is taken. An ellipsis stands for the
+dimensions that are left, aligned at the right. Without `->` the output has the ellipsis, then the labels that come once, in the
+order of their character codes. Decided where the page is silent: dimensions of an ellipsis that the output leaves out are summed,
+as those of labels are. Integers wrap modulo 2**bits.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Union
+
+import numpy as np
+
+from uncork.ops._broadcast import broadcast_dimension
+from uncork.ops._operation import Operation, register
+from uncork.ops._ports import ARITHMETIC, Attribute, Input, Output, text
+from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
+
+_ELLIPSIS = "..."
+#: A letter, or the dimension of the ellipsis that is so many from its right end.
+_Label = Union[str, int]
+
+
+def _letters(subscript: str) -> list[str] | None:
+    """Letters and at most one ellipsis, as a list; None when there is anything else."""
+    parts = subscript.split(_ELLIPSIS)
+    if len(parts) > 2 or not all(c.isascii() and c.isalpha() for c in "".join(parts)):
+        return None
+    return [*parts[0]] if len(parts) == 1 else [*parts[0], _ELLIPSIS, *parts[1]]
+
+
+@register("Einsum", 7)
+class Einsum(Operation):
+    """As many operands as the equation has subscripts, of any shapes that fit it."""
+
+    operands = Input(ARITHMETIC, "T", variadic=True)
+    output = Output("T")
+    equation = Attribute(text)
+
+    def check_attributes(self) -> None:
+        subscripts, output = self.parsed()
+        known = {label for subscript in subscripts for label in subscript}
+        for label in output:
+            self.require(label in known, "equation '{}': '{}' of the output is in no input", self.equation, label)
+            self.require(output.count(label) == 1, "equation '{}': '{}' comes twice in the output", self.equation, label)
+
+    def parsed(self) -> tuple[list[list[str]], list[str]]:
+        """The subscripts of the inputs, and that of the output."""
+        left, arrow, right = self.equation.replace(" ", "").partition("->")
+        subscripts = [self.labels(part) for part in left.split(",")]
+        if arrow:
+            return subscripts, self.labels(right)
+        counts = Counter(label for subscript in subscripts for label in subscript)
+        single = sorted(label for label, n in counts.items() if n == 1 and label != _ELLIPSIS)
+        return subscripts, ([_ELLIPSIS] if _ELLIPSIS in counts else []) + single
+
+    def labels(self, subscript: str) -> list[str]:
+        labels = _letters(subscript)
+        if labels is None:
+            self.require(False, "equation '{}': expected letters and at most one '...' in '{}'", self.equation, subscript)
+            return []
+        return labels
+
+    def spread(self, subscript: list[str], rank: int) -> list[_Label]:
+        """One label for each of `rank` dimensions; those under the ellipsis count down to 0."""
+        result: list[_Label] = []
+        for label in subscript:
+            if label == _ELLIPSIS:
+                result.extend(range(rank - len(subscript), -1, -1))
+            else:
+                result.append(label)
+        return result
+
+    def infer(self, *operands: TensorSpec) -> PartialShape:
+        subscripts, output = self.parsed()
+        self.require(
+            len(operands) == len(subscripts), "equation '{}': expected {} inputs, got {}", self.equation, len(subscripts), len(operands)
+        )
+        sizes: dict[_Label, Dimension] = {}
+        covered: int | None = 0
+        for position, (subscript, operand) in enumerate(zip(subscripts, operands)):
+            open_ended = _ELLIPSIS in subscript
+            rank = operand.rank
+            if rank is None:
+                dims: dict[_Label, Dimension] = {label: DYNAMIC for label in subscript if label != _ELLIPSIS}
+                covered = None if open_ended else covered
+            else:
+                fits = rank >= len(subscript) - 1 if open_ended else rank == len(subscript)
+                self.require(
+                    fits,
+                    "equation '{}': input {} has shape {}, which '{}' does not cover",
+                    self.equation,
+                    position,
+                    operand.shape,
+                    "".join(subscript),
+                )
+                dims = {}
+                for label, dim in zip(self.spread(subscript, rank), operand.shape):
+                    merged = dims.get(label, dim).merge(dim)
+                    self.require(
+                        merged is not None,
+                        "equation '{}': the dimensions '{}' of input {} differ: {}",
+                        self.equation,
+                        label,
+                        position,
+                        operand.shape,
+                    )
+                    dims[label] = dim if merged is None else merged
+                if open_ended and covered is not None:
+                    covered = max(covered, rank - len(subscript) + 1)
+            for label, dim in dims.items():
+                common = broadcast_dimension(sizes.get(label, Dimension(1, 1)), dim)
+                shown = label if isinstance(label, str) else _ELLIPSIS
+                self.require(
+                    common is not None,
+                    "equation '{}': '{}' is {} before and {} in input {}",
+                    self.equation,
+                    shown,
+                    sizes.get(label),
+                    dim,
+                    position,
+                )
+                sizes[label] = dim if common is None else common
+        if _ELLIPSIS in output:
+            if covered is None:
+                return PartialShape()
+            return PartialShape([sizes[label] for label in self.spread(output, len(output) - 1 + covered)])
+        return PartialShape([sizes[label] for label in output])
+
+    def reference(self, *operands: Array) -> Array:
+        subscripts, output = self.parsed()
+        spread = [self.spread(subscript, operand.ndim) for subscript, operand in zip(subscripts, operands)]
+        covered = max((sum(isinstance(label, int) for label in labels) for labels in spread), default=0)
+        numbers: dict[_Label, int] = {}
+        arguments: list[object] = []
+        for operand, labels in zip(operands, spread):
+            arguments += [operand, [numbers.setdefault(label, len(numbers)) for label in labels]]
+        wanted = self.spread(output, len(output) - 1 + covered if _ELLIPSIS in output else len(output))
+        return np.asarray(np.einsum(*arguments, [numbers[label] for label in wanted]))  # type: ignore[call-overload]

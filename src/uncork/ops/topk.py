@@ -1,0 +1,70 @@
+"""TopK-1, -3, -11: the k largest or smallest elements of every row along an axis, and where they stand.
+
+Pages: operation-specs/sort/top-k-1, -3, -11. Decided where they are silent, for all versions and whether or not `stable` is set:
+
+- of equal elements the one with the lowest index is taken, and comes, first;
+- `sort = none` gives the order of `sort = value`;
+- a NaN counts as larger than everything, as in NumPy's and PyTorch's sorting;
+- k may be 0 (an empty result); more than the axis has, or less than 0, is refused.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from uncork.ops._indices import normalised_axis
+from uncork.ops._operation import Operation, register
+from uncork.ops._ports import ARITHMETIC, I32_I64, INTEGER, Attribute, Input, Output, boolean, element_type, integer, one_of
+from uncork.ops._vectors import scalar
+from uncork.types import Array, Dimension, ElementType, PartialShape, TensorSpec
+
+
+@register("TopK", 3)
+class TopK3(Operation):
+    """`data` of rank 1 or more, `k []` of any integer type."""
+
+    data = Input(ARITHMETIC, "T")
+    k = Input(INTEGER)
+    values = Output()
+    indices = Output()
+    axis = Attribute(integer)
+    mode = Attribute(one_of("min", "max"))
+    sort = Attribute(one_of("value", "index", "none"))
+    index_element_type = Attribute(element_type, default=ElementType.i32, check=lambda t: None if t in I32_I64 else "i32 or i64")
+
+    def infer(self, data: TensorSpec, k: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
+        number = scalar(self, "k", k)
+        shape = PartialShape()
+        if data.rank is not None:
+            axis = normalised_axis(self, self.axis, data.rank)
+            size = data.shape[axis]
+            count = Dimension(0, size.high)
+            if number is not None:
+                possible = number >= 0 and (size.high is None or number <= size.high)
+                self.require(possible, "input 'k' is {}, expected 0 to {}, the size of axis {}", number, size, axis)
+                count = Dimension(number, number)
+            shape = PartialShape([*data.shape[:axis], count, *data.shape[axis + 1 :]])
+        return TensorSpec(data.element_type, shape), TensorSpec(self.index_element_type, shape)
+
+    def reference(self, data: Array, k: Array) -> tuple[Array, Array]:
+        if self.mode == "min":
+            order = np.argsort(data, self.axis, kind="stable")
+        else:
+            # Sorted from behind and turned round, equal elements keep their order.
+            order = data.shape[self.axis] - 1 - np.flip(np.argsort(np.flip(data, self.axis), self.axis, kind="stable"), self.axis)
+        best = np.take(order, np.arange(int(k.reshape(-1)[0])), self.axis)
+        if self.sort == "index":
+            best = np.sort(best, self.axis)
+        return np.take_along_axis(data, best, self.axis), best
+
+
+@register("TopK", 1)
+class TopK1(TopK3):
+    """Its page names no element types; those of version 3 hold."""
+
+
+@register("TopK", 11)
+class TopK11(TopK3):
+    """With `stable`, which this implementation always is."""
+
+    stable = Attribute(boolean, default=False)
