@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -127,3 +128,13 @@ def state() -> uncork.Model:
 
 
 BUILT: dict[str, Callable[[], uncork.Model]] = {f.__name__: f for f in (bags, lookup, sequence, low_bits, branches, iteration, state)}
+#: What to call them with.
+INPUTS: dict[str, list[Any]] = {
+    "bags": [np.array([1, 2, 9, 0]), np.array([0, 1, 1])],
+    "lookup": [np.array([["a", "b"]]), np.array([[0, 4], [3, 1]], np.int32)],
+    "sequence": [np.linspace(-1, 1, 18, dtype=np.float32).reshape(2, 3, 3), np.ones((2, 2, 4), np.float32), np.array([3, 2])],
+    "branches": [np.array(False), np.array([-1, 2], np.float32)],
+    "iteration": [np.array([[1, 5], [3, 2], [2, 9]], np.float32), np.array([[2, 2]], np.float32)],
+    "state": [np.array([1, 2], np.float32)],
+    "low_bits": [],
+}

@@ -14,7 +14,7 @@ import pytest
 import uncork
 from tests._openvino import OpenVino
 from tests.ir._files import Net, edge, layer, one_constant, parameter, port, relu, result
-from tests.ir._models import BUILT, COMMITTED, WHOLE
+from tests.ir._models import BUILT, COMMITTED, INPUTS, WHOLE
 from uncork.ir.read import read_structure
 from uncork.storage import decode
 
@@ -54,14 +54,7 @@ def test_built_models(tmp_path: Path, openvino: OpenVino, name: str) -> None:
     path = tmp_path / "model.xml"
     uncork.write_model(model, path)
     compiled = uncork.load(path)
-    inputs: list[Any] = {
-        "bags": [np.array([1, 2, 9, 0]), np.array([0, 1, 1])],
-        "lookup": [np.array([["a", "b"]]), np.array([[0, 4], [3, 1]], np.int32)],
-        "sequence": [np.linspace(-1, 1, 18, dtype=np.float32).reshape(2, 3, 3), np.ones((2, 2, 4), np.float32), np.array([3, 2])],
-        "branches": [np.array(False), np.array([-1, 2], np.float32)],
-        "iteration": [np.array([[1, 5], [3, 2], [2, 9]], np.float32), np.array([[2, 2]], np.float32)],
-        "state": [np.array([1, 2], np.float32)],
-    }[name]
+    inputs = INPUTS[name]
     expected = openvino.run(path, inputs, reshape=name == "sequence")
     for a, b in zip(compiled(*inputs), expected):
         if a.dtype.kind == "f":
