@@ -188,10 +188,11 @@ def _pack_strings(values: list[str]) -> bytes:
 
 def decode(codes: Array, element_type: ElementType) -> Array:
     """The values of a carrier array: float32 for bf16, f8, f4 and nf4; all other types as they are."""
+    # np.asarray: of an array without dimensions NumPy's operators make a scalar.
     if element_type is ElementType.bf16:
-        return (codes.astype(np.uint32) << 16).view(np.float32)
+        return np.asarray((codes.astype(np.uint32) << 16).view(np.float32))
     if element_type.is_float and not element_type.is_native:
-        return code_book(element_type)[codes]
+        return np.asarray(code_book(element_type)[codes])
     return codes
 
 
@@ -242,7 +243,7 @@ def _wrap(values: Array, element_type: ElementType) -> Array:
     if element_type.kind == "signed":
         half = 1 << (element_type.bits - 1)
         low = (low ^ half) - half
-    return low.astype(element_type.dtype)
+    return np.asarray(low).astype(element_type.dtype)
 
 
 @functools.cache

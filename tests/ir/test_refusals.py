@@ -232,6 +232,7 @@ STRUCTURE = [
         _set_layer(0, layer(0, "Parameter", outputs=[port(0, [2])], shape="x", element_type="f99")),
         "attribute 'element_type': expected an element type.*; attribute 'shape': expected",
     ),
+    ("no output", _set_layer(0, layer(0, "Parameter", shape="2", element_type="f32")), r"layer 'layer0' .*: has no output port"),
     ("no result", lambda n: n.layers.pop(), "has no Result layer: there is nothing to compute"),
     ("no layers", lambda n: n.layers.clear(), "has no Result layer"),
     ("assign without a variable", _assign, r"layer 'layer9' \(Assign-6, id 9\): assigns to variable 'v', which no ReadValue reads"),

@@ -269,6 +269,9 @@ class _Reader:
             Port(self._spec(port, f"output {i}", where), split_names(port.get("names", "")), _extras(port))
             for i, port in enumerate(layer.output_ports)
         )
+        if layer.type_name == "Parameter" and not outputs:
+            self.findings.add(where, "has no output port")
+            outputs = (Port(TensorSpec(ElementType.f32, PartialShape())),)
         input_extras = tuple(map(_extras, layer.input_ports))
         return Node(
             id=layer.id,
