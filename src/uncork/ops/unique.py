@@ -1,0 +1,89 @@
+"""Unique-10: each value of a tensor, or each slice along an axis, once.
+
+    unique_elements   the values, in ascending order or (sorted = false) in the order in which they first occur
+    indices           where each first occurs in the input              (of the flattened input when no axis is given)
+    reverse_indices   for each place of the input its place in unique_elements
+    counts            how often each occurs
+
+Page: operation-specs/movement/unique-10. Slices are compared by their elements in row-major order, strings by their characters'
+code points. NaN equals nothing, so each is an element of its own; they stand after all numbers. Of -0.0 and 0.0, which are
+equal, the first one is given. The axis need not be a constant.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from uncork.ops._indices import normalised_axis
+from uncork.ops._operation import Operation, register
+from uncork.ops._ports import ANY, I32_I64, Attribute, Input, Output, boolean, element_type
+from uncork.ops._vectors import scalar
+from uncork.types import DYNAMIC, Array, Dimension, ElementType, PartialShape, TensorSpec
+
+
+@register("Unique", 10)
+class Unique10(Operation):
+    """`data` of any shape, and optionally `axis []` or `[1]`."""
+
+    data = Input(ANY, "T")
+    axis = Input(I32_I64, optional=True)
+    unique_elements = Output("T")
+    indices = Output()
+    reverse_indices = Output()
+    counts = Output()
+    sorted = Attribute(boolean, default=True)
+    index_element_type = Attribute(element_type, default=ElementType.i64, check=lambda t: None if t in I32_I64 else "i32 or i64")
+    count_element_type = Attribute(element_type, default=ElementType.i64, check=lambda t: None if t in I32_I64 else "i32 or i64")
+
+    def infer(self, data: TensorSpec, axis: TensorSpec | None) -> list[TensorSpec]:
+        along = None if axis is None else self.along(data, axis)
+        if along is not None:
+            count = data.shape[along]
+        else:
+            count = data.shape.size if axis is None else DYNAMIC
+        found = Dimension(min(count.low, 1), count.high)
+        if axis is None:
+            shape = PartialShape([found])
+        elif along is None:
+            shape = PartialShape(None if data.rank is None else [None] * data.rank)
+        else:
+            shape = PartialShape([*data.shape[:along], found, *data.shape[along + 1 :]])
+        return [
+            TensorSpec(data.element_type, shape),
+            TensorSpec(self.index_element_type, PartialShape([found])),
+            TensorSpec(self.index_element_type, PartialShape([count])),
+            TensorSpec(self.count_element_type, PartialShape([found])),
+        ]
+
+    def along(self, data: TensorSpec, axis: TensorSpec) -> int | None:
+        """The axis, counted from the front, where it and the rank are known."""
+        number = scalar(self, "axis", axis)
+        self.require(data.rank != 0, "input 'data' is a scalar: there is no axis to slice along")
+        return None if number is None or data.rank is None else normalised_axis(self, number, data.rank)
+
+    def reference(self, data: Array, axis: Array | None) -> list[Array]:
+        along = 0 if axis is None else int(axis.reshape(-1)[0])
+        table = data.reshape(-1, 1) if axis is None else np.moveaxis(data, along, 0)
+        rows = _comparable(table.reshape(table.shape[0], math.prod(table.shape[1:])))
+        # Sorting is stable: of equal rows the first one comes first.
+        order = np.lexsort(rows.T[::-1]) if rows.shape[1] else np.arange(len(rows))
+        begins = np.ones(len(rows), bool)
+        begins[1:] = (rows[order][1:] != rows[order][:-1]).any(1)
+        first = order[begins]
+        reverse = np.empty(len(rows), np.int64)
+        reverse[order] = np.cumsum(begins) - 1
+        if not self.sorted:
+            by_place = np.argsort(first)
+            first, reverse = first[by_place], np.argsort(by_place)[reverse]
+        unique = np.ascontiguousarray(np.moveaxis(table[first], 0, along)) if axis is not None else table[first, 0]
+        return [unique, first, reverse, np.bincount(reverse, minlength=len(first))]
+
+
+def _comparable(rows: Array) -> Array:
+    """Strings as numbers in their order; numbers as they are."""
+    if rows.dtype != object:
+        return rows
+    ranks = {text: rank for rank, text in enumerate(sorted(set(rows.ravel().tolist())))}
+    return np.array([ranks[text] for text in rows.ravel().tolist()], np.int64).reshape(rows.shape)
