@@ -1,0 +1,75 @@
+"""SegmentMax-16: the largest element of each segment of rows.
+
+    output[s, ..] = the maximum of data[i, ..] over all i with segment_ids[i] == s
+
+Page: operation-specs/arithmetic/segment-max-16. Segments from num_segments on are left out; segments without rows get 0 or, with
+fill_mode LOWEST, the lowest finite value of the type. NaN is the maximum of whatever it is in. Ids that are negative or not
+sorted are refused.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from uncork.ops._indices import refuse_first
+from uncork.ops._operation import Operation, register
+from uncork.ops._ports import ARITHMETIC, I32_I64, Attribute, Input, Output, one_of
+from uncork.ops.bucketize import refuse_unsorted
+from uncork.storage import decode
+from uncork.types import DYNAMIC, Array, Dimension, ElementType, PartialShape, TensorSpec
+
+
+@register("SegmentMax", 16)
+class SegmentMax16(Operation):
+    """`data [n, ..]`, `segment_ids [n]`, and optionally `num_segments []`."""
+
+    data = Input(ARITHMETIC, "T")
+    segment_ids = Input(I32_I64)
+    num_segments = Input(I32_I64, optional=True)
+    output = Output("T")
+    fill_mode = Attribute(one_of("zero", "lowest"))
+    #: The element type of data, which `infer` sees and `reference` needs: it is handed f16 and bf16 as f32.
+    data_type: ElementType
+
+    def infer(self, data: TensorSpec, segment_ids: TensorSpec, num_segments: TensorSpec | None) -> PartialShape:
+        self.data_type = data.element_type
+        self.require(segment_ids.rank in (None, 1), "input 'segment_ids': expected a 1-D tensor, got shape {}", segment_ids.shape)
+        self.require(data.rank != 0, "input 'data' is a scalar: it has no rows")
+        self.require(
+            data.rank is None or segment_ids.rank is None or data.shape[0].compatible(segment_ids.shape[0]),
+            "input 'segment_ids': expected an id for each row of data {}, got shape {}",
+            data.shape,
+            segment_ids.shape,
+        )
+        count = DYNAMIC
+        if num_segments is not None:
+            self.require(num_segments.rank in (None, 0), "input 'num_segments': expected a scalar, got shape {}", num_segments.shape)
+            if num_segments.value is not None:
+                given = int(num_segments.value.reshape(()))
+                self.require(given >= 0, "input 'num_segments' is {}, expected at least 0", given)
+                count = Dimension.of(given)
+        elif segment_ids.value is not None:
+            count = Dimension.of(max(0, int(segment_ids.value.max(initial=-1)) + 1))
+        return PartialShape() if data.rank is None else PartialShape([count]) + data.shape[1:]
+
+    def reference(self, data: Array, segment_ids: Array, num_segments: Array | None) -> Array:
+        refuse_first(self, "segment_ids", segment_ids, segment_ids < 0, "at least 0")
+        refuse_unsorted(self, "segment_ids", segment_ids)
+        count = int(segment_ids.max(initial=-1)) + 1 if num_segments is None else int(num_segments)
+        kept = segment_ids < count
+        output = np.full((count, *data.shape[1:]), -math.inf if data.dtype.kind == "f" else np.iinfo(data.dtype).min, data.dtype)
+        np.maximum.at(output, segment_ids[kept], data[kept])
+        empty = np.bincount(segment_ids[kept], minlength=count) == 0
+        output[empty] = 0 if self.fill_mode == "zero" else lowest(self.data_type)
+        return output
+
+
+def lowest(element_type: ElementType) -> float:
+    """The lowest finite value of a type."""
+    if element_type is ElementType.bf16:
+        return float(decode(np.array(0xFF7F, np.uint16), element_type))
+    if element_type.is_float:
+        return float(np.finfo(element_type.dtype).min)
+    return int(np.iinfo(element_type.dtype).min)
