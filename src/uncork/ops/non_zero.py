@@ -34,4 +34,4 @@ class NonZero3(Operation):
         return TensorSpec(self.output_type, PartialShape([data.rank, count]))
 
     def reference(self, data: Array) -> Array:
-        return np.asarray(np.argwhere(data).T)
+        return np.ascontiguousarray(np.argwhere(data).T)
