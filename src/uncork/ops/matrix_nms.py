@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from uncork.ops._boxes import best_first, overlaps
+from uncork.ops._boxes import best_first, touching_overlaps
 from uncork.ops._class_selection import ClassSelection, Image
 from uncork.ops._operation import register
 from uncork.ops._ports import Attribute, number, one_of
@@ -56,15 +56,11 @@ class MatrixNms8(ClassSelection):
         best, values = boxes[candidates], scores[candidates]
         largest = np.zeros_like(values)
         for j in range(1, len(candidates)):
-            overlap = self._overlaps(best[j], best[:j])
+            overlap = touching_overlaps(best[j], best[:j], self.pixel)
             values[j] *= self._decay(overlap, largest[:j]).min()
             largest[j] = overlap.max()
         kept = values > self.post_threshold
         return candidates[kept], values[kept]
-
-    def _overlaps(self, box: Array, others: Array) -> Array:
-        apart = (box[:2] > others[:, 2:]).any(axis=1) | (others[:, :2] > box[2:]).any(axis=1)
-        return np.where(apart, 0, overlaps(box, others, self.pixel))
 
     def _decay(self, overlap: Array, largest: Array) -> Array:
         if self.decay_function == "gaussian":

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from uncork.ops._boxes import best_first, overlaps
+from uncork.ops._boxes import best_first, without_overlap
 from uncork.ops._class_selection import ClassSelection, Image
 from uncork.ops._indices import refuse_first
 from uncork.ops._operation import register
@@ -45,17 +45,10 @@ class MulticlassNms8(ClassSelection):
         return TensorSpec(specs[0].element_type, outputs.shape), *rest
 
     def best_of_class(self, boxes: Array, scores: Array) -> tuple[Array, Array]:
-        left = np.flatnonzero(scores >= self.score_threshold)
-        left = self.first(left[best_first(scores[left])])
-        threshold = self.iou_threshold
-        taken: list[int] = []
-        while left.size:
-            best, left = int(left[0]), left[1:]
-            taken.append(best)
-            if self.nms_eta < 1 and threshold > 0.5:
-                threshold *= self.nms_eta
-            left = left[overlaps(boxes[best], boxes[left], self.pixel) <= threshold]
-        chosen = np.array(taken, np.int64)
+        candidates = np.flatnonzero(scores >= self.score_threshold)
+        candidates = self.first(candidates[best_first(scores[candidates])])
+        taken = without_overlap(boxes[candidates], self.iou_threshold, pixel=self.pixel, eta=self.nms_eta)
+        chosen = candidates[taken]
         return chosen, scores[chosen]
 
     def reference(self, *arrays: Array | None) -> tuple[Array, ...]:
