@@ -1,0 +1,134 @@
+"""DFT-7, IDFT-7, RDFT-9, IRDFT-9: discrete Fourier transforms along some axes.
+
+    DFT     Y[m] = sum over j of X[j] * exp(-2 pi i * sum over q of m_q * j_q / S_q)        IDFT has + and divides by all S_q
+
+Complex numbers are pairs in a last dimension of 2. S are the sizes of the axes, or `signal_size` where that is not -1: an axis is
+cut or filled up with zeros at its end before it is transformed. RDFT takes real numbers and keeps the first S // 2 + 1 results along
+the last of `axes`, from which the others follow. IRDFT is its inverse: it fills the last of `axes` up to S, which is 2 * (M - 1) of
+its M numbers by default, with the conjugates of the first S // 2 + 1, and gives real numbers.
+
+Pages: operation-specs/signals/dft-7, idft-7, rdft-9, irdft-9. Axes are counted without the dimension of 2. Decided:
+
+- IRDFT with a signal_size uses the first S // 2 + 1 numbers, as torch, NumPy and OpenVINO do; the page's text would fill up to
+  2 * (M - 1) first and cut then, which has no real result;
+- DFT and IDFT without axes give back the data, RDFT and IRDFT are refused;
+- a signal_size of 0 is refused; an axis without cells that keeps its size gives an empty result.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from uncork.ops._operation import Operation, register
+from uncork.ops._ports import I32_I64, REAL, Input, Output
+from uncork.ops._vectors import known_axes, vector
+from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
+
+
+class _Fourier(Operation):
+    """`data`, `axes`, `signal_size` of the axes."""
+
+    data = Input(REAL, "T")
+    axes = Input(I32_I64)
+    signal_size = Input(I32_I64, optional=True)
+    output = Output("T")
+    #: The data's last dimension holds pairs, and is no axis.
+    from_complex = True
+    to_complex = True
+
+    def infer(self, data: TensorSpec, axes: TensorSpec, signal_size: TensorSpec | None) -> PartialShape:
+        numbers = vector(self, "axes", axes)
+        sizes = None if signal_size is None else vector(self, "signal_size", signal_size)
+        for i, n in enumerate(sizes or ()):
+            self.require(n is None or n > 0 or n == -1, "input 'signal_size': signal_size[{}] is {}, expected a size or -1", i, n)
+        if signal_size is not None and numbers is not None and sizes is not None:
+            self.require(len(sizes) == len(numbers), "input 'signal_size': expected a size for each of axes {}, got {}", numbers, sizes)
+        self.require((self.from_complex and self.to_complex) or numbers is None or len(numbers) > 0, "input 'axes': expected at least one axis")
+        if data.rank is None:
+            return PartialShape()
+        results = list(data.shape)
+        if self.from_complex:
+            self.require(
+                len(results) >= 1 and results[-1].compatible(2),
+                "input 'data': expected pairs in a last dimension of 2, got shape {}",
+                data.shape,
+            )
+            results = results[:-1]
+        places = known_axes(self, numbers, len(results))
+        if places is None or None in places:
+            results = [DYNAMIC] * len(results)
+        for i, axis in enumerate(a for a in places or () if a is not None):
+            if None not in (places or ()):
+                wanted = -1 if signal_size is None else None if sizes is None else sizes[i]
+                results[axis] = self._size(results[axis], wanted, i == len(places or ()) - 1)
+        return PartialShape(results + ([Dimension(2, 2)] if self.to_complex else []))
+
+    def _size(self, size: Dimension, wanted: int | None, last: bool) -> Dimension:
+        """The output's size along an axis: `wanted` is -1 to keep it, None when unknown."""
+        given = DYNAMIC if wanted is None else size if wanted == -1 else Dimension.of(wanted)
+        if last and not self.to_complex:
+            return (size - 1) * 2 if wanted == -1 else given
+        return given // 2 + 1 if last and not self.from_complex else given
+
+    def sizes(self, data: Array, axes: list[int], signal_size: Array | None) -> list[int]:
+        """S for each axis."""
+        given = [-1] * len(axes) if signal_size is None else signal_size.tolist()
+        full = [data.shape[axis] for axis in axes]
+        if not self.to_complex and full:
+            full[-1] = 2 * (full[-1] - 1)
+        return [size if wanted == -1 else wanted for size, wanted in zip(full, given)]
+
+    def reference(self, data: Array, axes: Array, signal_size: Array | None) -> Array:
+        values = data[..., 0] + 1j * data[..., 1] if self.from_complex else data
+        places = [a % values.ndim for a in axes.tolist()]
+        sizes = self.sizes(values, places, signal_size)
+        results = list(values.shape)
+        for axis, size in zip(places, sizes):
+            results[axis] = size
+        if not places:
+            return data
+        if min(results, default=1) <= 0:
+            if not self.from_complex:
+                results[places[-1]] = sizes[-1] // 2 + 1
+            return np.zeros([max(0, n) for n in results] + ([2] if self.to_complex else []), data.dtype)
+        transformed = self.transform(values, sizes, places)
+        return np.stack([transformed.real, transformed.imag], axis=-1) if self.to_complex else transformed
+
+    def transform(self, values: Array, sizes: list[int], axes: list[int]) -> Array:
+        raise NotImplementedError
+
+
+@register("DFT", 7)
+class DFT7(_Fourier):
+    """`data [.., 2]` to its transform `[.., 2]`."""
+
+    def transform(self, values: Array, sizes: list[int], axes: list[int]) -> Array:
+        return np.fft.fftn(values, sizes, axes)
+
+
+@register("IDFT", 7)
+class IDFT7(_Fourier):
+    """`data [.., 2]` to its inverse transform `[.., 2]`."""
+
+    def transform(self, values: Array, sizes: list[int], axes: list[int]) -> Array:
+        return np.fft.ifftn(values, sizes, axes)
+
+
+@register("RDFT", 9)
+class RDFT9(_Fourier):
+    """Real `data [..]` to the first half of its transform `[.., 2]`."""
+
+    from_complex = False
+
+    def transform(self, values: Array, sizes: list[int], axes: list[int]) -> Array:
+        return np.fft.rfftn(values, sizes, axes)
+
+
+@register("IRDFT", 9)
+class IRDFT9(_Fourier):
+    """The first half of a transform, `data [.., 2]`, to real numbers `[..]`."""
+
+    to_complex = False
+
+    def transform(self, values: Array, sizes: list[int], axes: list[int]) -> Array:
+        return np.fft.irfftn(values, sizes, axes)
