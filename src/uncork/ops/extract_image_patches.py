@@ -55,4 +55,4 @@ class ExtractImagePatches3(Operation):
         slides = [self.slide(axis, size) for axis, size in enumerate(data.shape[2:])]
         patches = windows(data, slides, 0)  # [N, C, rows, columns, K_h, K_w]
         shape = (data.shape[0], data.shape[1] * self.sizes[0] * self.sizes[1], slides[0].count, slides[1].count)
-        return np.asarray(patches.transpose(0, 4, 5, 1, 2, 3).reshape(shape))
+        return np.ascontiguousarray(patches.transpose(0, 4, 5, 1, 2, 3).reshape(shape))
