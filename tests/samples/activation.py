@@ -117,7 +117,6 @@ SAMPLES = [
                 "else numpy's rule: the last dimension",
                 [np.full((1, 2, 3), -1, np.float32), f32(1, 2, 3)],
                 [np.array([[[-1, -2, -3], [-1, -2, -3]]], np.float32)],
-                openvino="OpenVINO refuses it",
             ),
         ],
         [Refusal("a slope that does not fit", [GRID, f32(1, 2)], r"fit by numpy broadcasting to 'data', got 'data' \[2,3\], 'slope' \[2\]")],
@@ -190,14 +189,12 @@ SAMPLES = [
                 [np.array([0, 200], np.uint8)],
                 [np.array([0, 200], np.uint8)],
                 {"min": -math.inf, "max": 1e300},
-                openvino="OpenVINO refuses or saturates",
             ),
             Sample(
                 "integers without a whole number between the bounds: the maximum",
                 [np.array([-5, 5], np.int32)],
                 [np.array([0, 0], np.int32)],
                 {"min": 0.25, "max": 0.75},
-                openvino="an edge of the formula",
             ),
             Sample(
                 "64 bits",

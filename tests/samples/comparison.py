@@ -33,7 +33,7 @@ def entry(operation, formula, row, nan, big, *more):
                 [np.array(nan)],
                 openvino="OpenVINO says NaN > NaN" if operation in (Greater, GreaterEqual) else "",
             ),
-            Sample("beyond the digits of f64", BIG, [np.array(big)], openvino=NARROW),
+            Sample("beyond the digits of f64", BIG, [np.array(big)], openvino="" if operation in (Equal, NotEqual) else NARROW),
             Sample("empty", [np.zeros((2, 0), np.int32), np.zeros((), np.int32)], [np.zeros((2, 0), bool)]),
             *more,
         ],
@@ -74,9 +74,7 @@ SAMPLES = [
         Sample(
             "strings by code points", [WORDS, np.array(["b"], object)], [np.array([True, False, False])], openvino="OpenVINO takes no strings"
         ),
-        Sample(
-            "false before true", [np.array([False, True]), np.array([True])], [np.array([True, False])], openvino="OpenVINO refuses booleans"
-        ),
+        Sample("false before true", [np.array([False, True]), np.array([True])], [np.array([True, False])]),
     ),
     entry(LessEqual, lambda a, b: a <= b, [True, True, False], [False, True], [False, True]),
     entry(Greater, lambda a, b: a > b, [False, False, True], [False, False], [True, False]),

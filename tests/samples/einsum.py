@@ -44,8 +44,8 @@ EXAMPLES = [
     example("blanks", " i j , j k -> i k ", [SQUARE, np.eye(3)], SQUARE, "OpenVINO refuses blanks"),
     example("scalars", ",->", [np.float32(2), np.float32(3)], 6),
     example("a label of size 1 stretches", "ij,ij->ij", [SQUARE, f32(1, 2, 3)[:, None]], SQUARE * f32(1, 2, 3)[:, None]),
-    example("an ellipsis that is left out is summed", "a...->a", [TWO], [45, 90], openvino="the page is silent"),
-    example("nothing", "ij,jk->ik", [np.zeros((2, 0)), np.zeros((0, 2))], np.zeros((2, 2)), openvino="an empty sum"),
+    example("an ellipsis that is left out is summed", "a...->a", [TWO], [45, 90]),
+    example("nothing", "ij,jk->ik", [np.zeros((2, 0)), np.zeros((0, 2))], np.zeros((2, 2))),
     Sample(
         "u8 wraps",
         [np.array([16, 16], np.uint8), np.array([16, 1], np.uint8)],

@@ -88,7 +88,6 @@ SAMPLES = [
                 [np.zeros((0, 2, 2, 2), np.float32)],
                 [np.zeros((0, 2, 2, 2), np.float32)],
                 one(),
-                openvino="OpenVINO and empty tensors",
             ),
         ],
         [
