@@ -1,0 +1,134 @@
+"""SpaceToBatch-2, BatchToSpace-2: blocks of the spatial dimensions moved into the batch dimension and back.
+
+SpaceToBatch pads with zeros to D_i + P_i, cuts dimension i into blocks of B_i, and stacks the places within a block before the batch:
+
+    output[(b_1, .., b_k, n), s_1, .., s_k] = padded[n, s_1 B_1 + b_1, .., s_k B_k + b_k]
+
+BatchToSpace does the reverse and crops. Pages: operation-specs/movement/space-to-batch-2, batch-to-space-2. The first block must be 1
+and the first pads and crops 0, as the pages expect.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from uncork.ops._operation import Operation, register
+from uncork.ops._ports import ANY, INTEGER, Input, Output
+from uncork.ops._vectors import Numbers, length, vector
+from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
+
+
+class _Blocks(Operation):
+    def numbers(self, data: TensorSpec, name: str, spec: TensorSpec, first: int) -> Numbers:
+        """One number for each dimension of data; the first is fixed, the least is the same."""
+        found = vector(self, name, spec)
+        assert data.rank is not None
+        self.require(
+            length(spec).contains(data.rank),
+            "input '{}': expected a number for each dimension of data {}, got shape {}",
+            name,
+            data.shape,
+            spec.shape,
+        )
+        found = [None] * data.rank if found is None else found
+        self.require(all(n is None or n >= first for n in found), "input '{}': expected numbers of at least {}, got {}", name, first, found)
+        self.require(found[0] in (None, first), "input '{}': expected {} for the batch dimension, got {}", name, first, found)
+        return found
+
+
+@register("SpaceToBatch", 2)
+class SpaceToBatch2(_Blocks):
+    """`data [N, D_1, ..]` and a block size and two pads for each dimension."""
+
+    data = Input(ANY, "T", moved=True)
+    block_shape = Input(INTEGER)
+    pads_begin = Input(INTEGER)
+    pads_end = Input(INTEGER)
+    output = Output("T")
+
+    def infer(self, data: TensorSpec, block_shape: TensorSpec, pads_begin: TensorSpec, pads_end: TensorSpec) -> PartialShape:
+        if data.rank is None:
+            return data.shape
+        self.require(data.rank >= 2, "input 'data': expected at least 2 dimensions, got shape {}", data.shape)
+        blocks = self.numbers(data, "block_shape", block_shape, 1)
+        begins = self.numbers(data, "pads_begin", pads_begin, 0)
+        ends = self.numbers(data, "pads_end", pads_end, 0)
+        dims = [data.shape[0] * math.prod(b for b in blocks if b is not None) if None not in blocks else DYNAMIC]
+        for axis in range(1, data.rank):
+            block, begin, end = blocks[axis], begins[axis], ends[axis]
+            if block is None or begin is None or end is None:
+                dims.append(DYNAMIC)
+                continue
+            padded = data.shape[axis] + (begin + end)
+            low, high = -(-padded.low // block), None if padded.high is None else padded.high // block
+            self.require(
+                high is None or low <= high,
+                "expected blocks that divide the padded size {} of axis {}, got block_shape {}",
+                padded,
+                axis,
+                blocks,
+            )
+            dims.append(Dimension(low, high))
+        return PartialShape(dims)
+
+    def reference(self, data: Array, block_shape: Array, pads_begin: Array, pads_end: Array) -> Array:
+        blank = "" if data.dtype == object else 0
+        pads = [(int(b), int(e)) for b, e in zip(pads_begin, pads_end)]
+        padded = np.full([b + s + e for s, (b, e) in zip(data.shape, pads)], blank, data.dtype)
+        padded[tuple(slice(b, b + s) for s, (b, _) in zip(data.shape, pads))] = data
+        blocks = [int(b) for b in block_shape[1:]]
+        sizes = [s // b for s, b in zip(padded.shape[1:], blocks)]
+        split = padded.reshape([len(padded), *(n for pair in zip(sizes, blocks) for n in pair)])
+        spatial = range(1, 2 * len(blocks), 2)
+        order = [*(a + 1 for a in spatial), 0, *spatial]
+        return np.asarray(split.transpose(order).reshape([len(padded) * math.prod(blocks), *sizes]))
+
+
+@register("BatchToSpace", 2)
+class BatchToSpace2(_Blocks):
+    """`data [N, D_1, ..]` and a block size and two crops for each dimension."""
+
+    data = Input(ANY, "T", moved=True)
+    block_shape = Input(INTEGER)
+    crops_begin = Input(INTEGER)
+    crops_end = Input(INTEGER)
+    output = Output("T")
+
+    def infer(self, data: TensorSpec, block_shape: TensorSpec, crops_begin: TensorSpec, crops_end: TensorSpec) -> PartialShape:
+        if data.rank is None:
+            return data.shape
+        self.require(data.rank >= 2, "input 'data': expected at least 2 dimensions, got shape {}", data.shape)
+        blocks = self.numbers(data, "block_shape", block_shape, 1)
+        begins = self.numbers(data, "crops_begin", crops_begin, 0)
+        ends = self.numbers(data, "crops_end", crops_end, 0)
+        batch, times = data.shape[0], math.prod(b for b in blocks if b is not None)
+        low, high = -(-batch.low // times), None if batch.high is None else batch.high // times
+        self.require(
+            None in blocks or high is None or low <= high,
+            "expected blocks whose product divides the batch {}, got block_shape {}",
+            batch,
+            blocks,
+        )
+        dims = [DYNAMIC if None in blocks else Dimension(low, high)]
+        for axis in range(1, data.rank):
+            block, begin, end = blocks[axis], begins[axis], ends[axis]
+            if block is None or begin is None or end is None:
+                dims.append(DYNAMIC)
+                continue
+            whole = data.shape[axis] * block
+            fits = whole.high is None or begin + end <= whole.high
+            self.require(fits, "expected crops of at most {} along axis {}, got {} and {}", whole, axis, begin, end)
+            dims.append(whole - (begin + end))
+        return PartialShape(dims)
+
+    def reference(self, data: Array, block_shape: Array, crops_begin: Array, crops_end: Array) -> Array:
+        blocks = [int(b) for b in block_shape[1:]]
+        count = len(blocks)
+        batch = len(data) // math.prod(blocks)
+        split = data.reshape([*blocks, batch, *data.shape[1:]])
+        order = [count, *(a for k in range(count) for a in (count + 1 + k, k))]
+        joined = split.transpose(order).reshape([batch, *(s * b for s, b in zip(data.shape[1:], blocks))])
+        keep = (slice(int(b), s - int(e)) for s, b, e in zip(joined.shape, crops_begin, crops_end))
+        return np.array(joined[tuple(keep)], order="C")
