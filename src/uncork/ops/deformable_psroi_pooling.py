@@ -81,19 +81,19 @@ class DeformablePSROIPooling1(Operation):
             numbers = np.arange(size, dtype=data.dtype)
             left = corners[0] + numbers * steps[0] + per_channel[:, 0] * sides[0]  # [o, i, j]
             top = corners[1] + numbers[:, np.newaxis] * steps[1] + per_channel[:, 1] * sides[1]
-            channels = data[image].reshape(self.output_dim, size, size, *data.shape[2:])
-            result = output[place]
-            for bin_place in np.ndindex(self.output_dim, size, size):
-                result[bin_place] = self._mean(channels[bin_place], left[bin_place], top[bin_place], steps)
+            output[place] = self._means(data[image], left, top, steps).reshape(output[place].shape)
         return output
 
-    def _mean(self, image: Array, left: Array, top: Array, steps: Array) -> Array:
-        """One bin, from its corner and its sides."""
-        height, width = image.shape
-        x = left + np.arange(self.spatial_bins_x, dtype=image.dtype) * (steps[0] / image.dtype.type(self.spatial_bins_x))
-        y = top + np.arange(self.spatial_bins_y, dtype=image.dtype) * (steps[1] / image.dtype.type(self.spatial_bins_y))
-        x, y = x[(x >= -0.5) & (x <= width - 0.5)], y[(y >= -0.5) & (y <= height - 0.5)]
-        if not x.size or not y.size:
-            return np.zeros((), image.dtype)
-        rows, columns = np.broadcast_arrays(np.clip(y, 0, height - 1)[:, np.newaxis], np.clip(x, 0, width - 1))
-        return np.asarray(bilinear(image, rows, columns).mean())
+    def _means(self, image: Array, left: Array, top: Array, steps: Array) -> Array:
+        """Every bin in the channel of its own [C, H, W], from its corner and its sides."""
+        channels, height, width = image.shape
+        kind = image.dtype.type
+        across = np.arange(self.spatial_bins_x, dtype=image.dtype) * (steps[0] / kind(self.spatial_bins_x))
+        down = np.arange(self.spatial_bins_y, dtype=image.dtype) * (steps[1] / kind(self.spatial_bins_y))
+        x = left.reshape(channels, 1, 1) + across
+        y = top.reshape(channels, 1, 1) + down[:, np.newaxis]
+        counts = (x >= -0.5) & (x <= width - 0.5) & (y >= -0.5) & (y <= height - 0.5)  # [C, bins, bins]
+        y, x = np.broadcast_arrays(np.clip(y, 0, height - 1), np.clip(x, 0, width - 1))
+        each = np.arange(channels)[:, np.newaxis, np.newaxis]
+        values = np.where(counts, bilinear(image, np.where(counts, y, 0), np.where(counts, x, 0), each), 0)
+        return np.asarray(values.sum(axis=(1, 2)) / np.maximum(counts.sum(axis=(1, 2)), 1).astype(image.dtype))
