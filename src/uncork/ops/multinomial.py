@@ -1,0 +1,79 @@
+"""Multinomial-13: classes drawn with given probabilities.
+
+    output[b, s] = the first class whose cumulative probability reaches a random number in [0, 1)
+
+Page: operation-specs/generation/multinomial-13, whose text says "less or equal to the generated value" where its examples, and the
+sense, want "reaches". The random numbers are those of RandomUniform-8 in f64 with these seeds. A class of probability 0 is
+never drawn. Without replacement a drawn class gets probability 0 and the rest is scaled up. Refused: negative, infinite or NaN
+probabilities, rows without any, and more samples without replacement than there are classes with a chance.
+"""
+
+from __future__ import annotations
+
+import secrets
+
+import numpy as np
+
+from uncork.ops._indices import refuse_first
+from uncork.ops._operation import Operation, register
+from uncork.ops._ports import I32_I64, REAL, Attribute, Input, Output, at_least, boolean, element_type, integer
+from uncork.ops._random import fractions
+from uncork.ops._vectors import scalar
+from uncork.types import Array, ElementType, PartialShape, TensorSpec
+
+
+@register("Multinomial", 13)
+class Multinomial(Operation):
+    """`probs [batch, classes]`, `num_samples []` or `[1]`."""
+
+    probs = Input(REAL)
+    num_samples = Input(I32_I64)
+    output = Output()
+    convert_type = Attribute(element_type, check=lambda t: None if t in I32_I64 else "i32 or i64")
+    with_replacement = Attribute(boolean)
+    log_probs = Attribute(boolean)
+    global_seed = Attribute(integer, default=0, check=at_least(0))
+    op_seed = Attribute(integer, default=0, check=at_least(0))
+    deterministic = False
+
+    def infer(self, probs: TensorSpec, num_samples: TensorSpec) -> TensorSpec:
+        self.require(probs.rank in (None, 2), "input 'probs': expected 2 dimensions, got shape {}", probs.shape)
+        count = scalar(self, "num_samples", num_samples)
+        self.require(count is None or count >= 0, "input 'num_samples' is {}, expected at least 0", count)
+        batch, classes = (None, None) if probs.rank is None else probs.shape
+        if count is not None and classes is not None and not self.with_replacement:
+            enough = classes.high is None or count <= classes.high
+            self.require(enough, "{} samples without replacement, but only {} classes", count, classes)
+        return TensorSpec(self.convert_type, PartialShape([batch, count]))
+
+    def reference(self, probs: Array, num_samples: Array) -> Array:
+        count = int(num_samples.reshape(-1)[0])
+        seeds = (self.global_seed, self.op_seed) if self.global_seed or self.op_seed else (secrets.randbits(64), secrets.randbits(64))
+        random = fractions(probs.shape[0] * count, ElementType.f64, *seeds).reshape(probs.shape[0], count)
+        weights = self.weights(probs, count) if count else probs
+        output = np.empty((probs.shape[0], count), np.int64)
+        for row in range(probs.shape[0]):
+            left = weights[row].copy()
+            for sample in range(count):
+                cumulative = np.cumsum(left)
+                # The last class with a chance takes what rounding leaves over.
+                reached = (cumulative >= random[row, sample] * cumulative[-1]) & (left > 0)
+                chosen = int(np.argmax(reached)) if reached.any() else int(np.flatnonzero(left)[-1])
+                output[row, sample] = chosen
+                if not self.with_replacement:
+                    left[chosen] = 0
+        return output
+
+    def weights(self, probs: Array, count: int) -> Array:
+        """Probabilities in f64, not scaled to a sum of 1; wrong ones refused."""
+        exact = probs.astype(np.float64)
+        if self.log_probs:
+            refuse_first(self, "probs", probs, np.isnan(exact) | (exact == np.inf), "a logarithm of a probability")
+            top = np.max(exact, 1, keepdims=True, initial=-np.inf)
+            exact = np.exp(exact - np.where(np.isfinite(top), top, 0))
+        else:
+            refuse_first(self, "probs", probs, ~(exact >= 0) | np.isinf(exact), "a finite number of at least 0")
+        for row, chances in enumerate(np.count_nonzero(exact, 1).tolist()):
+            if chances < (1 if self.with_replacement else count):
+                self.refuse("input 'probs': {} samples from row {}, which has {} classes with a chance", count, row, chances)
+        return exact
