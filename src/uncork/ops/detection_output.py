@@ -14,8 +14,8 @@ Pages: operation-specs/detection/detectionoutput-1, -8. Decided where they are s
 - top_k is taken before the suppression, as Caffe, MXNet and OpenVINO do (the page says after);
 - with 5 inputs the priors are first moved by the fifth; where the second confidence of a prior in the fourth is below
   objectness_score, its box is background with certainty;
-- proposals that are not normalized begin with a number that is not used; their variances are the first 4 * num_prior_boxes numbers
-  of the second row, as in OpenVINO;
+- proposals that are not normalized are made so once, before anything else (OpenVINO divides a second time after the fifth input has
+  moved them). They begin with a number that is not used; their variances are the first 4 * num_prior_boxes numbers of the second row;
 - what follows the row of -1, and that row from its second number on, is 0.
 """
 
