@@ -89,7 +89,9 @@ def chooses(*operations: type[Operation]) -> Callable[[Function], Function]:
 def choose(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
     """The native calls for an operation on these specs, or the reason why there are none."""
     if type(operation) in _views:
-        return Alias(0)
+        # The reference refuses values that do not fit: without a look at them the shape alone does not tell.
+        known = all(spec is None or spec.value is not None for spec in inputs[1:])
+        return Alias(0) if known else "its other inputs are known at the call only"
     chooser = _choosers.get(type(operation))
     if chooser is None and operation.moves_values and operation.deterministic:
         chooser = _choosers.get(Operation)  # what serves every operation that only moves values

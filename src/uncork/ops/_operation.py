@@ -295,7 +295,7 @@ def _known_part(spec: TensorSpec) -> tuple[Array, Array] | None:
         return (spec.value, np.ones(spec.value.shape, bool)) if spec.value.size <= FOLD_LIMIT else None
     if spec.partial is not None:
         return spec.partial
-    if spec.shape.is_static and int(spec.shape.size) <= FOLD_LIMIT and spec.element_type.dtype.kind in "iub":
+    if spec.shape.is_static and math.prod(max(d.low, 1) for d in spec.shape) <= FOLD_LIMIT and spec.element_type.dtype.kind in "iub":
         return np.zeros(spec.shape.static, spec.element_type.dtype), np.zeros(spec.shape.static, bool)
     return None
 

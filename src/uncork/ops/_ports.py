@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, overload
@@ -133,15 +134,25 @@ class Attribute(Generic[V]):
         return value
 
 
+_INTEGER = re.compile(r"[+-]?\d{1,20}", re.ASCII)
+
+
 def _parse_bool(text: str) -> bool:
     # OpenVINO takes every other word for false without a word; a typing error in a flag must not change the model.
     return {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}[text.strip().lower()]
 
 
 def _parse_int(text: str) -> int:
-    if len(text) > 40:
+    # Python would also take 1_000 and the digits of other scripts; the format's numbers have 64 bits.
+    if _INTEGER.fullmatch(text.strip()) is None or not -(2**63) <= int(text) < 2**64:
         raise ValueError(text)
     return int(text)
+
+
+def _parse_float(text: str) -> float:
+    if not text.isascii() or "_" in text:
+        raise ValueError(text)
+    return float(text)
 
 
 def _split(text: str) -> list[str]:
@@ -157,12 +168,12 @@ def _join(values: Sequence[object]) -> str:
 
 
 integer: Kind[int] = Kind("an integer", _parse_int, str)
-number: Kind[float] = Kind("a number", float, _format_float)
+number: Kind[float] = Kind("a number", _parse_float, _format_float)
 boolean: Kind[bool] = Kind("true or false", _parse_bool, lambda v: "true" if v else "false")
 text: Kind[str] = Kind("text", str, str)
 integers: Kind[tuple[int, ...]] = Kind("a list of integers", lambda t: tuple(_parse_int(p) for p in _split(t)), _join)
 numbers: Kind[tuple[float, ...]] = Kind(
-    "a list of numbers", lambda t: tuple(float(p) for p in _split(t)), lambda v: ", ".join(map(_format_float, v))
+    "a list of numbers", lambda t: tuple(_parse_float(p) for p in _split(t)), lambda v: ", ".join(map(_format_float, v))
 )
 names: Kind[tuple[str, ...]] = Kind("a list of names", lambda t: tuple(_split(t)), _join)
 element_type: Kind[ElementType] = Kind("an element type such as f32 or i64", ElementType.parse, str)

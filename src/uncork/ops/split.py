@@ -9,7 +9,7 @@ import numpy as np
 
 from uncork.ops._indices import normalised_axis
 from uncork.ops._operation import Operation, register
-from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Output, at_least, integer
+from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Output, integer
 from uncork.ops._vectors import length, scalar, vector
 from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
 
@@ -40,12 +40,17 @@ class _Split(Operation):
         return None if number is None or data.rank is None else normalised_axis(self, number, data.rank)
 
 
+def _check_count(count: int) -> str | None:
+    """More outputs than this no file has ports for, and a list of them alone would fill the memory."""
+    return "at least 1" if count < 1 else "at most 2**20" if count > 2**20 else None
+
+
 @register("Split", 1)
 class Split1(_Split):
     """`num_splits` equal parts; the dimension must be a multiple of it."""
 
     output = Output("T")
-    num_splits = Attribute(integer, check=at_least(1))
+    num_splits = Attribute(integer, check=_check_count)
 
     def infer(self, data: TensorSpec, axis: TensorSpec) -> list[TensorSpec]:
         along = self.along(data, axis)
