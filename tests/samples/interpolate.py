@@ -136,6 +136,19 @@ EXAMPLES_4 = [
         {**SCALES, "mode": "linear", "pads_begin": (0,), "pads_end": (0,)},
     ),
     Sample(
+        "21 cells by 57 / 21 are 57, though the product of the rounded quotient is less",
+        [np.ones((1, 1, 1, 21), "f4"), np.array([0, 0]), f32([1, 57 / 21]), HW],
+        [np.ones((1, 1, 1, 57), "f4")],
+        BY_FLOOR,
+    ),
+    Sample(
+        "a product that is whole gains nothing",
+        [np.ones((1, 1, 1, 2_000_000), "u1"), np.array([0, 0]), f32([1, 0.5]), HW],
+        [np.ones((1, 1, 1, 1_000_000), "u1")],
+        BY_FLOOR,
+        openvino="gives 1,000,002 cells",
+    ),
+    Sample(
         "10 cells by 0.7 are 7, as in f32",
         [f32(np.arange(10)).reshape(1, 1, 1, 10), np.array([0, 0]), f32([1, 0.7]), HW],
         [f32([0, 1, 2, 4, 5, 7, 8]).reshape(1, 1, 1, 7)],
@@ -381,6 +394,12 @@ def axis_weights(x: int, size: int, result: int, scale: Any, how: dict[str, Any]
     return [(cell, w / total) for cell, w in pairs if total]
 
 
+def scaled(scale: Any, size: int) -> int:
+    """The whole number that is at most a millionth of the size above the product, else the number below."""
+    exact = Fraction(float(scale)) * size
+    return math.ceil(exact) if scale != 1 and math.ceil(exact) - exact < Fraction(size, 10**6) else math.floor(exact)
+
+
 def loop(case: Case, version: int) -> list[np.ndarray]:
     data, how = plain(case, 0), dict(case.attributes)
     begins, ends = ([*how[name], *[0] * data.ndim][: data.ndim] for name in ("pads_begin", "pads_end"))
@@ -398,7 +417,7 @@ def loop(case: Case, version: int) -> list[np.ndarray]:
     results = list(padded)
     for i, axis in enumerate(axes):
         by_sizes = how["shape_calculation_mode"] == "sizes"
-        results[axis] = int(wanted[i]) if by_sizes else math.floor(wanted[i] * np.float32(padded[axis]))
+        results[axis] = int(wanted[i]) if by_sizes else scaled(wanted[i], padded[axis])
         scales.append(None if by_sizes else wanted[i])
     smoothed = how["antialias"] and any((results[axis] < padded[axis]) if scale is None else scale < 1 for axis, scale in zip(axes, scales))
     along: dict[int, list[list[tuple[int, float]]]] = {}

@@ -68,13 +68,14 @@ class AdaptiveAvgPool8(_AdaptivePool):
         return self.pooled_shape(data, output_shape)
 
     def reference(self, data: Array, output_shape: Array) -> Array:
+        if not output_shape.all():
+            return np.zeros(data.shape[:2] + tuple(output_shape.tolist()), data.dtype)
         # The mean over a box is the mean along one axis of the means along the next.
         for axis, count in enumerate(output_shape.tolist(), start=2):
             along = np.moveaxis(data, axis, -1)
             pooled = np.empty((*along.shape[:-1], count), data.dtype)
-            if pooled.size:
-                for i, (begin, end) in enumerate(bounds(along.shape[-1], count)):
-                    pooled[..., i] = along[..., begin:end].mean(axis=-1)
+            for i, (begin, end) in enumerate(bounds(along.shape[-1], count)):
+                pooled[..., i] = along[..., begin:end].mean(axis=-1)
             data = np.moveaxis(pooled, -1, axis)
         return data
 

@@ -17,8 +17,10 @@ scale = output size / input size, or the number given as the scale:
 Pages: operation-specs/image/interpolate-1, -4, -11. Decided where they are silent or contradict themselves:
 
 - an axis that keeps its size is copied, whatever the transformation mode and the scale (tf_half_pixel_for_nn would shift it);
-- with `sizes` the scale is exact, so that a coordinate that should be whole is; with `scales` sizes and coordinates are computed
-  in the type of `scales` (f32 at least), as everywhere: 10 * 0.7 is 7 cells and not 6;
+- with `sizes` the scale is exact, so that a coordinate that should be whole is; with `scales` coordinates are computed in the type
+  of `scales` (f32 at least), as everywhere;
+- scales are rounded quotients, and 10**-6 is added before the size is cut to a whole number, as OpenVINO does and files rely on:
+  21 * (57 / 21) is 57 cells and not 56. No more than that: a product that is whole, or a million cells, gain none;
 - round_prefer_floor and round_prefer_ceil round halves down and up, as the text says (the page's code rounds them to even);
 - linear where no cell has a weight gives 0, as the page's code does;
 - linear_onnx takes any axes; the pages' lists of ranks and axes are those of one implementation;
@@ -33,6 +35,8 @@ Pages: operation-specs/image/interpolate-1, -4, -11. Decided where they are sile
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
@@ -180,8 +184,7 @@ class _InterpolateByInputs(_Interpolate):
         self.require(
             bool(np.isfinite(scale) and scale > 0), "input '{}': {}[{}] is {}, expected a positive number", name, name, position, scale
         )
-        low, high = (None if s is None else int(np.floor(scale * scale.dtype.type(s))) for s in (size.low, size.high))
-        return Dimension(low or 0, high)
+        return Dimension(scaled_size(size.low, scale), None if size.high is None else scaled_size(size.high, scale))
 
     def interpolated(self, data: Array, wanted: Array, axes: Array | None) -> Array:
         padded = self.padded(data)
@@ -190,13 +193,19 @@ class _InterpolateByInputs(_Interpolate):
             plan = [Axis(a, padded.shape[a], int(n), None) for a, n in zip(numbers, wanted)]
         else:
             scales = at_least_f32(wanted)
-            plan = [Axis(a, padded.shape[a], int(np.floor(s * s.dtype.type(padded.shape[a]))), s) for a, s in zip(numbers, scales)]
+            plan = [Axis(a, padded.shape[a], scaled_size(padded.shape[a], s), s) for a, s in zip(numbers, scales)]
         how = Settings(self.mode, self.coordinate_transformation_mode, self.nearest_mode, self.antialias, self.cube_coeff)
         return resize(padded, plan, how)
 
 
 def at_least_f32(scales: Array) -> Array:
     return scales if scales.dtype == np.float64 else np.asarray(scales, np.float32)
+
+
+def scaled_size(size: int, scale: Array) -> int:
+    """floor(scale * size), but a product that misses a whole number by at most size / 10**6 is that number."""
+    kind = scale.dtype.type
+    return size if scale == 1 else min(math.floor((scale + kind(1e-6)) * kind(size)), math.ceil(float(scale) * size))
 
 
 @register("Interpolate", 4)

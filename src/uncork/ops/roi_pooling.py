@@ -42,6 +42,8 @@ class ROIPooling1(Operation):
 
     def reference(self, data: Array, rois: Array) -> Array:
         output = np.zeros((len(rois), data.shape[1], self.pooled_h, self.pooled_w), data.dtype)
+        if not output.size:
+            return output
         pool = self._largest if self.method == "max" else self._read
         for place, image in boxes_with_images(self, "rois", rois, len(data)):
             pool(data[image], rois[place, 1:], output[place])
