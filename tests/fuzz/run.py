@@ -64,7 +64,7 @@ class Worker:
         self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed with the worker)
 
     def run(self, job: dict[str, Any]) -> dict[str, Any]:
-        if self.process is None or self.process.poll() is not None:
+        if self.process is None:
             command = [sys.executable, "-m", "tests.fuzz.worker", str(self.memory)]
             environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
             self.errors.seek(0)
@@ -81,6 +81,7 @@ class Worker:
             return dict(json.loads(line))
         if ready:
             process.wait()
+            self.close()
             self.errors.seek(0)
             return {"outcome": "crash", "detail": f"exit {process.returncode}", "traceback": self.errors.read()[-3000:]}
         self.close()
