@@ -60,11 +60,13 @@ def refusal(name, equation, inputs, message):
     return Refusal(name, inputs, message, {"equation": equation})
 
 
+MANY = "abcdefghijklmnopqrstuvwxyzABCDEF,GHIJKLMNOPQRSTUVWXYZ...->"
 REFUSALS = [
     refusal("unknown output label", "ij->ik", [SQUARE], "'k' of the output is in no input"),
     refusal("unknown output ellipsis", "ij->...", [SQUARE], r"'\.\.\.' of the output is in no input"),
     refusal("a label twice in the output", "ij->ii", [SQUARE], "'i' comes twice in the output"),
     refusal("a digit", "i1->i", [SQUARE], r"expected letters and at most one '\.\.\.' in 'i1'"),
+    refusal("too many dimensions", MANY, [np.zeros((1,) * 32)] * 2, "more than 52 different dimensions"),
     refusal("two arrows", "i->i->i", [SQUARE], r"expected letters and at most one '\.\.\.' in 'i->i'"),
     refusal("two ellipses", "......->...", [SQUARE], r"expected letters and at most one '\.\.\.' in '\.\.\.\.\.\.'"),
     refusal("a lonely dot", "i.j->i", [SQUARE], r"expected letters and at most one '\.\.\.' in 'i\.j'"),

@@ -89,7 +89,7 @@ class Power(Binary):
         a, b = np.broadcast_arrays(a, b)
         inverted = b < 0
         refuse_first(self, "b", b, inverted & (a == 0), "an exponent of at least 0 where a is 0 (integers)")
-        odd = (b & 1) == 1
+        odd = (b & b.dtype.type(1)) == 1
         unit = np.where(a == 1, 1, np.where(odd, -1, 1))
         of_inverse = np.where(np.abs(a) == 1, unit, 0).astype(a.dtype)
         return np.where(inverted, of_inverse, np.power(a, np.where(inverted, b.dtype.type(0), b)))

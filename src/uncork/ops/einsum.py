@@ -126,6 +126,7 @@ class Einsum(Operation):
                     position,
                 )
                 sizes[label] = dim if common is None else common
+        self.require(len(sizes) <= 52, "equation '{}': more than 52 different dimensions", self.equation)  # NumPy's limit
         if _ELLIPSIS in output:
             if covered is None:
                 return PartialShape()

@@ -22,6 +22,14 @@ from uncork.ops._vectors import scalar
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
 
+def _drawn(weights: Array, random: Array) -> Array:
+    """The first class with a chance whose cumulative probability reaches each number."""
+    classes = np.flatnonzero(weights)
+    cumulative = np.cumsum(weights[classes])
+    # The product may be rounded up past the end: that is the last class.
+    return np.asarray(classes[np.minimum(np.searchsorted(cumulative, random * cumulative[-1]), len(classes) - 1)])
+
+
 @register("Multinomial", 13)
 class Multinomial(Operation):
     """`probs [batch, classes]`, `num_samples []` or `[1]`."""
@@ -52,16 +60,14 @@ class Multinomial(Operation):
         random = fractions(probs.shape[0] * count, ElementType.f64, *seeds).reshape(probs.shape[0], count)
         weights = self.weights(probs, count) if count else probs
         output = np.empty((probs.shape[0], count), np.int64)
-        for row in range(probs.shape[0]):
+        for row in range(probs.shape[0] if count else 0):
             left = weights[row].copy()
+            if self.with_replacement:
+                output[row] = _drawn(left, random[row])
+                continue
             for sample in range(count):
-                cumulative = np.cumsum(left)
-                # The last class with a chance takes what rounding leaves over.
-                reached = (cumulative >= random[row, sample] * cumulative[-1]) & (left > 0)
-                chosen = int(np.argmax(reached)) if reached.any() else int(np.flatnonzero(left)[-1])
-                output[row, sample] = chosen
-                if not self.with_replacement:
-                    left[chosen] = 0
+                output[row, sample] = chosen = _drawn(left, random[row, sample])
+                left[chosen] = 0
         return output
 
     def weights(self, probs: Array, count: int) -> Array:

@@ -72,10 +72,11 @@ class LRN(_WithAxes):
 
     def reference(self, data: Array, axes: Array) -> Array:
         along = normalised_axes(self, axes, data.ndim)
-        reach = self.size // 2
-        squares = np.pad(data * data, [(reach, reach) if i in along else (0, 0) for i in range(data.ndim)])
+        # Further than to the other end of the axis there is nothing to add.
+        reach = {i: min(self.size // 2, max(data.shape[i] - 1, 0)) for i in along}
+        squares = np.pad(data * data, [(reach.get(i, 0),) * 2 for i in range(data.ndim)])
         total = np.zeros_like(data)
-        for offset in itertools.product(range(2 * reach + 1), repeat=len(along)):
+        for offset in itertools.product(*(range(2 * reach[i] + 1) for i in along)):
             start = dict(zip(along, offset))
             total = total + squares[tuple(slice(start.get(i, 0), start.get(i, 0) + n) for i, n in enumerate(data.shape))]
         kind = data.dtype.type
