@@ -1,0 +1,72 @@
+"""The command line: `python -m benchmarks ops|models|startup|memory|growth|limits [options]`."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import re
+import sys
+from pathlib import Path
+
+COMMANDS = {
+    "ops": "each operation alone, in many sizes",
+    "models": "whole models",
+    "startup": "from the start of a process to its first result",
+    "memory": "a model with a table of 4 GB: time to load it, memory it takes, processes that share it",
+    "growth": "how cost grows with the work, and with the number of layers",
+    "limits": "what this machine can do at most",
+}
+#: Libraries read these once, as they are imported.
+THREAD_VARIABLES = ("OMP_NUMTHREAD_VARIABLES", "OPENBLAS_NUMTHREAD_VARIABLES", "MKL_NUMTHREAD_VARIABLES")
+ROOT = Path(__file__).resolve().parent
+
+
+def parser() -> argparse.ArgumentParser:
+    result = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description="Measures uncork against other systems: interleaved, in one process, on the same arrays, after results agreed.",
+        epilog="\n".join(f"{name:8} {text}" for name, text in COMMANDS.items()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    result.add_argument("commands", nargs="+", choices=[*COMMANDS, "all"], metavar="command", help=f"{', '.join(COMMANDS)}, or all")
+    result.add_argument("--peers", default="openvino,torch,onnxruntime,numpy", help="comma-separated; one that is not installed is skipped")
+    result.add_argument("--only", default="", metavar="REGEX", help="cases whose name matches")
+    result.add_argument("--quick", action="store_true", help="few cases, short: to see that everything works and agrees")
+    result.add_argument("--seconds", type=float, help="of timing per case (2; quick 0.2)")
+    result.add_argument("--threads", type=int, default=1)
+    result.add_argument("--pin", metavar="CPU", help="run on this CPU only, or on these: 0,1")
+    result.add_argument("--out", type=Path, default=ROOT / "results", metavar="DIR")
+    result.add_argument(
+        "--models", type=Path, default=ROOT.parent.parent / "shared" / "models", metavar="DIR", help="models with recorded inputs"
+    )
+    return result
+
+
+def main(arguments: list[str] | None = None) -> int:
+    given = parser().parse_args(arguments)
+    for name in THREAD_VARIABLES:
+        os.environ[name] = str(given.threads)
+    if given.pin:
+        os.sched_setaffinity(0, {int(cpu) for cpu in given.pin.split(",")})
+    # Only now, for NumPy reads the variables above.
+    from benchmarks.options import Options, Peers
+
+    options = Options(
+        peers=Peers(tuple(given.peers.split(",")), given.threads),
+        out=given.out,
+        models=given.models,
+        only=re.compile(given.only, re.IGNORECASE),
+        quick=given.quick,
+        threads=given.threads,
+        seconds=given.seconds or (0.2 if given.quick else 2.0),
+    )
+    commands = list(COMMANDS) if "all" in given.commands else list(dict.fromkeys(given.commands))
+    status = 0
+    for command in commands:
+        status = max(status, importlib.import_module(f"benchmarks.{command}").main(options))
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
