@@ -109,10 +109,10 @@ class Proposal1(Operation):
             height, width = width, height  # of what the box has first, which is then y
             anchors = inside(anchors, width, height)
         # From [N, 4 K, H, W] to [N, H, W, K, 4], the order of the anchors.
-        deltas = bbox_deltas.reshape(images, -1, 4, rows, columns).transpose(0, 3, 4, 1, 2)
+        deltas = bbox_deltas.reshape(images, class_probs.shape[1] // 2, 4, rows, columns).transpose(0, 3, 4, 1, 2)
         factors = np.array([self.box_coordinate_scale] * 2 + [self.box_size_scale] * 2, deltas.dtype)
-        boxes = moved(anchors, deltas / factors, self.pixel).reshape(images, -1, 4)
-        scores = class_probs[:, class_probs.shape[1] // 2 :].transpose(0, 2, 3, 1).reshape(images, -1)
+        boxes = moved(anchors, deltas / factors, self.pixel).reshape(images, rows * columns * (class_probs.shape[1] // 2), 4)
+        scores = class_probs[:, class_probs.shape[1] // 2 :].transpose(0, 2, 3, 1).reshape(boxes.shape[:2])
         if self.clip_before_nms:
             boxes = inside(boxes, width - self.pixel, height - self.pixel)
         scores = np.where(large_enough(boxes, self.pixel, smallest[1], smallest[0]), scores, 0)
