@@ -23,7 +23,7 @@ from uncork.ir.model import Model, Node, Port, Source, XmlElement
 from uncork.ops import Operation, find
 from uncork.ops._body import BodyMap, SubGraphOperation
 from uncork.ops.parameter import Const, Parameter, Result
-from uncork.types import DimensionLike, ElementType, PartialShape, TensorSpec
+from uncork.types import Array, DimensionLike, ElementType, PartialShape, TensorSpec, describe_array
 
 
 class Builder:
@@ -37,22 +37,20 @@ class Builder:
 
     def parameter(self, name: str, element_type: ElementType | str, shape: PartialShape | Sequence[DimensionLike]) -> Source:
         """An input of the model; None or -1 is a dynamic dimension."""
-        if isinstance(element_type, str):
-            element_type = ElementType.parse(element_type)
         shape = shape if isinstance(shape, PartialShape) else PartialShape(shape)
-        return self._append(Parameter(element_type=element_type, shape=shape), name, (), (name,))[0]
+        return self._append(Parameter(element_type=_type_of_name(element_type), shape=shape), name, (), (name,))[0]
 
     def constant(self, value: npt.ArrayLike, element_type: ElementType | str | None = None, name: str = "") -> Source:
-        """A constant. `value` is in the carrier dtype of `element_type`; without one, NumPy's type says it."""
+        """A constant. `value` is in the carrier dtype of `element_type`; without one, NumPy's type says it.
+
+        An array is not copied: it is the caller's to leave it as it is while the model lives.
+        """
         array = np.asarray(value)
-        if isinstance(element_type, str):
-            element_type = ElementType.parse(element_type)
+        element_type = ElementType.of_dtype(array.dtype) if element_type is None else _type_of_name(element_type)
         if element_type is None:
-            element_type = ElementType.of_dtype(array.dtype)
-            if element_type is None:
-                raise ValidationError(f"there is no element type for arrays of {array.dtype}")
+            raise ValidationError(f"there is no element type for arrays of {array.dtype}")
         operation = Const(element_type=element_type, shape=PartialShape(array.shape))
-        operation.value = array.astype(element_type.dtype, copy=False)
+        operation.value = _carried(array, element_type, isinstance(value, (np.ndarray, np.generic)))
         return self._append(operation, name, (), ())[0]
 
     def add(
@@ -101,6 +99,11 @@ class Builder:
             source=self.name,
         )
 
+    def _spec(self, source: Source) -> TensorSpec:
+        if source not in self._specs:
+            raise ValidationError(f"expected outputs of layers of this builder as inputs, got {source}")
+        return self._specs[source]
+
     def _of_type(self, type_name: str) -> tuple[int, ...]:
         return tuple(n.id for n in self._nodes if n.type_name == type_name)
 
@@ -108,7 +111,7 @@ class Builder:
         node_id = len(self._nodes)
         name = name or f"{operation.type_name}_{node_id}"
         try:
-            given = [self._specs[source] for source in inputs]
+            given = [self._spec(source) for source in inputs]
             operation = operation.settled(given)
             specs = operation.describe(given)
         except UncorkError as error:
@@ -133,3 +136,38 @@ class Builder:
         sources = tuple(Source(node_id, i) for i in range(len(ports)))
         self._specs.update(zip(sources, specs))
         return sources
+
+
+def _type_of_name(element_type: ElementType | str) -> ElementType:
+    if isinstance(element_type, ElementType):
+        return element_type
+    try:
+        return ElementType.parse(element_type)
+    except KeyError:
+        raise ValidationError(f"expected an element type such as f32 or i64, got '{element_type}'") from None
+
+
+def _carried(array: Array, element_type: ElementType, typed: bool) -> Array:
+    """A constant's array in its carrier dtype. Nothing is narrowed silently; only Python's floats become the nearest f32."""
+    if element_type is ElementType.string:
+        wrong = [v for v in array.astype(object).flat if not isinstance(v, str)]
+        if wrong:
+            raise ValidationError(f"expected strings, got {type(wrong[0]).__name__}")
+        return array.astype(object)
+    if element_type.is_native and element_type.is_float and array.dtype.kind == "f" and not typed:
+        return array.astype(element_type.dtype)
+    with np.errstate(all="ignore"):
+        carried = array.astype(element_type.dtype, copy=False)
+        if array.dtype.kind in "iu" and carried.dtype.kind == "f":
+            same = bool((carried.astype(object) == array.astype(object)).all())  # Python's numbers: float64 rounds large integers
+        else:
+            same = (array.dtype.kind == "b") == (carried.dtype.kind == "b")
+            same = same and np.array_equal(carried, array, equal_nan=carried.dtype.kind == "f")
+    if same and element_type.is_packed:
+        # The bits that the file has for a value, and no more.
+        low = -8 if element_type is ElementType.i4 else 0
+        same = bool(((carried >= low) & (carried < low + (1 << element_type.bits))).all())
+    if not same:
+        carrier = "" if element_type.is_native else f" (their codes, in {element_type.dtype})"
+        raise ValidationError(f"expected values of {element_type}{carrier}, got {describe_array(array)} with others")
+    return carried
