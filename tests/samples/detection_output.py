@@ -186,6 +186,13 @@ ALL = [
         SIMPLE,
     ),
 ]
+NO_PRIORS = Sample(
+    "no priors",
+    [STILL[:, :0], CONFIDENCE[:, :0], ABC[..., :0]],
+    out(count=5),
+    {**SIMPLE, "num_classes": 3},
+    openvino="OpenVINO wants at least one",
+)
 REFUSALS = [
     Refusal("four inputs", [STILL, CONFIDENCE, ABC, np.zeros((1, 6), "f4")], "expected 3 or 5 inputs, got 4", SIMPLE),
     Refusal("rank 3", [STILL[None], CONFIDENCE, ABC], r"'box_logits': expected rank 2, got shape \[1,1,12\]", SIMPLE),
@@ -344,6 +351,6 @@ def loop(case: Case) -> list[np.ndarray]:
 
 
 SAMPLES = [
-    Samples(DetectionOutput1, of_three(ALL), of_three(REFUSALS), cases(True), loop),
+    Samples(DetectionOutput1, [*of_three(ALL), NO_PRIORS], of_three(REFUSALS), cases(True), loop),
     Samples(DetectionOutput8, ALL, REFUSALS + REFUSALS_8, cases(False), loop),
 ]

@@ -158,12 +158,12 @@ class _Detection(Operation):
     def _boxes(self, logits: Array, proposals: Array, moves: Array | None, images: int, priors: int, classes: int) -> Array:
         """[images, priors, 1 or classes, 4]"""
         per_prior = (images, priors, 1 if self.share_location else classes, 4)
-        boxes = proposals[:, 0].reshape(-1, priors, 1, self.prior_size)[..., -4:]
+        boxes = proposals[:, 0].reshape(len(proposals), priors, 1, self.prior_size)[..., -4:]
         if not self.normalized:
             boxes = boxes / np.array([self.input_width, self.input_height] * 2, boxes.dtype)
         variances: Array = np.ones(4, boxes.dtype)
         if not self.variance_encoded_in_target:
-            variances = proposals[:, 1, : 4 * priors].reshape(-1, priors, 1, 4)
+            variances = proposals[:, 1, : 4 * priors].reshape(len(proposals), priors, 1, 4)
         if moves is not None:
             boxes = self._decoded(boxes, variances * moves.reshape(per_prior))
         return self._decoded(boxes, variances * logits.reshape(per_prior))

@@ -62,7 +62,7 @@ class DetectronDetectionOutput6(Operation):
     def reference(self, rois: Array, deltas: Array, scores: Array, im_info: Array) -> tuple[Array, Array, Array]:
         valid = (rois[:, 2] > rois[:, 0]) & (rois[:, 3] > rois[:, 1])
         weights = np.array(self.deltas_weights, deltas.dtype)
-        boxes = moved(rois[:, np.newaxis], deltas.reshape(len(rois), -1, 4) / weights, 1, self.max_delta_log_wh)
+        boxes = moved(rois[:, np.newaxis], deltas.reshape(len(rois), self.num_classes, 4) / weights, 1, self.max_delta_log_wh)
         boxes = np.maximum(boxes - np.array([0, 0, 1, 1], boxes.dtype), 0)
         found: list[tuple[Any, int, int]] = []
         for label in range(1, self.num_classes):
@@ -154,7 +154,7 @@ class DetectronROIFeatureExtractor6(Operation):
     def infer(self, rois: TensorSpec, *pyramid: TensorSpec) -> tuple[PartialShape, PartialShape]:
         count = agreed_sizes(self, [rois], {"rois": "R, 4"}, _FOUR).get("R", DYNAMIC)
         levels, scales = len(pyramid), len(self.pyramid_scales)
-        self.require(1 <= levels <= scales, "expected 1 to {} levels of a pyramid, as many as 'pyramid_scales' at most, got {}", scales, levels)
+        self.require(levels <= scales, "expected 1 to {} levels of a pyramid, as many as 'pyramid_scales' at most, got {}", scales, levels)
         channels = DYNAMIC
         for level in pyramid:
             image, own, *_ = image_dims(self, "pyramid", level)
