@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,24 +27,28 @@ class Seed:
     weights: bytes
 
 
-def seeds(whole: bool = True) -> list[Seed]:
-    """All of them, in an order that depends on their names alone. Whole models count five times."""
+def seeds(whole: bool = True, pattern: str = "") -> list[Seed]:
+    """Those whose name `pattern` finds, in an order that depends on their names alone. Whole models count five times."""
     found: dict[str, Seed] = {}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.xml")
         for name, make in BUILT.items():
+            if not re.search(pattern, name):
+                continue
             uncork.write_model(make(), path)
             found[name] = _read(name, path)
         for entry in _entries():
             for number, sample in enumerate(entry.samples[:EXAMPLES]):
                 name = f"{entry.operation.label()}/{number}"
+                if not re.search(pattern, name):
+                    continue
                 try:
                     uncork.write_model(_one_layer(entry, sample, number), path)
                 except uncork.UncorkError:
                     continue  # an example that is to be refused at the call, or of a type that no file holds
                 found[name] = _read(name, path)
     for path in COMMITTED + (WHOLE if whole else []):
-        for number in range(5):
+        for number in range(5 if re.search(pattern, path.parent.name) else 0):
             found[f"{path.parent.name}#{number}"] = _read(path.parent.name, path)
     return [found[name] for name in sorted(found)]
 

@@ -174,7 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--memory", type=int, default=4096, help="the memory that one case may take, in MB")
     parser.add_argument("--backend", action="append", choices=["reference", "cpu"], help="default: both, compared")
     options = parser.parse_args(arguments)
-    chosen = [s for s in seeds() if re.search(options.models, s.name)]
+    chosen = seeds(pattern=options.models)
     if not chosen:
         parser.error(f"no seed is called like {options.models!r}")
     numbers = [options.only] if options.only is not None else range(options.start, options.start + options.count)

@@ -42,7 +42,8 @@ def test_there_is_a_model_of_every_operation_with_examples(all_seeds: list[Seed]
 
 def test_seeds_are_good(all_seeds: list[Seed], tmp_path: Path) -> None:
     """What is not changed is not refused; and the order is always the same."""
-    assert [s.name for s in all_seeds] == [s.name for s in seeds(whole=False)]
+    assert [s.name for s in all_seeds] == sorted(s.name for s in all_seeds)
+    assert [s.name for s in seeds(whole=False, pattern="^Gather")] == [s.name for s in all_seeds if s.name.startswith("Gather")]
     for seed in all_seeds:
         (tmp_path / "model.xml").write_bytes(seed.xml)
         (tmp_path / "model.bin").write_bytes(seed.weights)

@@ -233,6 +233,11 @@ STRUCTURE = [
         "attribute 'element_type': expected an element type.*; attribute 'shape': expected",
     ),
     ("no output", _set_layer(0, layer(0, "Parameter", shape="2", element_type="f32")), r"layer 'layer0' .*: has no output port"),
+    (
+        "a result that is read",
+        _set_layer(1, layer(1, "Result", [port(0, [2])], [port(1, [2])])),
+        r"edge 1:1 -> 2:0: layer 'layer1' \(Result@opset1, id 1\) is where a value leaves the model: no layer can read it there",
+    ),
     ("no result", lambda n: n.layers.pop(), "has no Result layer: there is nothing to compute"),
     ("no layers", lambda n: n.layers.clear(), "has no Result layer"),
     ("assign without a variable", _assign, r"layer 'layer9' \(Assign-6, id 9\): assigns to variable 'v', which no ReadValue reads"),

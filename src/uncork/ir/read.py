@@ -206,6 +206,9 @@ class _Reader:
                 self.findings.add(where, f"there is no layer with id {absent[0]}")
                 continue
             begin, end = layers[from_layer], layers[to_layer]
+            if begin.type_name == "Result":
+                self.findings.add(where, f"{begin.label} is where a value leaves the model: no layer can read it there")
+                continue
             if from_port not in begin.outputs:
                 self.findings.add(where, f"{begin.label} has no output port {from_port}; it has {listed(begin.outputs)}")
                 self._report(begin, place)

@@ -72,8 +72,6 @@ class _Replacement:
         try:
             if kind is None:
                 for final in self._finals:
-                    _flush_to_disk(self._scratch(final, "new"))
-                for final in self._finals:
                     if final.exists():
                         shutil.copymode(final, self._scratch(final, "new"))
                         _keep(final, self._scratch(final, "old"))
@@ -93,12 +91,6 @@ class _Replacement:
 
     def _scratch(self, final: Path, kind: str) -> Path:
         return final.with_name(f".{final.stem[:100]}.{self._token}{final.suffix[:20]}.{kind}")
-
-
-def _flush_to_disk(path: Path) -> None:
-    """A full disk may show only now; and a renamed file must not be empty after a power failure."""
-    with open(path, "rb+") as file:
-        os.fsync(file.fileno())
 
 
 def _keep(path: Path, name: Path) -> None:

@@ -142,9 +142,9 @@ def _parse_bool(text: str) -> bool:
     return {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}[text.strip().lower()]
 
 
-def _parse_int(text: str) -> int:
+def _parse_int(text: str, end: int = 2**64) -> int:
     # Python would also take 1_000 and the digits of other scripts; the format's numbers have 64 bits.
-    if _INTEGER.fullmatch(text.strip()) is None or not -(2**63) <= int(text) < 2**64:
+    if _INTEGER.fullmatch(text.strip()) is None or not -(2**63) <= int(text) < end:
         raise ValueError(text)
     return int(text)
 
@@ -171,7 +171,7 @@ integer: Kind[int] = Kind("an integer", _parse_int, str)
 number: Kind[float] = Kind("a number", _parse_float, _format_float)
 boolean: Kind[bool] = Kind("true or false", _parse_bool, lambda v: "true" if v else "false")
 text: Kind[str] = Kind("text", str, str)
-integers: Kind[tuple[int, ...]] = Kind("a list of integers", lambda t: tuple(_parse_int(p) for p in _split(t)), _join)
+integers: Kind[tuple[int, ...]] = Kind("a list of integers", lambda t: tuple(_parse_int(p, 2**63) for p in _split(t)), _join)
 numbers: Kind[tuple[float, ...]] = Kind(
     "a list of numbers", lambda t: tuple(_parse_float(p) for p in _split(t)), lambda v: ", ".join(map(_format_float, v))
 )
