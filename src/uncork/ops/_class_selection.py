@@ -13,7 +13,7 @@ Pages: operation-specs/sort/matrix-non-max-suppression-8, multiclass-non-max-sup
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -85,7 +85,7 @@ class ClassSelection(Operation):
             TensorSpec(self.output_type, PartialShape([batches])),
         )
 
-    def selection(self, images: Iterable[Image], dtype: Any) -> tuple[Array, Array, Array]:
+    def selection(self, images: Sequence[Image], dtype: Any) -> tuple[Array, Array, Array]:
         """All three outputs."""
         rows = [_Rows.none(dtype), *(self._best_of_image(number, image) for number, image in enumerate(images))]
         counts = np.array([len(r.score) for r in rows[1:]], np.int64)

@@ -105,7 +105,7 @@ class Suppression(Operation):
         limit, least, most = int(single(maximum, 0)), single(score_threshold, 0), single(iou_threshold, 0)
         rows: list[tuple[int, int, int]] = []
         taken: list[Any] = []
-        for batch, image in enumerate(boxes):
+        for batch, image in enumerate(boxes if scores.size else ()):
             prepared = self.prepared(image)
             for number, class_scores in enumerate(scores[batch]):
                 for box, score in self._select(prepared, class_scores, limit, most, least, sigma):

@@ -182,6 +182,8 @@ class _Detection(Operation):
     def _best_of_image(self, boxes: Array, scores: Array) -> list[tuple[int, int, Any]]:
         """(class, number of the box, confidence) in the order of the rows."""
         taken: list[tuple[int, int, Any]] = []
+        if not scores.size:  # any number of classes
+            return taken
         for label, candidates in self._candidates(scores):
             own = boxes[candidates, 0 if self.share_location else label]
             kept = without_overlap(own, self.nms_threshold)

@@ -65,7 +65,7 @@ class DetectronDetectionOutput6(Operation):
         boxes = moved(rois[:, np.newaxis], deltas.reshape(len(rois), self.num_classes, 4) / weights, 1, self.max_delta_log_wh)
         boxes = np.maximum(boxes - np.array([0, 0, 1, 1], boxes.dtype), 0)
         found: list[tuple[Any, int, int]] = []
-        for label in range(1, self.num_classes):
+        for label in range(1, self.num_classes if len(rois) else 1):
             candidates = np.flatnonzero(valid & (scores[:, label] > self.score_threshold))
             candidates = candidates[best_first(scores[candidates, label])]
             kept = without_overlap(boxes[candidates, label], self.nms_threshold, self.post_nms_count, 1, touching_overlaps)

@@ -32,6 +32,8 @@ FOUR = {"4": Dimension(4, 4)}
 
 def shared_boxes(boxes: Array, scores: Array) -> list[Image]:
     """The images of boxes [n, m, 4] that all classes of scores [n, c, m] share."""
+    if not scores.size:  # any number of images and classes
+        return [Image(np.zeros((0, 0, 4), boxes.dtype), np.zeros((0, 0), scores.dtype), np.zeros((0, 0), np.int64))] * len(scores)
     places = np.arange(boxes.shape[0] * boxes.shape[1]).reshape(boxes.shape[:2])
     return [Image(np.broadcast_to(b, (*s.shape, 4)), s, np.broadcast_to(p, s.shape)) for b, s, p in zip(boxes, scores, places)]
 

@@ -105,11 +105,11 @@ class PriorBox1(Priors):
 
     def ratios(self) -> list[float]:
         """1 and the others, each once."""
-        found = [1.0]
+        found = {1.0: 1.0}  # by what is left of them after the sixth digit, as OpenVINO counts them
         for ratio in self.aspect_ratio:
-            if not any(abs(ratio - known) < 1e-6 for known in found):
-                found += [ratio, 1 / ratio] if self.flip else [ratio]
-        return found
+            if round(ratio, 6) not in found:
+                found |= {round(r, 6): r for r in ([ratio, 1 / ratio] if self.flip else [ratio])}
+        return list(found.values())
 
     def boxes_per_cell(self) -> int:
         ratios = len(self.ratios())
