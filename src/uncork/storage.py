@@ -190,7 +190,7 @@ def decode(codes: Array, element_type: ElementType) -> Array:
     """The values of a carrier array: float32 for bf16, f8, f4 and nf4; all other types as they are."""
     # np.asarray: of an array without dimensions NumPy's operators make a scalar.
     if element_type is ElementType.bf16:
-        return np.asarray((codes.astype(np.uint32) << 16).view(np.float32))
+        return np.asarray((codes.astype(np.uint32) << np.uint32(16)).view(np.float32))
     if element_type.is_float and not element_type.is_native:
         return np.asarray(code_book(element_type)[codes])
     return codes
@@ -215,9 +215,9 @@ def _encode_bf16(values: Array) -> Array:
     with np.errstate(all="ignore"):  # NaN and infinity are results here, not accidents
         single: Array = values.astype(np.float32, copy=False) if values.dtype in (np.float32, np.float16) else _rounded_to_odd(values)
         bits = np.ascontiguousarray(single).view(np.uint32).reshape(values.shape)
-        rounded = (bits + np.uint32(0x7FFF) + ((bits >> 16) & np.uint32(1))) >> 16
+        rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
     # Rounding a NaN's payload up could turn it into infinity: keep it quiet instead.
-    codes: Array = np.where(np.isnan(single), (bits >> 16) | np.uint32(0x40), rounded)
+    codes: Array = np.where(np.isnan(single), (bits >> np.uint32(16)) | np.uint32(0x40), rounded)
     return codes.astype(np.uint16)
 
 
@@ -225,7 +225,7 @@ def _rounded_to_odd(values: Array) -> Array:
     """float32 that may be rounded once more as if it were the first time: what is not exact is cut and its last bit set."""
     if values.dtype.kind in "iu" and values.dtype.itemsize == 8:
         # Beyond 53 bits not even float64 is exact: the same by hand, on the last 11 bits.
-        cut = (values >> 11) | ((values & 0x7FF) != 0)
+        cut = (values >> values.dtype.type(11)) | ((values & values.dtype.type(0x7FF)) != 0)
         large = (values >= 2**53) | (values <= -(2**53)) if values.dtype.kind == "i" else values >= 2**53
         exact: Array = np.where(large, cut.astype(np.float64) * 2.0**11, values.astype(np.float64))
     else:

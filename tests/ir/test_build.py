@@ -72,12 +72,20 @@ def test_constants(value: Any, element_type: Any, expected: Any, name: str) -> N
         (np.array(["a", None], object), None, "expected strings, got NoneType"),
         (np.zeros(1, np.complex64), None, "there is no element type for arrays of complex64"),
         ([1], "f99", "expected an element type such as f32 or i64, got 'f99'"),
-        (np.zeros((1,) * 33), None, "expected at most 32 dimensions, got 33"),
     ],
 )
 def test_refused_constants(value: Any, element_type: Any, message: str) -> None:
     with pytest.raises(uncork.ValidationError, match=message):
         constant(value, element_type)
+
+
+def test_too_many_dimensions() -> None:
+    try:
+        array = np.zeros((1,) * 33)
+    except ValueError:
+        pytest.skip("this NumPy has no such arrays")
+    with pytest.raises(uncork.ValidationError, match="expected at most 32 dimensions, got 33"):
+        constant(array)
 
 
 def test_mistakes_name_the_layer() -> None:
