@@ -98,7 +98,7 @@ def attempt(job: dict[str, Any]) -> dict[str, Any]:
     if isinstance(first, str):
         return {"outcome": "refused", "detail": first[:300]}
     if all(node.operation is None or node.operation.deterministic for node in model.nodes):
-        tame = all(a.dtype.kind != "f" or bool((np.abs(a) < 1e6).all()) for a in inputs)
+        tame = all(a.dtype.kind != "f" or bool((np.abs(a.astype(float)) < 1e6).all()) for a in inputs)
         for name, other in results.items():
             for number, (a, b) in enumerate(zip(first, other)):
                 if not _alike(a, b, tame):

@@ -205,5 +205,5 @@ def _layer(node: Node, model: Model, binary: _BinaryWriter) -> ElementTree.Eleme
 def _port(port_id: int, spec: TensorSpec, more: Mapping[str, str]) -> ElementTree.Element:
     port = ElementTree.Element("port", {"id": str(port_id), "precision": spec.element_type.ir_name, **more})
     for dim in spec.shape if spec.rank is not None else ():
-        ElementTree.SubElement(port, "dim").text = str(int(dim)) if dim.is_static else "-1"
+        ElementTree.SubElement(port, "dim").text = str(int(dim)) if dim.is_static and int(dim) < 2**63 else "-1"
     return port
