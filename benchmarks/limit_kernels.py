@@ -22,7 +22,7 @@ from uncork.types import Array
 if TYPE_CHECKING:
     from uncork.kernels.emit import Value
 
-_AHEAD = (0, 8, 16, 32)
+_AHEAD = (0, 8, 16, 32, 64)
 _BLOCK = 16  # vector registers that hold sums
 
 

@@ -77,10 +77,12 @@ def disagreement(contender: Contender, numbers: Iterable[int], expect: Callable[
 def measure(contenders: Sequence[Contender], sets: int, seconds: float, least: int = _LEAST_SAMPLES) -> dict[str, Sample]:
     """Time all contenders by turns for about so many seconds in all.
 
-    The order rotates from round to round and every call works on another set than the one before. A slow contender gets fewer
+    The order rotates from round to round and every call works on another set than the one before. In a round all contenders are at
+    sets far from each other's, so that nobody finds in the caches what another has just fetched. A slow contender gets fewer
     samples, spread over the whole time, but at least `least`.
     """
-    plans = [_Plan(c, sets, seconds / max(1, len(contenders)), least) for c in contenders]
+    share = seconds / max(1, len(contenders))
+    plans = [_Plan(c, sets, number * sets // len(contenders), share, least) for number, c in enumerate(contenders)]
     rounds = max((plan.samples for plan in plans), default=0)
     gc.collect()
     gc.disable()
@@ -89,7 +91,7 @@ def measure(contenders: Sequence[Contender], sets: int, seconds: float, least: i
             for turn in range(len(plans)):
                 plan = plans[(turn + number) % len(plans)]
                 if (number + 1) * plan.samples // rounds > number * plan.samples // rounds:
-                    plan.sample()
+                    plan.sample(number)
     finally:
         gc.enable()
     return {plan.contender.name: summary(plan.times) for plan in plans}
@@ -100,10 +102,10 @@ def summary(times: Sequence[float]) -> Sample:
 
 
 class _Plan:
-    def __init__(self, contender: Contender, sets: int, share: float, least: int) -> None:
+    def __init__(self, contender: Contender, sets: int, first: int, share: float, least: int) -> None:
         self.contender = contender
         self.sets = sets
-        self.next = 0
+        self.first = first
         self.times: list[float] = []
         contender.call(0)
         cost = max(1e-9, min(self._time([n % sets]) for n in range(1, 4)))
@@ -112,12 +114,12 @@ class _Plan:
         affordable = int(share / (cost * (self.calls + self.warmed)))
         self.samples = max(least if cost < 1 else min(least, 2), min(_MOST_SAMPLES, affordable))
 
-    def sample(self) -> None:
-        numbers = [(self.next + n) % self.sets for n in range(self.calls)]
+    def sample(self, turn: int) -> None:
+        start = self.first + turn * self.calls
+        numbers = [(start + n) % self.sets for n in range(self.calls)]
         if self.warmed:
-            self.contender.call((self.next - 1) % self.sets)
+            self.contender.call((start - 1) % self.sets)
         self.times.append(self._time(numbers) / self.calls)
-        self.next += self.calls
 
     def _time(self, numbers: Sequence[int]) -> float:
         call = self.contender.call
