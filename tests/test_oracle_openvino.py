@@ -35,9 +35,8 @@ def one_layer(entry: Samples, sample: Sample) -> uncork.Model:
     sources = []
     for position, (array, element_type) in enumerate(zip(case.inputs, case.types)):
         port = entry.operation.inputs[min(position, len(entry.operation.inputs) - 1)]
-        if position > 0 and not port.moved and element_type.is_integer and array.ndim <= 1:
-            sources.append(builder.constant(array, element_type))
-        elif element_type in BEHIND_CONVERT:
+        gives_a_shape = position > 0 and not port.moved and element_type.is_integer and array.ndim <= 1
+        if gives_a_shape or element_type in BEHIND_CONVERT:
             sources.append(builder.constant(array, element_type))
         else:
             sources.append(builder.parameter(f"in{position}", element_type, array.shape))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -53,6 +53,10 @@ class CompiledModel:
             for i, spec in enumerate(model.spec(model.by_id[r].inputs[0]) for r in model.results)
         )
 
+        #: NumPy's own instances of the types that need no conversion: compared by identity, which is what a call can afford.
+        self._dtypes = [np.dtype(port.element_type.dtype.char) if port.element_type.is_native else None for port in self.inputs]
+        self._native_outputs = all(port.element_type.is_native for port in self.outputs)
+
     def __call__(self, *inputs: Any, **named: Any) -> Results:
         """Run the model on arrays: by position, as one mapping from tensor or layer names, or by keyword.
 
@@ -62,20 +66,38 @@ class CompiledModel:
             named = {**inputs[0], **named}
             inputs = ()
         try:
-            arrays = [accept(port, value) for port, value in zip(self.inputs, match(self.inputs, inputs, named))]
-            if self.model.sinks:
-                with self._turn:
-                    results = interpret(self.model, arrays, self._state)
+            arrays = self._plain(inputs, named)
+            known = None if arrays is None else self._executor.known(arrays)
+            if known is not None and arrays is not None:
+                results = self._executor.run_with(known, arrays)
             else:
-                results = self._executor.run(arrays)
+                arrays = [accept(port, value) for port, value in zip(self.inputs, match(self.inputs, inputs, named))]
+                if self.model.sinks:
+                    with self._turn:
+                        results = interpret(self.model, arrays, self._state)
+                else:
+                    results = self._executor.run(arrays)
         except MemoryError as error:
             raise InputError(f"not enough memory for this call: {error}", f"model '{self.model.name}'") from None
+        if self._native_outputs and known is not None:
+            return Results(self.outputs, _owned(results, arrays))
         shown = [present(port.element_type, array) for port, array in zip(self.outputs, results)]
-        # A result may be a view of an input, of a constant or of another result; the caller gets arrays of his own.
-        return Results(
-            self.outputs,
-            [np.array(array) if array.base is not None or not array.flags.owndata else array for array in _distinct(shown, arrays)],
-        )
+        return Results(self.outputs, _owned(shown, arrays))
+
+    def _plain(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> list[Any] | None:
+        """The arrays of a call that need no conversion, in order; None when one does. Their shapes are not looked at yet."""
+        if self.model.sinks:
+            return None
+        if named:
+            if inputs or len(named) != len(self._dtypes):
+                return None
+            inputs = [named.get(port.name) for port in self.inputs]
+        if len(inputs) != len(self._dtypes):
+            return None
+        for value, dtype in zip(inputs, self._dtypes):
+            if type(value) is not np.ndarray or value.dtype is not dtype or not value.flags.c_contiguous:
+                return None
+        return list(inputs)
 
     @property
     def plan(self) -> Plan:
@@ -96,12 +118,12 @@ class CompiledModel:
         return f"<CompiledModel '{self.model.name}': {ins} -> {outs}>"
 
 
-def _distinct(arrays: list[Any], inputs: list[Any]) -> list[Any]:
-    """The arrays, those that are an input or come twice copied."""
-    seen = {id(array) for array in inputs}
+def _owned(arrays: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
+    """The arrays as the caller's own: a view, an input, or what comes twice is copied."""
+    seen = set(map(id, inputs))
     result: list[Any] = []
     for array in arrays:
-        result.append(array.copy() if id(array) in seen else array)
+        result.append(array.copy() if array.base is not None or id(array) in seen else array)
         seen.add(id(array))
     return result
 

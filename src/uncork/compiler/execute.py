@@ -13,6 +13,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 
+from uncork.compiler.passes.fuse_ids import fuse_ids
 from uncork.compiler.passes.fuse_linear import fuse_linear
 from uncork.compiler.plan import Plan
 from uncork.compiler.specialise import Refused, Specialisation
@@ -46,30 +47,37 @@ class Executor:
         self.model = model
         self.use_kernels = use_kernels and kernels_available()
         #: What runs; the interpreter keeps to the model as it was read.
-        self._prepared = fuse_linear(model) if self.use_kernels else model
+        self._prepared = fuse_linear(fuse_ids(model)) if self.use_kernels else model
         self._kept: OrderedDict[tuple[object, ...], Specialisation] = OrderedDict()
         self._lock = threading.Lock()
         self._free, self._equal = self._open_lengths()
 
-    def _open_lengths(self) -> tuple[frozenset[int], list[list[Source]]]:
-        """Inputs (by number) whose length may be left open, and the inputs of a layer that must have one length."""
-        model = self.model
+    def _open_lengths(self) -> tuple[frozenset[int], list[tuple[tuple[int, ...], int | None]]]:
+        """Inputs (by number) whose length may be left open; and of each layer that reads such: the inputs that must have one
+        length, with the length that a constant beside them prescribes."""
+        model = self._prepared
         if not self.use_kernels:
             return frozenset(), []
-        readers: dict[Source, list[bool]] = {}
+        numbers = {Source(parameter, 0): number for number, parameter in enumerate(model.parameters)}
+        closed: set[Source] = set()
         groups: list[list[Source]] = []
         for node in model.nodes:
             free = [node.operation is not None and choose.free_lengths(node.operation, i) for i in range(len(node.inputs))]
-            for source, is_free in zip(node.inputs, free):
-                readers.setdefault(source, []).append(is_free)
-            if any(free):
-                groups.append([source for source, is_free in zip(node.inputs, free) if is_free])
-        numbers = {
-            number
-            for number, parameter in enumerate(model.parameters)
-            if all(readers.get(Source(parameter, 0), [False])) and self._is_open(parameter)
-        }
-        return frozenset(numbers), groups
+            group = [source for source, is_free in zip(node.inputs, free) if is_free]
+            # A length that a layer computes is not known to agree: a kernel must not read as far as another input reaches.
+            known = all(source in numbers or model.spec(source).value is not None for source in group)
+            closed.update(source for source, is_free in zip(node.inputs, free) if not is_free or not known)
+            if group and known:
+                groups.append(group)
+        free_numbers = {n for source, n in numbers.items() if source not in closed and self._is_open(source.node)}
+        free_numbers &= {numbers[source] for group in groups for source in group if source in numbers}
+        equal: list[tuple[tuple[int, ...], int | None]] = []
+        for group in groups:
+            members = tuple(numbers[source] for source in group if source in numbers)
+            sizes = {model.spec(source).shape[0].size for source in group if source not in numbers}
+            if len(members) + len(sizes) > 1 and free_numbers.intersection(members):
+                equal.append((members, sizes.pop() if sizes else None))
+        return frozenset(free_numbers), equal
 
     def _is_open(self, parameter: int) -> bool:
         shape = self.model.by_id[parameter].outputs[0].spec.shape
@@ -79,21 +87,39 @@ class Executor:
         """The results, in carrier types, from one carrier array per parameter."""
         if not self.use_kernels:
             return interpret(self.model, inputs)
-        key = tuple(None if i in self._free else array.shape for i, array in enumerate(inputs))
+        found = self.known(inputs) or self._remembered(inputs)
+        return self.run_with(found, inputs)
+
+    def known(self, inputs: Sequence[Array]) -> Specialisation | None:
+        """The specialisation for these shapes, when there was a call of them before."""
+        key = self._key(inputs)
         with self._lock:
             found = self._kept.get(key)
             if found is not None:
                 self._kept.move_to_end(key)
-        if found is None:
-            found = self._specialised(inputs)
-            with self._lock:
-                self._kept[key] = found
-                while len(self._kept) > _KEPT:
-                    self._kept.popitem(last=False)
-        if self._equal and not self._lengths_agree(found, inputs):
-            return interpret(self.model, inputs)  # which says what does not fit
+        return found
+
+    def _key(self, inputs: Sequence[Array]) -> tuple[object, ...]:
+        free = self._free
+        return tuple([None if i in free else array.shape for i, array in enumerate(inputs)])
+
+    def _remembered(self, inputs: Sequence[Array]) -> Specialisation:
+        found = self._specialised(inputs)
+        with self._lock:
+            self._kept[self._key(inputs)] = found
+            while len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+        return found
+
+    def run_with(self, specialisation: Specialisation, inputs: Sequence[Array]) -> list[Array]:
+        """A call of shapes that the specialisation is for."""
+        for members, size in self._equal:
+            first = inputs[members[0]].shape[0] if size is None else size
+            for number in members:
+                if inputs[number].shape[0] != first:
+                    return interpret(self.model, inputs)  # which says what does not fit
         try:
-            return found.run(inputs)
+            return specialisation.run(inputs)
         except Refused:
             return interpret(self.model, inputs)
 
@@ -110,17 +136,6 @@ class Executor:
             interpret(self.model, inputs)  # raises what a call raises, with the values of this one
             raise ValidationError.of_all("", problems)
         return Specialisation(model, self.use_kernels)
-
-    def _lengths_agree(self, specialisation: Specialisation, inputs: Sequence[Array]) -> bool:
-        numbers = {parameter: number for number, parameter in enumerate(self.model.parameters)}
-        for group in self._equal:
-            lengths = set()
-            for source in group:
-                number = numbers.get(source.node)
-                lengths.add(inputs[number].shape[0] if number is not None else specialisation.model.spec(source).shape[0].size)
-            if len(lengths) > 1:
-                return False
-        return True
 
     def plan(self) -> Plan:
         """How a call runs; for a model with dynamic inputs, what is known before one."""

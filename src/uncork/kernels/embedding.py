@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from uncork.kernels.choose import Choice, In, Length, Native, Operand, Out, Room, chooses, takes_any_length
 from uncork.kernels.store import STORE, lanes
 from uncork.ops import Operation
+from uncork.ops._fused import NarrowedBag
 from uncork.ops.embedding_bag_offsets import EmbeddingBagOffsets15, EmbeddingBagOffsetsSum3
 from uncork.ops.embedding_bag_packed import EmbeddingBagPacked15, EmbeddingBagPackedSum3
 from uncork.ops.embedding_segments_sum import EmbeddingSegmentsSum3
@@ -20,7 +21,10 @@ _ROW_COST = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Bag:
-    """What a bag kernel is specialised for. `columns` is the number of elements of a row."""
+    """What a bag kernel is specialised for. `columns` is the number of elements of a row.
+
+    `index` is the ids' element type, or "narrowed": i64 that wrap to 32 bits.
+    """
 
     table: str
     index: str
@@ -96,7 +100,7 @@ def _cost(indices: TensorSpec, columns: int, element_type: ElementType) -> float
     return count * _ROW_COST * max(1.0, columns * element_type.dtype.itemsize / 64)
 
 
-@chooses(EmbeddingBagOffsetsSum3, EmbeddingBagOffsets15)
+@chooses(EmbeddingBagOffsetsSum3, EmbeddingBagOffsets15, NarrowedBag)
 def choose_bag(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
     table, indices, offsets, default, weights = _padded(inputs, 5)
     assert table is not None and indices is not None and offsets is not None
@@ -105,14 +109,16 @@ def choose_bag(operation: Operation, inputs: Sequence[TensorSpec | None], output
         return size
     if not offsets.shape.is_static:
         return "the number of bags is known at the call only"
-    mean = isinstance(operation, EmbeddingBagOffsets15) and operation.takes_mean()
-    spec = Bag(table.element_type.name, indices.element_type.name, size[1], lanes(), weights is not None, mean, "offsets", operation.strict)
+    bag = operation.bag if isinstance(operation, NarrowedBag) else operation
+    mean = isinstance(bag, EmbeddingBagOffsets15) and bag.takes_mean()
+    index = indices.element_type.name if bag is operation else "narrowed"
+    spec = Bag(table.element_type.name, index, size[1], lanes(), weights is not None, mean, "offsets", bag.strict)
     words: list[Operand] = [In(0), size[0], In(1), Length(1), In(2), offsets.shape.static[0]]
     words += [0 if default is None else In(3), 0 if weights is None else In(4), Out(0)]
     return Native(spec.name, [(_bag(spec), words)], cost=_cost(indices, size[1], table.element_type))
 
 
-takes_any_length((EmbeddingBagOffsetsSum3, EmbeddingBagOffsets15), (1, 4))
+takes_any_length((EmbeddingBagOffsetsSum3, EmbeddingBagOffsets15, NarrowedBag), (1, 4))
 
 
 @chooses(EmbeddingBagPackedSum3, EmbeddingBagPacked15)

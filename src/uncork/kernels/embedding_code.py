@@ -10,7 +10,7 @@ Terms are added by increasing position, in up to four chains that are joined at 
 from __future__ import annotations
 
 from uncork.kernels.embedding import Bag, Segments
-from uncork.kernels.emit import F16, F32, F64, I8, I64, INDEX_TYPES, U16, U32, U64, Kernel, Value, pieces
+from uncork.kernels.emit import F16, F32, F64, I8, I32, I64, INDEX_TYPES, U16, U32, U64, Kernel, Value, pieces
 
 #: Table types by the element type's name. bf16 travels as its bits.
 TABLE_TYPES = {"f32": F32, "f16": F16, "bf16": U16, "f64": F64, **INDEX_TYPES}
@@ -43,9 +43,14 @@ class _BagKernel:
     def text(self) -> str:
         return self.k.text()
 
+    def _number(self, array: Value, position: Value) -> Value:
+        """An id or an offset."""
+        type_ = I64 if self.spec.index == "narrowed" else INDEX_TYPES[self.spec.index]
+        value = self.k.load(array + position * type_.bytes, type_)
+        return value.to(I32).to(I64) if self.spec.index == "narrowed" else value.to(I64)
+
     def _index(self, position: Value) -> Value:
-        type_ = INDEX_TYPES[self.spec.index]
-        return self.k.load(self.indices + position * type_.bytes, type_).to(I64)
+        return self._number(self.indices, position)
 
     def _bags(self) -> None:
         k, spec = self.k, self.spec
@@ -55,8 +60,7 @@ class _BagKernel:
         last = self.count - 1
         self.row = k.variable(k.integer(-1))
         with k.when(self.default.equals(0).equals(0)):
-            type_ = INDEX_TYPES[spec.index]
-            self.row.set(k.load(self.default, type_).to(I64))
+            self.row.set(self._number(self.default, k.integer(0)))
         with k.loop(0, self.bags) as bag:
             start, end = self._bounds(bag)
             with k.when((start < end).equals(0), likely=False):
@@ -77,10 +81,9 @@ class _BagKernel:
         k = self.k
         if self.spec.bags == "fixed":
             return bag * self.offsets, (bag + 1) * self.offsets
-        type_ = INDEX_TYPES[self.spec.index]
-        start = k.load(self.offsets + bag * type_.bytes, type_).to(I64)
+        start = self._number(self.offsets, bag)
         following = k.minimum(bag + 1, self.bags - 1)
-        end = k.select(bag + 1 < self.bags, k.load(self.offsets + following * type_.bytes, type_).to(I64), self.count)
+        end = k.select(bag + 1 < self.bags, self._number(self.offsets, following), self.count)
         k.stop_unless(start >= 0, k.integer(1))
         if self.spec.strict:
             k.stop_unless((bag > 0) | start.equals(0), k.integer(1))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from uncork.ops._operation import Operation
-from uncork.ops._ports import REAL, Input, Output
-from uncork.types import Array, PartialShape, TensorSpec
+from uncork.ops._ports import ARITHMETIC, REAL, Input, Output
+from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
 
 class FusedLinear(Operation):
@@ -34,3 +36,28 @@ class FusedLinear(Operation):
         if bias is not None:
             result = result + bias.reshape(-1)
         return result if self.activation is None else np.asarray(self.activation.reference(result))
+
+
+class NarrowedBag(Operation):
+    """A bag by offsets of which indices and offsets are first converted from i64 to i32: they wrap, as Convert does."""
+
+    type_name, opset = "NarrowedBag", 0
+    emb_table = Input(ARITHMETIC, "T")
+    indices = Input(frozenset({ElementType.i64}))
+    offsets = Input(frozenset({ElementType.i64}))
+    output = Output("T")
+
+    def __init__(self, bag: Operation) -> None:
+        super().__init__()
+        self.bag = bag
+
+    def infer(self, emb_table: TensorSpec, indices: TensorSpec, offsets: TensorSpec) -> PartialShape:
+        ids = [TensorSpec(ElementType.i32, spec.shape) for spec in (indices, offsets)]
+        return self.bag.describe([emb_table, *ids])[0].shape
+
+    def evaluate(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
+        narrowed: list[TensorSpec | None] = []
+        for position, spec in enumerate(specs):
+            wraps = spec is not None and spec.value is not None and position > 0
+            narrowed.append(TensorSpec(ElementType.i32, spec.shape, spec.value.astype(np.int32)) if wraps else spec)  # type: ignore[union-attr]
+        return self.bag.evaluate(narrowed)

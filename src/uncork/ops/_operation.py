@@ -57,7 +57,7 @@ class Operation:
         if unknown:
             raise ValidationError(f"{self.label()} has no attribute '{unknown[0]}'; it has {sorted(self.attributes) or 'none'}")
         self._values: dict[str, Any] = {
-            name: attribute.accept(values[name]) if name in values else attribute.read(None) for name, attribute in self.attributes.items()
+            name: attribute.given(values[name]) if name in values else attribute.read(None) for name, attribute in self.attributes.items()
         }
         self.check_attributes()
 
