@@ -8,10 +8,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from examples.word_language.features import CHAR_COUNT, CHAR_ID, LANGUAGES, bucket, features, normalise, read_words
+from examples.word_language.features import (
+    CHAR_COUNT,
+    CHAR_ID,
+    LANGUAGES,
+    NGRAM_BUCKETS,
+    PIECE_BUCKETS,
+    bucket,
+    features,
+    normalise,
+    read_words,
+)
 
 import uncork
-from uncork.ir.write import write_model
 
 FOLDER = Path(__file__).resolve().parent.parent / "examples" / "word_language"
 WORDS = read_words(FOLDER / "words.txt")
@@ -37,12 +46,12 @@ def test_features_by_hand():
     unknown = CHAR_ID["?"]
     assert inputs["chars"].tolist() == [[o, b, e, n], [j, a, 0, 0], [0, 0, 0, 0], [s, i, unknown, 0]]
     assert inputs["lengths"].tolist() == [4, 2, 0, 3]
-    assert inputs["ngrams"].tolist() == [bucket(gram, 8192) for gram in ("obe", "ben", "sï?")]
+    assert inputs["ngrams"].tolist() == [bucket(gram, NGRAM_BUCKETS) for gram in ("obe", "ben", "sï?")]
     assert inputs["offsets"].tolist() == [0, 2, 2, 2]
     oben = ["<o", "ob", "be", "en", "n>", "<obe", "oben", "ben>"]
     ja = ["<j", "ja", "a>", "<ja>"]
     last = ["<s", "sï", "ï?", "?>", "<sï?", "sï?>"]
-    assert inputs["pieces"].tolist() == [bucket(gram, 8192) for gram in (*oben, *ja, *last)]
+    assert inputs["pieces"].tolist() == [bucket(gram, PIECE_BUCKETS) for gram in (*oben, *ja, *last)]
     assert inputs["word_of_piece"].tolist() == [0] * 8 + [1] * 4 + [3] * 6
     assert all(array.dtype == np.int64 for array in inputs.values())
 
@@ -131,35 +140,17 @@ def test_demo_without_words():
     assert done.stderr.startswith("usage: demo.py")
 
 
-# Shapes are made static first: with dynamic ones OpenVINO ignores the sequence lengths.
-OPENVINO = """
-import sys
-import numpy as np
-import openvino
-inputs = dict(np.load(sys.argv[2]))
-core = openvino.Core()
-model = core.read_model(sys.argv[1])
-model.reshape({name: list(array.shape) for name, array in inputs.items()})
-compiled = core.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1})
-np.save(sys.argv[3], compiled(inputs)["probabilities"])
-"""
-
-
 @pytest.mark.oracle
 @pytest.mark.parametrize(
     "words",
     [[word for word, _ in WORDS], ["ja", "Schmetterling", "", "é", "слово", "x", "ijsvogel"], ["papillon"]],
     ids=["words file", "short and odd", "one word"],
 )
-def test_openvino_gives_the_same_probabilities(model, words, tmp_path):
-    pytest.importorskip("openvino")
+def test_openvino_gives_the_same_probabilities(model, openvino, words):
     inputs = features(words)
-    np.savez(tmp_path / "inputs.npz", **inputs)
-    paths = [str(FOLDER / "model.xml"), str(tmp_path / "inputs.npz"), str(tmp_path / "outputs.npy")]
-    # A process of its own: an index it does not like can end OpenVINO's.
-    done = subprocess.run([sys.executable, "-c", OPENVINO, *paths], capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    np.testing.assert_allclose(model(inputs)["probabilities"], np.load(paths[2]), rtol=0, atol=1e-5)
+    # With shapes made static: OpenVINO ignores the lengths of words while shapes are dynamic.
+    (expected,) = openvino.run(FOLDER / "model.xml", list(inputs.values()), reshape=True)
+    np.testing.assert_allclose(model(inputs)["probabilities"], expected, rtol=0, atol=1e-5)
 
 
 @pytest.mark.oracle
@@ -182,6 +173,36 @@ def test_graph_computes_what_torch_does(monkeypatch, tmp_path):
     with torch.no_grad():
         expected = network({name: torch.from_numpy(array) for name, array in inputs.items()}).softmax(dim=1).numpy()
     weights = {name: value.numpy() for name, value in network.state_dict().items()}
-    write_model(graph.build(weights, {}), tmp_path / "model.xml")
+    uncork.write_model(graph.build(weights, {}), tmp_path / "model.xml")
     computed = uncork.load(tmp_path / "model.xml")(inputs)["probabilities"]
     np.testing.assert_allclose(computed, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.oracle
+def test_a_missing_word_list_is_named(monkeypatch, tmp_path):
+    pytest.importorskip("torch")
+    monkeypatch.syspath_prepend(str(FOLDER))
+    import train
+
+    monkeypatch.setattr(train, "DICTIONARIES", tmp_path)
+    with pytest.raises(SystemExit, match=r"install the Debian package wswedish \(all of them: apt-get install wamerican "):
+        train.read_list("Swedish")
+
+
+@pytest.mark.oracle
+def test_words_are_chosen_as_stated(monkeypatch, tmp_path):
+    """On lists of a few words: names, abbreviations and shared words left out, families in one part, German nouns kept."""
+    pytest.importorskip("torch")
+    monkeypatch.syspath_prepend(str(FOLDER))
+    import train
+
+    monkeypatch.setattr(train, "DICTIONARIES", tmp_path)
+    for entry in train.WORD_LISTS.values():
+        (tmp_path / entry.file).write_text("shared\nMadrid\nNATO\nl'un\nx\n", encoding=entry.encoding)
+    (tmp_path / "ngerman").write_text("shared\nHäuser\nNATO\n", encoding="utf-8")
+    (tmp_path / "swedish").write_text("skärgård\nskärgårdar\nåska\nåskan\n", encoding="latin-1")
+    parts = train.read_parts(seed=1)
+    words = {language: sorted(word for part in parts.values() for word in part[number]) for number, language in enumerate(LANGUAGES)}
+    assert words == {language: [] for language in LANGUAGES} | {"German": ["häuser"], "Swedish": ["skärgård", "skärgårdar", "åska", "åskan"]}
+    # skärgård is one of the words of words.txt: its family is trained on.
+    assert {"skärgård", "skärgårdar"} <= set(parts["train"][LANGUAGES.index("Swedish")])

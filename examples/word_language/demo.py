@@ -30,10 +30,7 @@ def printable(word: str) -> str:
 
 def columns(text: str) -> int:
     """How many columns of a terminal the text takes: East Asian characters two, combining marks none."""
-    return sum(
-        0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
-        for character in text
-    )
+    return sum(0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
 
 
 def table(words: Sequence[str], probabilities: NDArray[np.float32]) -> str:

@@ -34,7 +34,7 @@ CHAR_COUNT = 1 + len(CHARACTERS)
 NGRAM_SIZE = 3
 PIECE_SIZES = (2, 4)
 NGRAM_BUCKETS = 8192
-PIECE_BUCKETS = 8192
+PIECE_BUCKETS = 16384
 BEGIN, END = "<", ">"  # neither can occur in a normalised word
 
 

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from uncork.ir.build import Builder
-from uncork.ir.model import Model
+from uncork import Builder, ElementType, Model
 
 Weights = Mapping[str, NDArray[np.float32]]
 
@@ -47,7 +46,7 @@ def build(weights: Weights, info: Mapping[str, object]) -> Model:
     word_of_piece = builder.parameter("word_of_piece", "i64", [None])
 
     zero = builder.constant(np.int64(0), name="zero")
-    (batch,) = builder.add("ShapeOf", 3, lengths, name="batch", output_type="i64")  # [1]
+    (batch,) = builder.add("ShapeOf", 3, lengths, name="batch", output_type=ElementType.i64)  # [1]
     (words,) = builder.add("Gather", 8, batch, zero, zero, name="words")  # the same number as a scalar
 
     # The letters, read from both ends.
@@ -91,8 +90,8 @@ def build(weights: Weights, info: Mapping[str, object]) -> Model:
         (product,) = builder.add("MatMul", 1, seen, matrix, name=f"{layer}_product", transpose_a=False, transpose_b=True)
         (seen,) = builder.add("Add", 1, product, bias, name=layer)
         if layer == "hidden":
-            (seen,) = builder.add("Relu", 1, seen, name="relu")
-    (probabilities,) = builder.add("Softmax", 8, seen, name="softmax", axis=1)
+            (seen,) = builder.add("ReLU", 1, seen, name="relu")
+    (probabilities,) = builder.add("SoftMax", 8, seen, name="softmax", axis=1)
     builder.result(probabilities, "probabilities")
     for name, value in info.items():
         builder.info(name, value)
