@@ -19,6 +19,8 @@ from uncork.types import Array, ElementType, TensorSpec
 
 #: With more elements than this NumPy is as fast, and the table would be large.
 _MOST = 1 << 20
+#: Operations with more inputs than this are left to NumPy: each input is traced among all the others.
+_MOST_INPUTS = 64
 #: Runs are copied by straight code up to this many bytes; a longer one is several runs.
 _LONGEST_RUN = 1024
 
@@ -63,6 +65,8 @@ def choose_move(operation: Operation, inputs: Sequence[TensorSpec | None], outpu
     if max([total, *(int(o.shape.size) for o in outputs)]) > _MOST:
         return "NumPy moves large tensors as fast"
     moved = [i for i, (port, spec) in enumerate(zip(ports, inputs)) if port.moved and spec is not None]
+    if len(moved) > _MOST_INPUTS:
+        return "NumPy moves that many tensors as fast"
     covered = [np.zeros(int(o.shape.size), bool) for o in outputs]
     calls: list[tuple[int, list[Operand]]] = []
     keep: list[Array] = []
