@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -88,8 +89,9 @@ def test_a_long_chain_runs(tmp_path: Path) -> None:
     assert compiled(np.array([-1, 2], np.float32))[0].tolist() == [0, 2]
 
 
-def test_many_inputs_run(tmp_path: Path) -> None:
-    compiled = uncork.load(many_inputs(20_000).save(tmp_path), backend="reference")
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+def test_many_inputs_run(tmp_path: Path, backend: Any) -> None:
+    compiled = uncork.load(many_inputs(20_000).save(tmp_path), backend=backend)
     assert compiled(np.array([-1, 2], np.float32))[0].tolist() == [-1, 2] * 20_000
 
 
