@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -29,11 +31,24 @@ def read_model(path: str | os.PathLike[str], weights: str | os.PathLike[str] | N
     Raises ReadError when there is no IR model in the file, ValidationError when something in it is wrong and
     UnsupportedError when only operations are missing: one error that lists every problem.
     """
-    model, findings = read_structure(path, weights)
-    model, problems = infer(model)
+    with _collector_paused():
+        model, findings = read_structure(path, weights)
+        model, problems = infer(model)
     findings.problems.extend(problems)
     findings.raise_if_any(str(path))
     return model
+
+
+@contextlib.contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Everything that reading makes stays: for long models the collector would walk over all of it again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 class CompiledModel:
