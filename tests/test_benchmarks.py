@@ -405,6 +405,13 @@ def test_slopes() -> None:
     assert growth.slope([(1, 1)]) is None
 
 
+def test_a_slope_is_held_against_the_work_and_the_machine() -> None:
+    assert growth.in_order({"uncork": 1.05}, 1.0)
+    assert not growth.in_order({"uncork": 1.3, "torch": 1.0, "openvino": 1.3}, 1.0)
+    assert growth.in_order({"uncork": 1.3, "torch": 1.0, "limit": 1.25}, 1.0)
+    assert growth.in_order({"uncork": 1.3, "torch": 1.2, "openvino": 1.5}, 1.0)
+
+
 def test_growth_series_are_of_growing_sizes(options: Options, tmp_path: Path) -> None:
     for quick in (True, False):
         for series in growth.all_series(tmp_path, quick):

@@ -215,7 +215,7 @@ def replaced(position: int, value: Any) -> list[Any]:
         (F.embedding_bag_offsets_sum, [None, [0], [0]], "'table': expected an array of numbers or strings, got NoneType"),
         (F.embedding_bag_offsets_sum, [TABLE.astype(complex), [0], [0]], "'table': expected an array of numbers or strings, got complex128"),
         (F.embedding_bag_offsets_sum, [TABLE[:0], [0], [0]], "expected none: 'table' has no rows"),
-        (F.embedding_bag_offsets, [TABLE, [0], [0], None, None, "max"], "attribute 'reduction': expected sum or mean, got max$"),
+        (F.embedding_bag_offsets, [TABLE, [0], [0], None, None, "max"], "attribute 'reduction': expected one of sum, mean, got 'max'$"),
         (F.embedding_bag_offsets, [TABLE, [0], [0], None, [1.0], "mean"], "'per_sample_weights': a mean takes no weights"),
         (F.embedding_bag_packed_sum, [TABLE, [0]], r"^embedding_bag_packed_sum: input 'indices': expected 2 dimensions, got shape \[1\]"),
         (F.embedding_bag_packed, [TABLE, [[0, -1]]], r"^embedding_bag_packed: input 'indices': indices\[0, 1\] is -1"),

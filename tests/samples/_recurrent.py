@@ -333,7 +333,7 @@ def sequence_refusals(family: str) -> list[Refusal]:
             "X of rank 2", swapped(0, good[0][0]), r"'X': expected \[batch_size = \?, seq_length = \?, input_size = \?\], got \[3,1\]", base
         ),
         Refusal(
-            "direction", good, "'direction': expected one of forward, reverse, bidirectional, got sideways", {**base, "direction": "sideways"}
+            "direction", good, "'direction': expected one of forward, reverse, bidirectional, got 'sideways'", {**base, "direction": "sideways"}
         ),
         Refusal("W for other inputs", swapped(position + 1, np.tile(good[position + 1], 2)), r"'W': expected .*input_size = 1\], got", base),
         Refusal("W of other gates", swapped(position + 1, np.ones((1, 2, 1), "f4")), f"'W': expected .*{gates}", base),

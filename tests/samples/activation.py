@@ -205,7 +205,7 @@ SAMPLES = [
             ),
         ],
         [
-            Refusal("min above max", [f32(1)], "expected min not above max, got min 2 and max 1", {"min": 2, "max": 1}),
+            Refusal("min above max", [f32(1)], "expected min not above max, got min 2.0 and max 1.0", {"min": 2, "max": 1}),
             Refusal("min is missing", [f32(1)], "attribute 'min' is missing: expected a number", {"max": 1}),
         ],
         NUMBERS,

@@ -243,7 +243,7 @@ REFUSALS = [
     Refusal("no offsets at all", [TABLE, IDS], r"'offsets' \(port 2\) is missing"),
 ]
 MEAN_REFUSALS = [
-    Refusal("another reduction", [TABLE, IDS, STARTS], "attribute 'reduction': expected sum or mean, got max", {"reduction": "max"}),
+    Refusal("another reduction", [TABLE, IDS, STARTS], "attribute 'reduction': expected one of sum, mean, got 'max'", {"reduction": "max"}),
     Refusal("mean with weights", [TABLE, IDS, STARTS, I64(-1), HALVES], "'per_sample_weights': a mean takes no weights", {"reduction": "mean"}),
 ]
 

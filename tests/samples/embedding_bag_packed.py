@@ -83,7 +83,7 @@ REFUSALS = [
     Refusal("weights of another type", [TABLE, IDS, HALVES.astype(np.float16)], "expected f32 as 'emb_table' has, got f16"),
 ]
 MEAN_REFUSALS = [
-    Refusal("another reduction", [TABLE, IDS], "attribute 'reduction': expected sum or mean, got max", {"reduction": "max"}),
+    Refusal("another reduction", [TABLE, IDS], "attribute 'reduction': expected one of sum, mean, got 'max'", {"reduction": "max"}),
     Refusal("mean with weights", [TABLE, IDS, HALVES], "'per_sample_weights': a mean takes no weights", {"reduction": "mean"}),
 ]
 

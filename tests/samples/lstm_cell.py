@@ -75,7 +75,7 @@ REFUSALS = [
 REFUSALS_1 = [
     Refusal("peepholes", [*SMALL, f32(0, 1, 0)], "'P': peephole weights other than 0 are not supported", ONE),
     Refusal("peepholes of another size", [*SMALL, f32(0, 0)], r"'P': expected \[3 . hidden_size = 3\], got \[2\]", ONE),
-    Refusal("unknown order", SMALL, "'weights_format': expected one of fico, .*got zrh", {**ONE, "weights_format": "zrh"}),
+    Refusal("unknown order", SMALL, "'weights_format': expected one of fico, .*got 'zrh'", {**ONE, "weights_format": "zrh"}),
     Refusal("strict: another order", SMALL, "expected fico, the page's order, got ifco", {**ONE, "weights_format": "ifco"}, strict=True),
 ]
 EXTRA = {"input_forget": st.booleans(), "weights_format": st.sampled_from(WEIGHTS_FORMATS)}

@@ -101,7 +101,8 @@ class Executor:
 
     def _key(self, inputs: Sequence[Array]) -> tuple[object, ...]:
         free = self._free
-        return tuple([None if i in free else array.shape for i, array in enumerate(inputs)])
+        # Of an open length the rank still counts: arrays come here before anybody has looked at their shapes.
+        return tuple([array.ndim if i in free else array.shape for i, array in enumerate(inputs)])
 
     def _remembered(self, inputs: Sequence[Array]) -> Specialisation:
         found = self._specialised(inputs)

@@ -96,7 +96,7 @@ class Embedding(Operation):
 class ReducedEmbedding(Embedding):
     """With the choice between sums and means."""
 
-    reduction = Attribute(one_of("sum", "mean"), default="sum", check=lambda word: None if word in ("sum", "mean") else "sum or mean")
+    reduction = Attribute(one_of("sum", "mean"), default="sum")
 
     def takes_mean(self) -> bool:
         return self.reduction == "mean"

@@ -112,7 +112,7 @@ class Recurrent(Operation):
 class RecurrentSequence(Recurrent):
     """The operations that walk over steps."""
 
-    direction = Attribute(one_of(*WALKS), default="forward", check=lambda value: None if value in WALKS else f"one of {', '.join(WALKS)}")
+    direction = Attribute(one_of(*WALKS), default="forward")
 
     def sizes(self) -> dict[str, Dimension]:
         return {**super().sizes(), "num_directions": Dimension.of(len(WALKS[self.direction]))}

@@ -54,9 +54,7 @@ WEIGHTS_FORMATS = ("fico", "icof", "ifco", "ifoc", "iofc")
 class LSTM1(LSTM):
     """What version 1 adds, for the cell and the sequence; see the top of this file."""
 
-    weights_format = Attribute(
-        one_of(*WEIGHTS_FORMATS), default="fico", check=lambda v: None if v in WEIGHTS_FORMATS else f"one of {', '.join(WEIGHTS_FORMATS)}"
-    )
+    weights_format = Attribute(one_of(*WEIGHTS_FORMATS), default="fico")
     input_forget = Attribute(boolean, default=False)
 
     def infer(self, *specs: TensorSpec | None) -> list[PartialShape]:
