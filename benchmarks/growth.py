@@ -7,7 +7,7 @@ means that twice the work takes twice the time.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -135,6 +135,13 @@ def slope(points: Sequence[tuple[float, float]]) -> float | None:
     return float(np.polyfit(sizes, times, 1)[0])
 
 
+def in_order(slopes: Mapping[str, float | None], most: float) -> bool:
+    """Our slope is no more than the work's, or than the machine's: who leaves a cache behind grows faster, the native loop too."""
+    ours, limit = slopes.get("uncork"), slopes.get("limit")
+    peers = [value for name, value in slopes.items() if name not in ("uncork", "limit") and value is not None]
+    return ours is not None and ours <= max(most, limit or 0.0, min(peers, default=0.0)) + 0.1
+
+
 def curves(outcomes: Sequence[tuple[int, Outcome]]) -> dict[str, list[tuple[float, float]]]:
     """(size, microseconds) of ours and of each peer, by its cheapest call each time."""
     found: dict[str, list[tuple[float, float]]] = {}
@@ -175,7 +182,7 @@ def main(options: Options) -> int:
                 value = slopes[name]
                 judged = f"{value:.2f}" if value is not None else "-"
                 if name == "uncork" and value is not None:
-                    judged += " (in order)" if value <= series.most + 0.1 else f" (**more than {series.most:g}**)"
+                    judged += " (in order)" if in_order(slopes, series.most) else f" (**more than {series.most:g}**)"
                 rows.append([series.quantity, name, judged, " ".join(f"{size:g}: {number(us)}" for size, us in points)])
             print(f"{series.quantity}: " + ", ".join(f"{name} {value:.2f}" for name, value in slopes.items() if value is not None), flush=True)
     if not rows:

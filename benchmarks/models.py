@@ -43,6 +43,8 @@ class Layout:
     segments: tuple[tuple[int, int], ...] = ()
 
 
+#: Models that stand for more than the operations of this project; they are shown, apart from those with a goal.
+_BEYOND = ("sasrec_ml100k_topk", "magika")
 _DLRM = Layout(bags=tuple((7 + k, 1 + k) for k in range(6)))
 LAYOUTS = {
     "textclass_embeddingbag_sum": Layout(bags=((0, 1),)),
@@ -113,7 +115,8 @@ def cases(models: Path) -> Iterator[Case]:
 
 def _batches(name: str, path: Path) -> Iterator[Case]:
     for batch in BATCHES:
-        yield Case(f"models, batch {batch}", name, partial(prepare_batch, path, LAYOUTS[name], batch), quick=True)
+        group = f"{'other ' * (name in _BEYOND)}models, batch {batch}"
+        yield Case(group, name, partial(prepare_batch, path, LAYOUTS[name], batch), quick=True)
 
 
 def recorded_calls(folder: Path) -> list[Recorded]:
