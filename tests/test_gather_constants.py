@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +38,15 @@ def test_constants(opset: int, index: np.ndarray, size: int | None, expected: np
     """Written, read again, and run."""
     uncork.write_model(gathering(index, opset, size), tmp_path / "gather.xml")
     np.testing.assert_array_equal(uncork.load(tmp_path / "gather.xml")(DATA)["rows"], expected)
+
+
+@pytest.mark.parametrize(("index", "size", "expected"), CASES)
+def test_what_the_ports_say_does_not_count(index: np.ndarray, size: int | None, expected: np.ndarray, tmp_path: Path) -> None:
+    """It is the size that follows from the inputs, as everywhere."""
+    path = tmp_path / "gather.xml"
+    uncork.write_model(gathering(index, 7, size), path)
+    path.write_text(re.sub(r"<dim>\d+</dim>", "<dim>-1</dim>", path.read_text()))
+    np.testing.assert_array_equal(uncork.load(path)(DATA)["rows"], expected)
 
 
 def test_an_index_of_the_call_gives_zeros(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from uncork.ir import xml
 from uncork.ir.bodies import attach
 from uncork.ir.findings import Findings, listed, opset_number, shown, unsigned
 from uncork.ir.model import Model, Node, Port, Source, XmlElement, split_names
-from uncork.ir.validate import agree
+from uncork.ir.validate import agree, settled
 from uncork.ir.weights import Weights
 from uncork.ops import Operation, find
 from uncork.ops._body import SubGraphOperation
@@ -109,9 +109,6 @@ class _Reader:
             arguments = [sources.get((layer_id, position)) for position in range(len(layer.inputs))]
             layer.problems += [f"input port {i} has no edge" for i, a in zip(layer.inputs, arguments) if a is None]
             node = self._node(layer, tuple(a for a in arguments if a is not None), depth, place)
-            if node.operation is not None:
-                settled = node.operation.settled([_stated(nodes, source) for source in arguments])
-                node = node if settled is node.operation else replace(node, operation=settled)
             # With an input missing, what inference says of the others would be about the wrong ports.
             nodes[layer_id] = replace(node, operation=None) if None in arguments else node
             self._report(layer, place)
@@ -264,7 +261,7 @@ class _Reader:
                     self.findings.add(place + layer.label, f"sub-graphs are nested more than {_MAX_BODIES} deep")
                     continue
                 inner = f"{place}{layer.label} <{child.tag}>: "
-                bodies.append((child.tag, self.graph(child, layer.name, child.tag, depth + 1, inner)))
+                bodies.append((child.tag, settled(self.graph(child, layer.name, child.tag, depth + 1, inner))))
             elif child.tag not in ("data", "input", "output"):
                 extras.append(xml.frozen(child))
         where = place + layer.label
@@ -360,12 +357,3 @@ class _Reader:
 def _extras(port: ElementTree.Element) -> tuple[XmlElement, ...]:
     """What a port has beyond its dimensions."""
     return tuple(xml.frozen(e) for e in port if e.tag != "dim")
-
-
-def _stated(nodes: Mapping[int, Node], source: Source | None) -> TensorSpec | None:
-    """What the file says of an output, with its value when it is a constant."""
-    node = nodes.get(source.node) if source is not None else None
-    if node is None or source is None:
-        return None
-    spec = node.outputs[source.output].spec
-    return replace(spec, value=node.operation.value) if isinstance(node.operation, Const) else spec

@@ -15,18 +15,33 @@ def infer(model: Model, inputs: Mapping[int, TensorSpec] | None = None, *, trust
 
     `inputs` gives other specs to some parameters, by node id. The file's own statements are checked unless `trust_ports`
     says that they no longer hold (after a rewrite). A node that cannot be inferred keeps the file's specs, so that one
-    mistake is reported once.
+    mistake is reported once. With the file's own inputs, operations whose meaning depends on the model are settled too.
     """
     problems: list[Problem] = []
     specs: dict[Source, TensorSpec] = {}
     nodes: list[Node] = []
     for node in model.nodes:
+        if inputs is None and not trust_ports:
+            node = _settled(node, specs)
         outputs = _infer_node(node, specs, problems, None if inputs is None else inputs.get(node.id), trust_ports)
         ports = tuple(Port(spec, port.names, port.extras) for spec, port in zip(outputs, _padded(node.outputs, outputs)))
         for position, spec in enumerate(outputs):
             specs[Source(node.id, position)] = spec
         nodes.append(replace(node, outputs=ports) if node.type_name != "Result" else node)
     return replace(model, nodes=tuple(nodes)), problems
+
+
+def settled(body: Model) -> Model:
+    """A sub-graph with its operations settled by what it says itself of its parameters; all else as it was."""
+    checked, _ = infer(body)
+    return replace(body, nodes=tuple(replace(n, operation=c.operation) for n, c in zip(body.nodes, checked.nodes)))
+
+
+def _settled(node: Node, specs: Mapping[Source, TensorSpec]) -> Node:
+    if node.operation is None:
+        return node
+    operation = node.operation.settled([specs.get(source) for source in node.inputs])
+    return node if operation is node.operation else replace(node, operation=operation)
 
 
 def _padded(ports: tuple[Port, ...], specs: tuple[TensorSpec, ...]) -> tuple[Port, ...]:
