@@ -107,7 +107,7 @@ class Operation:
     reference: Callable[..., Array | Sequence[Array]]
 
     def settled(self, specs: Sequence[TensorSpec | None]) -> Operation:
-        """The operation when the file says this of its inputs (constants with their value). Itself, unless that settles its meaning."""
+        """The operation when this is known of its inputs before any call. Itself, unless that settles its meaning."""
         return self
 
     def known_values(self, *specs: TensorSpec | None) -> TensorSpec | None:

@@ -7,8 +7,8 @@ that is still outside the axis after counting from the end gives zeros ("" for s
 and -7 do not count from the end, so there every negative index gives zeros. With `strict` both are refused.
 
 One exception, for the models that exist: converters write one constant index of -1 or -2 into Gather-7 to mean the last
-dimensions of a shape, and OpenVINO makes exactly that (a constant with one negative element, along an axis whose size the file
-states) count from the end before it runs anything. Such a node counts from the end here too.
+dimensions of a shape, and OpenVINO makes exactly that (a constant with one negative element, along an axis whose size is
+known at load) count from the end before it runs anything. Such a node counts from the end here too.
 """
 
 from __future__ import annotations
