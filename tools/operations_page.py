@@ -17,8 +17,9 @@ HEAD = """# Operations
 Generated from the registry by `python -m tools.operations_page`; a test fails when it is stale.
 
 A version is named by the opset that brought it; a model that asks for a later opset gets the newest version that is not newer.
-"Types" are those of the first input (of the output where there is none). Everything runs by its reference, the defining NumPy
-code, in exact types: f64 in f64, 64-bit integers in 64 bits, f16 and bf16 accumulated in f32 and rounded once.
+"Types" are those of the first input (of the output where there is none). Everything can run by its reference, the
+defining NumPy code, in exact types: f64 in f64, 64-bit integers in 64 bits, f16 and bf16 accumulated in f32 and rounded once.
+Which layers of a model run by a kernel instead, `print(compiled.plan)` says.
 
 | operation | versions | types | what it does |
 |---|---|---|---|
