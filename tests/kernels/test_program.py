@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("llvmlite")
 
 from uncork.kernels.emit import F32, Kernel
-from uncork.kernels.program import Address, Call, Program, Size, native_entry
+from uncork.kernels.program import OTHERS, WELL, Address, Call, Like, Program, Size, native_entry
 from uncork.kernels.store import STORE
 
 
@@ -50,3 +50,32 @@ def test_a_program_may_be_empty() -> None:
 
 def test_this_interpreter_has_the_native_entry() -> None:
     assert native_entry(), "CPython with a GIL: calls should not go through ctypes"
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_arrays_that_are_not_as_told_are_not_touched(native: bool) -> None:
+    f32 = np.dtype("f")
+    likes = [Like(f32, (None, 2)), Like(f32, (None,), same=0), Like(f32, (3,), written=True)]
+    program = Program([Call(doubling(), (Address(0), Address(2), 3))], likes=likes)
+    run = program.run if native else program.run_by_ctypes
+    x, y, out = np.ones((2, 2), np.float32), np.ones(2, np.float32), np.zeros(3, np.float32)
+    assert run(x, y, out) == WELL
+    np.testing.assert_array_equal(out, [2, 2, 2])
+    frozen = np.zeros(3, np.float32)
+    frozen.flags.writeable = False
+    others = {
+        "too few": (x, y),
+        "no array": (None, y, out),
+        "a list": ([1.0, 1.0], y, out),
+        "a subclass": (np.ma.masked_array(x), y, out),
+        "another type": (x.astype(np.float64), y, out),
+        "swapped bytes": (x.astype(">f4"), y, out),
+        "another rank": (x.reshape(4), y, out),
+        "another size": (np.ones((2, 3), np.float32), y, out),
+        "not the same length": (x, np.ones(3, np.float32), out),
+        "not in C order": (np.ones((4, 2), np.float32)[::2], y, out),
+        "not to be written": (x, y, frozen),
+    }
+    for what, arrays in others.items():
+        assert run(*arrays) == OTHERS, what
+    assert run(np.ones((5, 2), np.float32), np.ones(5, np.float32), out) == WELL, "an open length"

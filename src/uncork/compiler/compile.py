@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from uncork.compiler.arguments import ModelPort, Results, accept, match, present
+from uncork.compiler.direct import Direct, Refused
 from uncork.compiler.execute import Executor
 from uncork.compiler.plan import Plan
 from uncork.errors import InputError, UncorkError, UnsupportedError, ValidationError
@@ -70,17 +71,22 @@ class CompiledModel:
 
         #: NumPy's own instances of the types that need no conversion: compared by identity, which is what a call can afford.
         self._dtypes = [np.dtype(port.element_type.dtype.char) if port.element_type.is_native else None for port in self.inputs]
+        self._names = [port.name for port in self.inputs]
         self._native_outputs = all(port.element_type.is_native for port in self.outputs)
+
+        self._all_native = self._native_outputs and None not in self._dtypes
 
     def __call__(self, *inputs: Any, **named: Any) -> Results:
         """Run the model on arrays: by position, as one mapping from tensor or layer names, or by keyword.
 
         Raises InputError when a name, a type, a shape or a value does not fit; nothing is converted with loss.
         """
-        if len(inputs) == 1 and isinstance(inputs[0], Mapping):
-            named = {**inputs[0], **named}
-            inputs = ()
         try:
+            if self._executor.last is not None and (fast := self._fast(self._executor.last, inputs, named)) is not None:
+                return fast
+            if len(inputs) == 1 and isinstance(inputs[0], Mapping):
+                named = {**inputs[0], **named}
+                inputs = ()
             arrays = self._plain(inputs, named)
             known = None if arrays is None else self._executor.known(arrays)
             if known is not None and arrays is not None:
@@ -98,6 +104,26 @@ class CompiledModel:
             return Results(self.outputs, _owned(results, arrays))
         shown = [present(port.element_type, array) for port, array in zip(self.outputs, results)]
         return Results(self.outputs, _owned(shown, arrays))
+
+    def _fast(self, direct: Direct, inputs: Sequence[Any], named: Mapping[str, Any]) -> Results | None:
+        """The results, if this call is like the one before it and one native program can do it."""
+        if not self._all_native:
+            return None
+        if len(inputs) == 1 and type(inputs[0]) is dict and not named:
+            named = inputs[0]
+            inputs = ()
+        if named:
+            if inputs or len(named) != len(self._names):
+                return None
+            try:
+                inputs = [named[name] for name in self._names]
+            except KeyError:
+                return None
+        try:
+            results = direct(inputs)
+        except Refused:
+            return None
+        return None if results is None else Results(self.outputs, results)
 
     def _plain(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> list[Any] | None:
         """The arrays of a call that need no conversion, in order; None when one does. Their shapes are not looked at yet."""

@@ -13,15 +13,19 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 
+import numpy as np
+
+from uncork.compiler.direct import Direct, Refused
 from uncork.compiler.passes.fuse_ids import fuse_ids
 from uncork.compiler.passes.fuse_linear import fuse_linear
 from uncork.compiler.plan import Plan
-from uncork.compiler.specialise import Refused, Specialisation
+from uncork.compiler.specialise import Specialisation
 from uncork.errors import ValidationError
 from uncork.ir.interpret import interpret
 from uncork.ir.model import Model, Source
 from uncork.ir.validate import infer
 from uncork.kernels import choose
+from uncork.kernels.program import Like
 from uncork.types import Array, PartialShape, TensorSpec
 
 #: Combinations of input shapes that are kept; the one not used for longest is dropped.
@@ -51,6 +55,8 @@ class Executor:
         self._kept: OrderedDict[tuple[object, ...], Specialisation] = OrderedDict()
         self._lock = threading.Lock()
         self._free, self._equal = self._open_lengths()
+        #: The shapes of the call before this one, when all of it is one native program. Safe to call with anything.
+        self.last: Direct | None = None
 
     def _open_lengths(self) -> tuple[frozenset[int], list[tuple[tuple[int, ...], int | None]]]:
         """Inputs (by number) whose length may be left open; and of each layer that reads such: the inputs that must have one
@@ -112,6 +118,23 @@ class Executor:
                 self._kept.popitem(last=False)
         return found
 
+    def direct(self, inputs: Sequence[Array]) -> Direct | None:
+        """One native program for arrays of these shapes and of the model's types; None when there is no such program."""
+        found = self.known(inputs) or self._remembered(inputs)
+        return found.direct
+
+    def _likes(self, inputs: Sequence[Array]) -> list[Like] | None:
+        """What the inputs of calls like this one have in common; None when it cannot be told so simply."""
+        shapes: list[tuple[int | None, ...]] = [(None,) if n in self._free else array.shape for n, array in enumerate(inputs)]
+        same: dict[int, int] = {}
+        for members, size in self._equal:
+            for number in members:
+                if size is not None:
+                    shapes[number] = (size,)
+                elif number != min(members) and same.setdefault(number, min(members)) != min(members):
+                    return None
+        return [Like(np.dtype(array.dtype.char), shape, same.get(n)) for n, (array, shape) in enumerate(zip(inputs, shapes))]
+
     def run_with(self, specialisation: Specialisation, inputs: Sequence[Array]) -> list[Array]:
         """A call of shapes that the specialisation is for."""
         for members, size in self._equal:
@@ -119,6 +142,7 @@ class Executor:
             for number in members:
                 if inputs[number].shape[0] != first:
                     return interpret(self.model, inputs)  # which says what does not fit
+        self.last = specialisation.direct
         try:
             return specialisation.run(inputs)
         except Refused:
@@ -136,7 +160,7 @@ class Executor:
         if problems:
             interpret(self.model, inputs)  # raises what a call raises, with the values of this one
             raise ValidationError.of_all("", problems)
-        return Specialisation(model, self.use_kernels)
+        return Specialisation(model, self.use_kernels, self._likes(inputs))
 
     def plan(self) -> Plan:
         """How a call runs; for a model with dynamic inputs, what is known before one."""

@@ -14,12 +14,13 @@ from typing import Union
 
 import numpy as np
 
+from uncork.compiler.direct import Direct, Refused
 from uncork.compiler.memory import ALIGNMENT, Buffer, plan_buffers
 from uncork.compiler.plan import Plan, Step
 from uncork.errors import UncorkError
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels import choose
-from uncork.kernels.program import Address, Call, Program, Size, Word
+from uncork.kernels.program import WELL, Address, Call, Like, Program, Size, Word
 from uncork.ops._operation import check_memory
 from uncork.types import Array, PartialShape, TensorSpec
 
@@ -63,14 +64,13 @@ class _ReferenceStep:
     node: Node
 
 
-class Refused(Exception):
-    """A kernel met values that it does not compute with; the references tell what is wrong, or how it is done."""
-
-
 class Specialisation:
-    """See the module. `model` has been inferred with the shapes of the call; every result's shape is static."""
+    """See the module. `model` has been inferred with the shapes of the call; every result's shape is static.
 
-    def __init__(self, model: Model, use_kernels: bool) -> None:
+    `likes` is what the inputs of all its calls have in common; None when that cannot be told, and then nothing is `direct`.
+    """
+
+    def __init__(self, model: Model, use_kernels: bool, likes: Sequence[Like] | None = None) -> None:
         self.model = model
         self.use_kernels = use_kernels
         self.places: dict[Source, _Place] = {}
@@ -87,6 +87,8 @@ class Specialisation:
         self._finish()
         self._idle: list[_Instance] = []
         self._lock = threading.Lock()
+        #: The whole call as one native program; None when references do some of it, or a result is copied.
+        self.direct = None if likes is None else self._as_direct(likes)
 
     # ---- planning
 
@@ -194,6 +196,14 @@ class Specialisation:
 
     # ---- running
 
+    def _as_direct(self, inputs: Sequence[Like]) -> Direct | None:
+        own = [_Argument(self.input_count + number) for number in range(self.output_count)]
+        placed = [self.places[self.model.by_id[r].inputs[0]] for r in self.model.results]
+        if placed != own or not all(isinstance(step, _NativeStep) for step in self.steps):
+            return None
+        results = [Like(np.dtype(s.element_type.dtype.char), s.shape.static, written=True) for s in self.outputs]
+        return Direct(lambda: _Instance(self, (*inputs, *results)).program(), self.outputs)
+
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """The results, in carrier types. Raises Refused when a kernel met values that it does not compute with."""
         with self._lock:
@@ -206,9 +216,9 @@ class Specialisation:
 
 
 class _Instance:
-    """A specialisation with working memory of its own: one call at a time."""
+    """A specialisation with working memory of its own: one call at a time. With `likes` its program looks at its arrays."""
 
-    def __init__(self, shared: Specialisation) -> None:
+    def __init__(self, shared: Specialisation, likes: Sequence[Like] = ()) -> None:
         self.shared = shared
         self.memory = np.empty(shared.working_bytes + ALIGNMENT, np.uint8)
         self.base = -(-self.memory.ctypes.data // ALIGNMENT) * ALIGNMENT
@@ -226,8 +236,14 @@ class _Instance:
                     self.parts.append(Program(calls, cost > _RELEASE_COST))
                 self.parts.append(step.node)
                 calls, cost = [], 0.0
-        if calls:
-            self.parts.append(Program(calls, cost > _RELEASE_COST))
+        if calls or likes:
+            self.parts.append(Program(calls, cost > _RELEASE_COST, likes, keep=(self.memory, self.keep)))
+
+    def program(self) -> Program:
+        """The only part, which keeps what it needs."""
+        (program,) = self.parts
+        assert isinstance(program, Program)
+        return program
 
     def _word(self, step: _NativeStep, operand: choose.Operand) -> Word:
         if isinstance(operand, int):
@@ -260,7 +276,7 @@ class _Instance:
         arrays: list[Array | None] = [*inputs, *outputs, *[None] * (shared._arguments - len(inputs) - len(outputs))]
         for part in self.parts:
             if isinstance(part, Program):
-                if part.run(*arrays) >= 0:
+                if part.run(*arrays) != WELL:
                     raise Refused
             else:
                 self._reference(part, arrays)

@@ -376,6 +376,10 @@ class Kernel:
         self.builder.ret(status.llvm)
         self.builder.position_at_end(go)
 
+    def leave(self, status: Value) -> None:
+        """Return from inside a `when`, with nothing after it there; `with` then goes on where the condition does not hold."""
+        self.builder.ret(status.llvm)
+
     def finish(self, status: Value | None = None) -> None:
         """Return from the kernel; 0 is well."""
         self.builder.ret((status or self.integer(0)).llvm)

@@ -17,8 +17,13 @@ import numpy as np
 from uncork.kernels.store import STORE
 from uncork.types import Array
 
-#: Where a NumPy array object keeps its data pointer and the pointer to its shape (NumPy's C ABI, on CPython with a GIL).
-_DATA, _SHAPE = 16, 32
+#: Where an object keeps its type, and a NumPy array its data pointer, number of dimensions, shape, element type and flags
+#: (CPython's and NumPy's C ABI, with a GIL).
+_TYPE, _DATA, _RANK, _SHAPE, _DTYPE, _FLAGS = 8, 16, 24, 32, 56, 64
+#: Flags of an array in C order, of one that may be written, and of both.
+_IN_ORDER, _WRITEABLE = 0x1, 0x400
+#: What `run` gives when all went well, and when the arrays are not as the program was told: then nothing was run.
+WELL, OTHERS = -1, -2
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,29 @@ Word = Union[int, Address, Size]
 
 
 @dataclass(frozen=True, slots=True)
+class Like:
+    """What an array of the call must be: exactly of this type, in C order, of these sizes. None is any size.
+
+    `same` is the number of another array whose first dimension this one's must equal; `written`: it is written to.
+    """
+
+    dtype: np.dtype[Any]
+    shape: tuple[int | None, ...]
+    same: int | None = None
+    written: bool = False
+
+    def fits(self, array: Any, arrays: Sequence[Any]) -> bool:
+        """One of the `arrays` is as it must be; the native entry looks in the same way."""
+        if type(array) is not np.ndarray or array.dtype is not self.dtype or array.ndim != len(self.shape):
+            return False
+        if not array.flags.c_contiguous or (self.written and not array.flags.writeable):
+            return False
+        if self.same is not None and array.shape[0] != arrays[self.same].shape[0]:
+            return False
+        return all(want is None or want == got for want, got in zip(self.shape, array.shape))
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
     """One step: the address of a kernel and its arguments."""
 
@@ -49,12 +77,14 @@ class Call:
 
 
 class Program:
-    """Steps that run in order. `run(*arrays)` gives -1 when all went well, else the number of the step that refused its values.
+    """Steps that run in order. `run(*arrays)` gives WELL, else the number of the step that refused its values.
 
-    With `release` other Python threads run meanwhile.
+    With `likes`, one for each array, `run` looks at the arrays first and gives OTHERS when one is not as it should be: it is then
+    safe to call with anything. Without, the caller knows them. With `release` other Python threads run meanwhile. `keep` is whatever
+    lies at the addresses among the words: it lives as long as the program.
     """
 
-    def __init__(self, calls: Sequence[Call], release: bool = False) -> None:
+    def __init__(self, calls: Sequence[Call], release: bool = False, likes: Sequence[Like] = (), keep: object = None) -> None:
         words: list[int] = []
         starts: list[int] = []
         patches: list[tuple[int, int, int, int]] = []  # argument, 0 address or 1 size, offset or axis, word
@@ -66,29 +96,51 @@ class Program:
                 elif isinstance(word, Size):
                     patches.append((word.argument, 1, word.axis, len(words)))
                 words.append(word if isinstance(word, int) else 0)
-        steps_at = 8
+        # The sizes that are asked for: one is exact, -1 any, and below that the number of the array that has the same one.
+        sizes = [-1 if size is None else size for like in likes for size in like.shape]
+        steps_at = _HEAD
         patches_at = steps_at + 2 * len(calls)
-        words_at = patches_at + 4 * len(patches)
+        likes_at = patches_at + 4 * len(patches)
+        sizes_at = likes_at + 5 * len(likes)
+        words_at = sizes_at + len(sizes)
         self._block = block = np.zeros(words_at + len(words) + 1, np.int64)
         base = block.ctypes.data
-        block[:steps_at] = len(calls), base + 8 * steps_at, len(patches), base + 8 * patches_at, *_python(), int(release)
+        block[:8] = len(calls), base + 8 * steps_at, len(patches), base + 8 * patches_at, *_python(), int(release)
+        block[8:_HEAD] = len(likes), base + 8 * likes_at, id(np.ndarray)
         for i, (call, start) in enumerate(zip(calls, starts)):
             block[steps_at + 2 * i :][:2] = call.function, base + 8 * (words_at + start)
         for i, (argument, kind, detail, word_at) in enumerate(patches):
             block[patches_at + 4 * i :][:4] = argument, kind, detail, base + 8 * (words_at + word_at)
+        at = sizes_at
+        for i, like in enumerate(likes):
+            flags = _IN_ORDER | (_WRITEABLE if like.written else 0)
+            same = -1 if like.same is None else like.same
+            block[likes_at + 5 * i :][:5] = id(like.dtype), len(like.shape), flags, base + 8 * at, same
+            at += len(like.shape)
+        block[sizes_at:words_at] = sizes
         block[words_at : words_at + len(words)] = words
+        self._keep = keep
+        self._likes = tuple(likes)  # which also keeps their types where the block says that they are
         self._patches = [(a, k, d, words_at + w) for a, k, d, w in patches]
         self._steps = [(call.function, base + 8 * (words_at + start)) for call, start in zip(calls, starts)]
         self.run: Callable[..., int] = _bound(block) if native_entry() else self.run_by_ctypes
 
-    def run_by_ctypes(self, *arrays: Array) -> int:
+    def run_by_ctypes(self, *arrays: Any) -> int:
         """The same without the native entry, for interpreters whose objects it does not know."""
+        if self._likes and len(arrays) != len(self._likes):
+            return OTHERS
+        if not all(like.fits(array, arrays) for like, array in zip(self._likes, arrays)):
+            return OTHERS
         for argument, kind, detail, word in self._patches:
             self._block[word] = arrays[argument].ctypes.data + detail if kind == 0 else arrays[argument].shape[detail]
         for number, (function, words) in enumerate(self._steps):
             if _prototype()(function)(words):
                 return number
-        return -1
+        return WELL
+
+
+#: Words at the beginning of a block; see `Program.__init__`.
+_HEAD = 11
 
 
 @functools.lru_cache(maxsize=1)
@@ -111,8 +163,13 @@ def native_entry() -> bool:
     try:
         word = ctypes.c_int64.from_address
         return (
-            word(id(probe) + _DATA).value == probe.ctypes.data
+            word(id(probe) + _TYPE).value == id(np.ndarray)
+            and word(id(probe) + _DATA).value == probe.ctypes.data
+            and word(id(probe) + _RANK).value & 0xFFFFFFFF == 2
             and word(word(id(probe) + _SHAPE).value).value == 2
+            and word(id(probe) + _DTYPE).value == id(probe.dtype)
+            and word(id(probe) + _FLAGS).value & (_IN_ORDER | _WRITEABLE) == _IN_ORDER | _WRITEABLE
+            and word(id(probe.T) + _FLAGS).value & _IN_ORDER == 0
             and ctypes.sizeof(ctypes.c_void_p) == 8
             and ctypes.pythonapi is not None
         )
@@ -129,7 +186,7 @@ _METH_FASTCALL = 0x80
 
 @functools.lru_cache(maxsize=1)
 def _definition() -> _MethodDefinition:
-    return _MethodDefinition(b"run", STORE.function("entry", "1", _emit_entry), _METH_FASTCALL, None)
+    return _MethodDefinition(b"run", STORE.function("entry", "2", _emit_entry), _METH_FASTCALL, None)
 
 
 def _bound(block: Array) -> Callable[..., int]:
@@ -143,12 +200,33 @@ def _bound(block: Array) -> Callable[..., int]:
 
 def _emit_entry() -> str:
     """`PyObject *entry(PyObject *block, PyObject **arrays, Py_ssize_t count)`; the block's layout is `Program.__init__`'s."""
-    from uncork.kernels.emit import I64, Kernel
+    from uncork.kernels.emit import I32, I64, Kernel, Value
 
     k = Kernel("entry", ["self", "arrays", "count"], direct=True)
-    self_, arrays, _ = k.arguments
+    self_, arrays, count = k.arguments
     block = k.load(self_ + _DATA, I64)
-    steps, step_table, patches, patch_table, to_python, save, restore, release = (k.load(block + 8 * i, I64) for i in range(8))
+    head = [k.load(block + 8 * i, I64) for i in range(_HEAD)]
+    steps, step_table, patches, patch_table, to_python, save, restore, release, likes, like_table, array_type = head
+
+    def need(condition: Value) -> None:
+        with k.when(condition.equals(0), likely=False):
+            k.leave(k.call_address(to_python, [k.integer(OTHERS)]))
+
+    need(likes.equals(0) | likes.equals(count))
+    with k.loop(0, likes) as i:
+        array = k.load(arrays + i * 8, I64)
+        dtype, rank, flags, sizes, same = (k.load(like_table + i * 40 + 8 * j, I64) for j in range(5))
+        need(k.load(array + _TYPE, I64).equals(array_type))
+        need(k.load(array + _DTYPE, I64).equals(dtype))
+        need((k.load(array + _FLAGS, I32).to(I64) & flags).equals(flags))
+        need(k.load(array + _RANK, I32).to(I64).equals(rank))
+        shape = k.load(array + _SHAPE, I64)
+        with k.loop(0, rank) as axis:
+            size = k.load(sizes + axis * 8, I64)
+            need(size.equals(-1) | size.equals(k.load(shape + axis * 8, I64)))
+        with k.when(same >= 0):  # an array before this one, so it has been looked at
+            other = k.load(k.load(arrays + same * 8, I64) + _SHAPE, I64)
+            need(k.load(shape, I64).equals(k.load(other, I64)))
     with k.loop(0, patches) as i:
         argument, kind, detail, word = (k.load(patch_table + i * 32 + 8 * j, I64) for j in range(4))
         array = k.load(arrays + argument * 8, I64)
@@ -167,6 +245,6 @@ def _emit_entry() -> str:
         done.set(done.get() + 1)
     with k.when(release.equals(1)):
         k.call_address(restore, [thread.get()])
-    result = k.select(status.get().equals(0), k.integer(-1), done.get() - 1)
+    result = k.select(status.get().equals(0), k.integer(WELL), done.get() - 1)
     k.finish(k.call_address(to_python, [result]))
     return k.text()
