@@ -18,7 +18,7 @@ Pages: operation-specs/convolution/convolution-1, operation-specs/pooling/poolin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,9 @@ import numpy as np
 from uncork.ops._operation import Operation, check_memory
 from uncork.ops._ports import Attribute, integers, one_of
 from uncork.types import DYNAMIC, Array, Dimension, ElementType, PartialShape, TensorSpec
+
+#: Elements of a block.
+_BLOCK = 1 << 18
 
 
 def all_at_least(minimum: int) -> Callable[[Any], str | None]:
@@ -184,12 +187,20 @@ def check_room(shape: Sequence[int], like: Array) -> None:
     check_memory([TensorSpec(ElementType.of_dtype(like.dtype) or ElementType.f32, PartialShape(shape))])
 
 
+def block_ranges(count: int, size: int) -> Iterator[slice]:
+    """0 to `count` in pieces of so many items of `size` elements that a block of them stays in a core's own cache; at least one."""
+    step = max(1, _BLOCK // max(1, size))
+    return (slice(start, start + step) for start in range(0, count, step))
+
+
 def windows(data: Array, slides: Sequence[Slide], fill: Any) -> Array:
     """A view [.., count_1, .., kernel_1, ..] of the data's last axes, with `fill` in cells outside."""
     lead = data.ndim - len(slides)
     pads = [(s.pad_begin, max(0, s.reach - s.pad_begin - s.size)) for s in slides]
-    check_room(data.shape[:lead] + tuple(b + s.size + e for s, (b, e) in zip(slides, pads)), data)
-    padded = np.pad(data, [(0, 0)] * lead + pads, constant_values=fill)
+    padded = data
+    if any(begin or end for begin, end in pads):
+        check_room(data.shape[:lead] + tuple(b + s.size + e for s, (b, e) in zip(slides, pads)), data)
+        padded = np.pad(data, [(0, 0)] * lead + pads, constant_values=fill)
     axes = tuple(range(lead, data.ndim))
     view = np.lib.stride_tricks.sliding_window_view(padded, tuple(s.extent for s in slides), axes)
     starts = tuple(slice(0, s.count * s.stride, s.stride) for s in slides)

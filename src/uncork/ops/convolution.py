@@ -12,28 +12,32 @@ about it, stands in `_spatial.py`. The pages' "+ b" in the formula has no input:
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from uncork.ops._operation import register
 from uncork.ops._ports import ARITHMETIC, Attribute, Input, Output, integers
-from uncork.ops._spatial import Slide, Sliding, all_at_least, windows
+from uncork.ops._spatial import Slide, Sliding, all_at_least, block_ranges, windows
 from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 
 def correlate(data: Array, filters: Array, slides: list[Slide], outside: float = 0) -> Array:
     """The formula above for `data [N, G * C, ..]` and `filters [G, O, C, k..]`, with a value for the cells outside."""
     groups, outputs, channels = filters.shape[:3]
-    counts = tuple(s.count for s in slides)
-    axes = len(slides)
+    images, counts, axes = len(data), tuple(s.count for s in slides), len(slides)
     weights = filters.reshape(groups, outputs, math.prod(filters.shape[2:]))
-    output = np.zeros((len(data), groups, outputs, *counts), data.dtype)
-    for image, result in zip(data, output):
-        covered = windows(image.reshape(groups, channels, *image.shape[1:]), slides, outside)  # [G, C, p.., k..]
-        in_order = (0, 1, *range(2 + axes, 2 + 2 * axes), *range(2, 2 + axes))  # [G, C, k.., p..]
-        columns = covered.transpose(in_order).reshape(groups, weights.shape[2], math.prod(counts))
-        result[...] = (weights @ columns).reshape(result.shape)
-    return output.reshape(len(data), groups * outputs, *counts)
+    covered = windows(data.reshape(images, groups, channels, *data.shape[2:]), slides, outside)  # [N, G, C, p.., k..]
+    terms = np.moveaxis(covered, (0, *range(3, 3 + axes)), range(-1 - axes, 0))  # [G, C, k.., N, p..]
+    output = np.empty((groups, outputs, images, *counts), data.dtype)
+    a_row = groups * weights.shape[2] * math.prod(counts[1:])
+    for some_images in block_ranges(images, a_row * counts[0]):
+        for some_rows in block_ranges(counts[0], a_row):
+            part: tuple[Any, ...] = (..., some_images, some_rows, *(slice(None),) * (axes - 1))
+            target = output[part]
+            columns = terms[part].reshape(groups, weights.shape[2], math.prod(target.shape[2:]))
+            target[...] = (weights @ columns).reshape(target.shape)
+    return np.moveaxis(output, 2, 0).reshape(images, groups * outputs, *counts)
 
 
 @register("Convolution", 1)

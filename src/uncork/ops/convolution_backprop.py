@@ -21,12 +21,13 @@ Pages: operation-specs/convolution/convolution-backprop-data-1, group-convolutio
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from uncork.ops._operation import register
 from uncork.ops._ports import ARITHMETIC, INTEGER, Attribute, Input, Output, integers
-from uncork.ops._spatial import Sliding, all_at_least, check_room, extent
+from uncork.ops._spatial import Sliding, all_at_least, block_ranges, check_room, extent
 from uncork.ops._vectors import vector
 from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
 
@@ -96,19 +97,23 @@ class ConvolutionBackpropData1(Sliding):
         reached = [stride * (size - 1) + extent(k, d) for stride, size, k, d in zip(self.strides, sizes, kernel, self.dilations)]
         begins, results = self._cut(reached, output_shape)
         room = [max(r, b + n) for r, b, n in zip(reached, begins, results)]
-        whole = (slice(None), slice(None))
         check_room((len(data), groups, outputs, *room), data)
-        canvas = np.zeros((len(data), groups, outputs, *room), data.dtype)
-        for image, target in zip(data, canvas):
-            pixels = image.reshape(groups, channels, math.prod(sizes))
-            spread = weights.reshape(groups, channels, outputs * math.prod(kernel)).transpose(0, 2, 1) @ pixels
-            spread = spread.reshape(groups, outputs, *kernel, *sizes)  # what each cell adds through each cell of the kernel
+        canvas = np.zeros((groups, outputs, len(data), *room), data.dtype)
+        spreading = weights.reshape(groups, channels, outputs * math.prod(kernel)).transpose(0, 2, 1)
+        for images in block_ranges(len(data), groups * outputs * math.prod(kernel) * math.prod(sizes)):
+            some = data[images]
+            by_group = np.moveaxis(some.reshape(len(some), groups, channels, *sizes), 0, 2)
+            pixels = by_group.reshape(groups, channels, len(some) * math.prod(sizes))
+            # What each pixel adds through each cell of the kernel: [G, O, k.., N, p..]
+            spread = (spreading @ pixels).reshape(groups, outputs, *kernel, len(some), *sizes)
             for cell in np.ndindex(*kernel):
                 starts = [k * d for k, d in zip(cell, self.dilations)]
-                place = tuple(slice(b, b + (n - 1) * s + 1, s) for b, n, s in zip(starts, sizes, self.strides))
-                target[whole + place] += spread[whole + cell]
-        kept = tuple(slice(b, b + n) for b, n in zip(begins, results))
-        return canvas.reshape(len(data), groups * outputs, *room)[whole + kept]
+                places = [slice(b, b + (n - 1) * s + 1, s) for b, n, s in zip(starts, sizes, self.strides)]
+                target: tuple[Any, ...] = (..., images, *places)
+                canvas[target] += spread[(slice(None),) * 2 + cell]
+        kept: tuple[Any, ...] = (..., *(slice(b, b + n) for b, n in zip(begins, results)))
+        output: Array = np.moveaxis(canvas[kept], 2, 0)
+        return output.reshape(len(data), groups * outputs, *results)
 
     def _cut(self, reached: list[int], output_shape: Array | None) -> tuple[list[int], list[int]]:
         """Where the output starts within the cells that the kernel reaches, and its sizes."""
