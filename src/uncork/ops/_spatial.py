@@ -18,6 +18,7 @@ Pages: operation-specs/convolution/convolution-1, operation-specs/pooling/poolin
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -193,17 +194,31 @@ def block_ranges(count: int, size: int) -> Iterator[slice]:
     return (slice(start, start + step) for start in range(0, count, step))
 
 
+def padded(data: Array, slides: Sequence[Slide], fill: Any) -> Array:
+    """The data with `fill` in all cells outside it that windows along its last axes reach. Not a copy where there are none."""
+    lead = data.ndim - len(slides)
+    pads = [(s.pad_begin, max(0, s.reach - s.pad_begin - s.size)) for s in slides]
+    if not any(begin or end for begin, end in pads):
+        return data
+    check_room(data.shape[:lead] + tuple(b + s.size + e for s, (b, e) in zip(slides, pads)), data)
+    return np.pad(data, [(0, 0)] * lead + pads, constant_values=fill)
+
+
 def windows(data: Array, slides: Sequence[Slide], fill: Any) -> Array:
     """A view [.., count_1, .., kernel_1, ..] of the data's last axes, with `fill` in cells outside."""
     lead = data.ndim - len(slides)
-    pads = [(s.pad_begin, max(0, s.reach - s.pad_begin - s.size)) for s in slides]
-    padded = data
-    if any(begin or end for begin, end in pads):
-        check_room(data.shape[:lead] + tuple(b + s.size + e for s, (b, e) in zip(slides, pads)), data)
-        padded = np.pad(data, [(0, 0)] * lead + pads, constant_values=fill)
-    axes = tuple(range(lead, data.ndim))
-    view = np.lib.stride_tricks.sliding_window_view(padded, tuple(s.extent for s in slides), axes)
+    view = np.lib.stride_tricks.sliding_window_view(padded(data, slides, fill), tuple(s.extent for s in slides), tuple(range(lead, data.ndim)))
     starts = tuple(slice(0, s.count * s.stride, s.stride) for s in slides)
     cells = tuple(slice(None, None, s.dilation) for s in slides)
     picked: Array = view[(slice(None),) * lead + starts + cells]
     return picked
+
+
+def reduced(data: Array, slides: Sequence[Slide], fill: Any, function: np.ufunc) -> Array:
+    """`function` (np.maximum, np.add) of all cells of each window [.., count_1, ..]: one axis after the other, the last one first."""
+    result = data
+    for axis, slide in reversed(list(enumerate(slides, data.ndim - len(slides)))):
+        cells = np.moveaxis(windows(np.moveaxis(result, axis, -1), [slide], fill), -1, 0)
+        result = functools.reduce(function, cells[1:], cells[0])
+        result = np.moveaxis(result, -1, axis)
+    return result

@@ -21,7 +21,7 @@ import numpy as np
 
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ARITHMETIC, Attribute, Input, Output, boolean, integers, one_of
-from uncork.ops._spatial import Slide, Sliding, all_at_least, windows
+from uncork.ops._spatial import Slide, Sliding, all_at_least, reduced
 from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 
@@ -59,10 +59,8 @@ class AvgPool1(Pooling):
 
     def reference(self, data: Array) -> Array:
         slides = self.slides(data, self.kernel)
-        cells = tuple(range(-self.axes, 0))
-        exact = data.dtype if data.dtype.kind == "f" else None  # None: NumPy sums integers in 64 bits
-        total = windows(data, slides, 0).sum(axis=cells, dtype=exact)
-        return mean(total, self._counts(slides))
+        wide = data if data.dtype.kind == "f" else data.astype(f"{data.dtype.kind}8")  # integers are summed in 64 bits
+        return mean(reduced(wide, slides, 0, np.add), self._counts(slides))
 
     def _counts(self, slides: Sequence[Slide]) -> Array:
         """How many cells of each window count: along an axis those between two bounds, and all axes together their product."""

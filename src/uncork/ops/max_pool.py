@@ -15,14 +15,13 @@ what they leave open about windows is decided in `_spatial.py`. Decided here:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
 from uncork.ops._indices import normalised_axis
 from uncork.ops._operation import register
 from uncork.ops._ports import Attribute, Output, element_type, integer, integers, one_of
-from uncork.ops._spatial import Slide, all_at_least, windows
+from uncork.ops._spatial import all_at_least, reduced, windows
 from uncork.ops.avg_pool import Pooling
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
@@ -46,8 +45,7 @@ class MaxPool1(Pooling):
         return self.pooled_shape(data)
 
     def reference(self, data: Array) -> Array:
-        largest: Array = windows(data, self.slides(data, self.kernel), lowest(data)).max(axis=tuple(range(-self.axes, 0)))
-        return largest
+        return reduced(data, self.slides(data, self.kernel), lowest(data), np.maximum)
 
 
 @register("MaxPool", 8)
@@ -66,23 +64,17 @@ class MaxPool8(Pooling):
 
     def reference(self, data: Array) -> tuple[Array, Array]:
         slides = self.slides(data, self.kernel)
+        sizes = data.shape[2:]
+        largest = reduced(data, slides, lowest(data), np.maximum)
         covered = windows(data, slides, lowest(data))
-        flat = covered.reshape(*covered.shape[: 2 + self.axes], math.prod(self.kernel))
-        largest = flat.max(axis=-1)
-        wins = (flat == largest[..., np.newaxis]) | (flat != flat)
-        inside, place = self._places(data.shape[2:], slides)
-        winner = np.argmax(wins & inside, axis=-1)[..., np.newaxis]
-        within = np.take_along_axis(np.broadcast_to(place, flat.shape), winner, axis=-1)[..., 0]
+        numbered = windows(np.arange(1, math.prod(sizes) + 1).reshape(sizes), slides, 0)  # 0 outside
+        winner = np.ones(largest.shape, np.int64)
+        for cell in reversed(list(np.ndindex(*self.kernel))):  # so that the first winner stays
+            value, number = (cells[(slice(None),) * (cells.ndim - self.axes) + cell] for cells in (covered, numbered))
+            np.copyto(winner, number, where=((value == largest) | (value != value)) & (number > 0))
         channels = np.arange(math.prod(data.shape[:2])).reshape(data.shape[:2] + (1,) * self.axes)
-        index = channels * math.prod(data.shape[2:]) + within
+        index = channels * math.prod(sizes) + winner - 1
         return largest, index % max(1, math.prod(data.shape[normalised_axis(self, self.axis, data.ndim) :]))
-
-    def _places(self, sizes: Sequence[int], slides: list[Slide]) -> tuple[Array, Array]:
-        """For each cell of each window [p.., k], whether it lies in the data, and where in the flattened channel (0 outside)."""
-        numbered = np.arange(1, math.prod(sizes) + 1).reshape(sizes)
-        covered = windows(numbered, slides, 0)
-        flat = covered.reshape(*covered.shape[: self.axes], math.prod(self.kernel))
-        return flat > 0, np.maximum(flat, 1) - 1
 
 
 @register("MaxPool", 14)
