@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from uncork.compiler.arguments import ModelPort, Results, accept, match, present
+from uncork.compiler.bind import BoundCall
 from uncork.compiler.direct import Direct, Refused
 from uncork.compiler.execute import Executor
 from uncork.compiler.plan import Plan
@@ -21,6 +22,7 @@ from uncork.ir.interpret import State, interpret
 from uncork.ir.model import Model
 from uncork.ir.read import read_structure
 from uncork.ir.validate import infer
+from uncork.types import Array
 
 Backend = Literal["cpu", "reference"]
 Precision = Literal["f32", "bf16", "bf16x3"]
@@ -139,6 +141,26 @@ class CompiledModel:
             if type(value) is not np.ndarray or value.dtype is not dtype or not value.flags.c_contiguous:
                 return None
         return list(inputs)
+
+    def bind(self, *inputs: Array, outputs: Sequence[Array] | Mapping[str, Array] | None = None, **named: Array) -> BoundCall:
+        """A call on arrays that stay, for whoever makes it again and again with other contents.
+
+        >>> call = compiled.bind(ids, offsets)  # doctest: +SKIP
+        >>> ids[:] = 7, 8, 9                    # doctest: +SKIP
+        >>> scores = call()[0]                  # doctest: +SKIP
+
+        Inputs are given as to a call, but exactly as the model has them: nothing is converted. The results are written into
+        `outputs`, or into arrays of the bound call's own: every call overwrites those of the one before. Raises InputError when
+        a name, a type or a shape does not fit, or arrays overlap.
+        """
+        if len(inputs) == 1 and isinstance(inputs[0], Mapping):
+            named = {**inputs[0], **named}
+            inputs = ()
+        return BoundCall(self, match(self.inputs, inputs, named), outputs)
+
+    def direct(self, inputs: Sequence[Array]) -> Direct | None:
+        """One native program for calls on arrays like these, which need no conversion; None where there is none."""
+        return self._executor.direct(inputs) if self._all_native and not self.model.sinks else None
 
     @property
     def plan(self) -> Plan:

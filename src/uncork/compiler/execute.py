@@ -120,6 +120,8 @@ class Executor:
 
     def direct(self, inputs: Sequence[Array]) -> Direct | None:
         """One native program for arrays of these shapes and of the model's types; None when there is no such program."""
+        if not self.use_kernels:
+            return None
         found = self.known(inputs) or self._remembered(inputs)
         return found.direct
 

@@ -1,0 +1,101 @@
+"""A call on arrays that stay the same objects: their addresses are settled once, and a call is hardly more than the work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from uncork.compiler.arguments import ModelPort, Results, did_you_mean
+from uncork.errors import InputError
+from uncork.kernels.program import WELL
+from uncork.types import Array, describe_array
+
+if TYPE_CHECKING:
+    from uncork.compiler.compile import CompiledModel
+
+
+class BoundCall:
+    """A call of `compiled` on `inputs`, into `outputs` where they are given; made by `CompiledModel.bind`.
+
+    Every call reads what the inputs hold then and writes the results into the same arrays again. One call at a time.
+    """
+
+    def __init__(self, compiled: CompiledModel, inputs: Sequence[Any], outputs: Sequence[Any] | Mapping[str, Any] | None) -> None:
+        self._compiled = compiled
+        self._inputs = [_stays(port, value) for port, value in zip(compiled.inputs, inputs)]
+        given = None if outputs is None else _in_order(compiled.outputs, outputs)
+        self._outputs = given
+        self._run: Callable[..., int] | None = None
+        direct = compiled.direct(self._inputs)
+        if direct is not None:
+            made = direct.results()
+            for port, array, own in zip(compiled.outputs, given or [], made):
+                _fits(port, array, own)
+            _apart(compiled, self._inputs, given or [])
+            self._outputs = given or made
+            self._run = direct.program().run
+            self._arrays = (*self._inputs, *self._outputs)
+            self._results = Results(compiled.outputs, self._outputs)
+
+    def __call__(self) -> Results:
+        """Run the model. The results are the bound outputs; where none were given and references work, arrays of this call."""
+        run = self._run
+        if run is not None and run(*self._arrays) == WELL:
+            return self._results
+        results = self._compiled(*self._inputs)  # which also says what is wrong
+        if self._outputs is None:
+            return results
+        for port, array, result in zip(self._compiled.outputs, self._outputs, results):
+            _fits(port, array, result)
+        for array, result in zip(self._outputs, results):
+            array[...] = result
+        return Results(self._compiled.outputs, self._outputs)
+
+
+def _stays(port: ModelPort, value: Any) -> Array:
+    """An input that needs no conversion: a copy would not see what the caller writes later."""
+    where = f"input '{port.name}'"
+    if not isinstance(value, np.ndarray):
+        raise InputError(f"expected an array to bind, got {type(value).__name__}", where)
+    if not port.element_type.is_native or value.dtype != port.element_type.dtype or not value.flags.c_contiguous:
+        order = "" if value.flags.c_contiguous else " that is not contiguous"
+        hint = "" if port.element_type.is_native else "; NumPy has no such type, so call the model instead"
+        raise InputError(f"expected a contiguous array of {port.element_type} to bind, got {describe_array(value)}{order}{hint}", where)
+    if not port.shape.contains(value.shape):
+        raise InputError(f"expected shape {port.shape}, got {list(value.shape)}", where)
+    return value
+
+
+def _in_order(ports: Sequence[ModelPort], outputs: Sequence[Any] | Mapping[str, Any]) -> list[Any]:
+    """One array per output."""
+    if isinstance(outputs, Mapping):
+        known = [name for port in ports for name in port.names]
+        for name in outputs:
+            if name not in known:
+                raise InputError(f"no output is called '{name}'{did_you_mean(str(name), known)}; outputs: {', '.join(known)}")
+        outputs = [value for port in ports for name, value in outputs.items() if name in port.names]
+    if len(outputs) != len(ports):
+        raise InputError(f"expected arrays for {len(ports)} outputs, got {len(outputs)}")
+    return list(outputs)
+
+
+def _fits(port: ModelPort, array: Any, result: Array) -> None:
+    """The caller's array for a result can take it as it is."""
+    where = f"output '{port.name}'"
+    if not isinstance(array, np.ndarray) or array.dtype != result.dtype or array.shape != result.shape:
+        got = describe_array(array) if isinstance(array, np.ndarray) else type(array).__name__
+        raise InputError(f"expected {describe_array(result)}, got {got}", where)
+    if not array.flags.c_contiguous or not array.flags.writeable:
+        raise InputError("expected a contiguous array that may be written", where)
+
+
+def _apart(compiled: CompiledModel, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """No result is written where an input or another result lies."""
+    for number, array in enumerate(outputs):
+        for other in (*inputs, *outputs[:number]):
+            if np.may_share_memory(array, other):
+                raise InputError(
+                    "expected memory of its own, got some that another bound array has", f"output '{compiled.outputs[number].name}'"
+                )
