@@ -70,16 +70,16 @@ def test_models_that_give_views_and_inputs_can_be_bound(backend: Any) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (dict(ids=[1, 2]), "'ids': expected an array to bind, got list"),
-        (dict(ids=np.int32([1, 2])), "'ids': expected a contiguous array of i64 to bind, got i32"),
-        (dict(ids=np.arange(4)[::2]), "'ids': expected a contiguous array of i64 to bind, got .* not contiguous"),
-        (dict(ids=np.zeros((1, 1), np.int64)), r"'ids': expected shape \[\?\], got \[1, 1\]"),
-        (dict(rows=np.zeros((2, 2), F32)), r"'rows': expected f32\[1,2\], got f32\[2,2\]"),
-        (dict(rows=np.zeros((1, 2))), "'rows': expected f32"),
-        (dict(rows=np.zeros((2, 1), F32).T), "'rows': expected a contiguous array|'rows': expected f32"),
-        (dict(rows=[[0.0, 0.0]]), "'rows': expected f32.*got list"),
-        (dict(outputs={"raws": np.zeros((1, 2), F32)}), "no output is called 'raws'; did you mean 'rows'"),
-        (dict(outputs=[]), "expected arrays for 1 outputs, got 0"),
+        ({"ids": [1, 2]}, "'ids': expected an array to bind, got list"),
+        ({"ids": np.int32([1, 2])}, "'ids': expected a contiguous array of i64 to bind, got i32"),
+        ({"ids": np.arange(4)[::2]}, "'ids': expected a contiguous array of i64 to bind, got .* not contiguous"),
+        ({"ids": np.zeros((1, 1), np.int64)}, r"'ids': expected shape \[\?\], got \[1, 1\]"),
+        ({"rows": np.zeros((2, 2), F32)}, r"'rows': expected f32\[1,2\], got f32\[2,2\]"),
+        ({"rows": np.zeros((1, 2))}, "'rows': expected f32"),
+        ({"rows": np.zeros((1, 4), F32)[:, ::2]}, "'rows': expected a contiguous array"),
+        ({"rows": [[0.0, 0.0]]}, "'rows': expected f32.*got list"),
+        ({"outputs": {"raws": np.zeros((1, 2), F32)}}, "no output is called 'raws'; did you mean 'rows'"),
+        ({"outputs": []}, "expected arrays for 1 outputs, got 0"),
     ],
 )
 def test_what_cannot_be_bound(backend: Any, change: dict[str, Any], message: str) -> None:
