@@ -5,9 +5,10 @@ An operation of one of these families states its types where they differ and its
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -95,8 +96,35 @@ def by_element(function: Callable[[float], float], x: Array) -> Array:
 
 
 def erf(x: Array) -> Array:
-    """The error function; NumPy has none."""
-    return by_element(math.erf, x)
+    """The error function, which NumPy lacks: its Taylor series about the nearest of many points t where it is known.
+
+        erf(t + d) = erf(t) + erf'(t) * d * (1 - t d + (2 t^2 - 1) d^2 / 3 - (2 t^3 - 3 t) d^3 / 6 + (4 t^4 - 12 t^2 + 3) d^4 / 30 - ..)
+
+    The points are so near that the terms left out are below the last digit of f64.
+    """
+    points, values, slopes = _erf_table(x.dtype)
+    magnitude = np.fmin(np.abs(x), _ERF_END)
+    nearest = np.rint(magnitude * _ERF_POINTS).astype(np.intp)
+    t = points[nearest]
+    d = magnitude - t
+    squared = t * t
+    series = d * ((4 * squared - 12) * squared + 3) / 30 - t * (2 * squared - 3) / 6
+    series = 1 + d * (d * ((2 * squared - 1) / 3 + d * series) - t)
+    result = np.copysign(values[nearest] + slopes[nearest] * d * series, x)
+    return np.asarray(np.where(np.isnan(x), x, result))
+
+
+#: From here on erf is 1 in f64, and points for each unit before.
+_ERF_END, _ERF_POINTS = 6, 512
+
+
+@functools.cache
+def _erf_table(dtype: np.dtype[Any]) -> tuple[Array, Array, Array]:
+    """The points, erf there, and its slope."""
+    points = np.arange(_ERF_END * _ERF_POINTS + 1) / _ERF_POINTS
+    values = np.array([math.erf(point) for point in points.tolist()])
+    slopes = 2 / math.sqrt(math.pi) * np.exp(-points * points)
+    return points.astype(dtype), values.astype(dtype), slopes.astype(dtype)
 
 
 def sigmoid(x: Array) -> Array:

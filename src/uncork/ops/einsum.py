@@ -11,7 +11,9 @@ as those of labels are. Integers wrap modulo 2**bits.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from collections.abc import Collection
 from typing import Union
 
 import numpy as np
@@ -135,11 +137,39 @@ class Einsum(Operation):
 
     def reference(self, *operands: Array) -> Array:
         subscripts, output = self.parsed()
-        spread = [self.spread(subscript, operand.ndim) for subscript, operand in zip(subscripts, operands)]
-        covered = max((sum(isinstance(label, int) for label in labels) for labels in spread), default=0)
-        numbers: dict[_Label, int] = {}
-        arguments: list[object] = []
-        for operand, labels in zip(operands, spread):
-            arguments += [operand, [numbers.setdefault(label, len(numbers)) for label in labels]]
+        factors = [(operand, self.spread(subscript, operand.ndim)) for subscript, operand in zip(subscripts, operands)]
+        covered = max((sum(isinstance(label, int) for label in labels) for _, labels in factors), default=0)
         wanted = self.spread(output, len(output) - 1 + covered if _ELLIPSIS in output else len(output))
-        return np.asarray(np.einsum(*arguments, [numbers[label] for label in wanted]))  # type: ignore[call-overload]
+        product = factors.pop(0)
+        while factors:
+            # A factor without a label of the product's would only make it larger.
+            following = next((i for i, (_, labels) in enumerate(factors) if set(labels) & set(product[1])), 0)
+            factor = factors.pop(following)
+            later = {label for _, labels in factors for label in labels}
+            product = _multiplied(product, factor, later.union(wanted))
+        return _summed(product, wanted)
+
+
+_Labelled = tuple[Array, list[_Label]]
+
+
+def _summed(operand: _Labelled, kept: Collection[_Label]) -> Array:
+    """The dimensions `kept` in that order: the diagonal of labels that come twice, and the sum over all others."""
+    array, labels = operand
+    numbers = {label: number for number, label in enumerate(dict.fromkeys(labels))}
+    return np.asarray(np.einsum(array, [numbers[label] for label in labels], [numbers[label] for label in kept]))
+
+
+def _multiplied(a: _Labelled, b: _Labelled, needed: Collection[_Label]) -> _Labelled:
+    """The product of two operands, summed over what is not `needed` any more, as one product of matrices for each batch."""
+    shared = [label for label in dict.fromkeys(a[1]) if label in b[1]]
+    batch, inner = [label for label in shared if label in needed], [label for label in shared if label not in needed]
+    rows, columns = ([x for x in dict.fromkeys(own[1]) if x in needed and x not in shared] for own in (a, b))
+    left, right = _summed(a, batch + rows + inner), _summed(b, batch + inner + columns)
+    # Dimensions of 1 stretch to those of the other operand.
+    many = np.broadcast_shapes(left.shape[: len(batch)], right.shape[: len(batch)])
+    summed = np.broadcast_shapes(left.shape[len(batch) + len(rows) :], right.shape[len(batch) : len(shared)])
+    high, wide = left.shape[len(batch) : len(batch) + len(rows)], right.shape[len(shared) :]
+    left = np.broadcast_to(left, (*many, *high, *summed)).reshape(*many, math.prod(high), math.prod(summed))
+    right = np.broadcast_to(right, (*many, *summed, *wide)).reshape(*many, math.prod(summed), math.prod(wide))
+    return (left @ right).reshape((*many, *high, *wide)), batch + rows + columns
