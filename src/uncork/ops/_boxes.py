@@ -16,24 +16,29 @@ from uncork.types import Array
 
 def areas(boxes: Array, pixel: float = 0) -> Array:
     """Of boxes [.., 4] = low, low, high, high; negative sides are counted as they are."""
-    sides: Array = boxes[..., 2:] - boxes[..., :2] + boxes.dtype.type(pixel)
-    return sides[..., 0] * sides[..., 1]
+    extra = boxes.dtype.type(pixel)
+    product: Array = (boxes[..., 2] - boxes[..., 0] + extra) * (boxes[..., 3] - boxes[..., 1] + extra)
+    return product
 
 
 def overlaps(box: Array, others: Array, pixel: float = 0) -> Array:
     """Intersection over union of a box [4] and each of others [.., 4]."""
-    low = np.maximum(box[:2], others[..., :2])
-    high = np.minimum(box[2:], others[..., 2:])
-    sides = np.maximum(high - low + others.dtype.type(pixel), 0)
-    common = sides[..., 0] * sides[..., 1]
+    common: Array = np.maximum(_shared_side(box, others, 0, pixel), 0) * np.maximum(_shared_side(box, others, 1, pixel), 0)
     area, other_areas = areas(box, pixel), areas(others, pixel)
     has_area = (area > 0) & (other_areas > 0)
     return np.where(has_area, common / np.where(has_area, area + other_areas - common, 1), 0)
 
 
+def _shared_side(box: Array, others: Array, axis: int, pixel: float = 0) -> Array:
+    """How much of an axis both cover; negative where they lie apart."""
+    ends, starts = np.minimum(box[axis + 2], others[..., axis + 2]), np.maximum(box[axis], others[..., axis])
+    shared: Array = ends - starts + others.dtype.type(pixel)
+    return shared
+
+
 def touching_overlaps(box: Array, others: Array, pixel: float = 0) -> Array:
     """The same, but boxes without a common point do not overlap, however near they are."""
-    apart = (box[:2] > others[..., 2:]).any(axis=-1) | (others[..., :2] > box[2:]).any(axis=-1)
+    apart = (_shared_side(box, others, 0) < 0) | (_shared_side(box, others, 1) < 0)
     return np.where(apart, 0, overlaps(box, others, pixel))
 
 

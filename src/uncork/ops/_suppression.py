@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from uncork.ops._boxes import best_first
+from uncork.ops._boxes import best_first, without_overlap
 from uncork.ops._operation import Operation
 from uncork.ops._ports import I32_I64, INTEGER, REAL, Attribute, Input, Output, boolean, element_type
 from uncork.ops._sequences import agreed_sizes
@@ -45,12 +45,6 @@ def single(array: Array | None, absent: Any) -> Any:
     return absent if array is None else array.reshape(-1)[0]
 
 
-def little_enough(overlap: Array, iou_threshold: Any) -> Array:
-    """Where boxes overlap so little that both stay."""
-    stays: Array = (overlap <= iou_threshold) & (iou_threshold > 0)
-    return stays
-
-
 class Suppression(Operation):
     """`boxes [num_batches, num_boxes, numbers of a box]`, `scores [num_batches, num_classes, num_boxes]`."""
 
@@ -73,8 +67,8 @@ class Suppression(Operation):
         raise NotImplementedError
 
     def weights(self, overlap: Array, iou_threshold: Any, sigma: Any) -> Array:
-        """What the scores of boxes with this overlap are multiplied with; 0 removes."""
-        return little_enough(overlap, iou_threshold).astype(overlap.dtype)
+        """What a sigma other than 0 multiplies the scores of boxes with this overlap with; 0 removes."""
+        raise NotImplementedError
 
     def checked(self, *specs: TensorSpec | None) -> tuple[TensorSpec, TensorSpec, TensorSpec]:
         """All three outputs; versions without the last two leave them out."""
@@ -121,8 +115,13 @@ class Suppression(Operation):
 
     def _select(self, boxes: Array, scores: Array, limit: int, iou_threshold: Any, score_threshold: Any, sigma: Any) -> list[tuple[int, Any]]:
         """Boxes taken for one class, best first, with the scores they have then."""
-        taken: list[tuple[int, Any]] = []
         left = np.flatnonzero(scores >= score_threshold)
+        if sigma == 0:
+            ranked = left[best_first(scores[left])]
+            most = iou_threshold if iou_threshold > 0 else -np.inf
+            kept = ranked[without_overlap(boxes[ranked], most, limit, overlap=lambda box, others, _: self.overlap(box, others))]
+            return list(zip(kept.tolist(), scores[kept]))
+        taken: list[tuple[int, Any]] = []
         score = scores[left]
         while left.size and len(taken) < limit:
             best = int(np.argmax(score))

@@ -21,7 +21,7 @@ from uncork.ops._boxes import overlaps
 from uncork.ops._indices import refuse_first
 from uncork.ops._operation import register
 from uncork.ops._ports import REAL, Attribute, Input, Output, one_of
-from uncork.ops._suppression import Suppression, SuppressionWithScores, index_type, little_enough, single
+from uncork.ops._suppression import Suppression, SuppressionWithScores, index_type, single
 from uncork.storage import decode
 from uncork.types import Array, TensorSpec
 
@@ -96,8 +96,6 @@ class NonMaxSuppression9(_Corners, SuppressionWithScores):
         return self.checked(boxes, scores, maximum, iou_threshold, score_threshold, soft_nms_sigma)
 
     def weights(self, overlap: Array, iou_threshold: Any, sigma: Any) -> Array:
-        if sigma == 0:
-            return super().weights(overlap, iou_threshold, sigma)
         decay: Array = np.exp(overlap.dtype.type(-0.5 / sigma) * overlap * overlap)
         return decay
 
@@ -118,4 +116,4 @@ class NonMaxSuppression5(NonMaxSuppression9):
     """Soft-NMS removes boxes past the threshold too."""
 
     def weights(self, overlap: Array, iou_threshold: Any, sigma: Any) -> Array:
-        return np.where(little_enough(overlap, iou_threshold), super().weights(overlap, iou_threshold, sigma), 0)
+        return np.where((overlap <= iou_threshold) & (iou_threshold > 0), super().weights(overlap, iou_threshold, sigma), 0)
