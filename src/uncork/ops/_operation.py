@@ -13,6 +13,7 @@ memory, and the propagation of small constant values that shapes are computed fr
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -198,22 +199,20 @@ class Operation:
         inferred = self.infer(*bound)
         if isinstance(inferred, (PartialShape, TensorSpec)):
             inferred = (inferred,)
-        types = self._type_variables(bound)
         outputs: list[TensorSpec] = []
         for position, item in enumerate(inferred):
             if isinstance(item, PartialShape):
                 declared = self.outputs[min(position, len(self.outputs) - 1)].type_of
                 if declared is None:
                     raise AssertionError(f"{self.label()}: infer must return a TensorSpec for an output without a declared type")
-                item = TensorSpec(declared if isinstance(declared, ElementType) else types[declared], item)
+                item = TensorSpec(declared if isinstance(declared, ElementType) else self._type_of(declared, bound), item)
             outputs.append(item)
         return tuple(outputs)
 
-    def _type_variables(self, bound: Sequence[TensorSpec | None]) -> dict[str, ElementType]:
-        ports = self.inputs
-        return {
-            ports[min(i, len(ports) - 1)].type_variable: spec.element_type for i, spec in reversed(list(enumerate(bound))) if spec is not None
-        }
+    def _type_of(self, variable: str, bound: Sequence[TensorSpec | None]) -> ElementType:
+        """The element type that a type variable stands for: that of the first input which has it."""
+        last = len(self.inputs) - 1
+        return next(spec.element_type for i, spec in enumerate(bound) if spec and self.inputs[min(i, last)].type_variable == variable)
 
     def _foldable(self, bound: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> bool:
         return (
@@ -280,7 +279,7 @@ class Operation:
             array = array.astype(spec.element_type.dtype, copy=False)
         else:
             array = encode(array, spec.element_type)
-        return TensorSpec(spec.element_type, PartialShape(array.shape), array)
+        return TensorSpec(spec.element_type, spec.shape if spec.shape.is_static else PartialShape(array.shape), array)
 
 
 def _widened(spec: TensorSpec) -> Array | None:
@@ -307,13 +306,14 @@ def check_memory(specs: Sequence[TensorSpec]) -> None:
         if spec.shape.is_static:
             # Small floats are computed as f32 and rounded in steps: the result alone is not what it takes.
             size = 16 if spec.element_type.is_float and spec.element_type.bits < 32 else spec.element_type.dtype.itemsize
-            needed += size * math.prod(dim.low for dim in spec.shape)
+            needed += size * math.prod([dim.low for dim in spec.shape.dims])
             if needed > _memory():
                 raise InputError(f"the output {spec} needs {needed:,} bytes, more than this machine's memory ({_memory():,} bytes)")
-            if size * math.prod(max(dim.low, 1) for dim in spec.shape) >= 2**63:
+            if size * math.prod([max(dim.low, 1) for dim in spec.shape.dims]) >= 2**63:
                 raise InputError(f"the output {spec} is empty, but its other dimensions are more than an array can have")
 
 
+@functools.cache
 def _memory() -> int:
     """Physical memory in bytes."""
     try:
