@@ -1,0 +1,144 @@
+"""Look-ups in a table that layers compute from a constant of small numbers read the constant: the table is never made.
+
+Recognised, as converters, NNCF and `uncork shrink` write it, for a table [rows, d...] in f32:
+
+    Const (u8, i8, u4, i4, f16, bf16) -> Convert (f32) -> Subtract (zero points) -> Multiply (scales)
+
+either step may be missing; zero points and scales are one for all or one for each row, constants or converted constants. The
+arithmetic may also be in f16 with a Convert to f32 at the end. Tables of up to `FOLD_LIMIT` elements are constants already.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from uncork.compiler.passes.fuse_ids import fuse_ids
+from uncork.compiler.passes.graph import replaced
+from uncork.ir.model import Model, Node, Source
+from uncork.ops import Operation
+from uncork.ops._compressed import (
+    CompressedBag,
+    CompressedGather,
+    CompressedLookup,
+    CompressedPacked,
+    CompressedSegments,
+    CompressedTable,
+)
+from uncork.ops._fused import NarrowedBag
+from uncork.ops.arithmetic import Multiply, Subtract
+from uncork.ops.convert import Convert1
+from uncork.ops.embedding_bag_offsets import EmbeddingBagOffsets15, EmbeddingBagOffsetsSum3
+from uncork.ops.embedding_bag_packed import EmbeddingBagPacked15, EmbeddingBagPackedSum3
+from uncork.ops.embedding_segments_sum import EmbeddingSegmentsSum3
+from uncork.ops.gather import Gather1, Gather7, Gather8
+from uncork.ops.parameter import Const
+from uncork.types import Array, ElementType
+
+_LOOKUPS: dict[type[Operation], type[CompressedLookup]] = {
+    EmbeddingBagOffsetsSum3: CompressedBag,
+    EmbeddingBagOffsets15: CompressedBag,
+    EmbeddingBagPackedSum3: CompressedPacked,
+    EmbeddingBagPacked15: CompressedPacked,
+    EmbeddingSegmentsSum3: CompressedSegments,
+    Gather1: CompressedGather,
+    Gather7: CompressedGather,
+    Gather8: CompressedGather,
+}
+_STORED = frozenset({ElementType.u8, ElementType.i8, ElementType.u4, ElementType.i4, ElementType.f16, ElementType.bf16})
+
+
+def compressed_tables(model: Model) -> Model:
+    """The model with such look-ups holding their tables as they are stored; layers that only made a table are gone."""
+    tables: dict[Source, CompressedTable | None] = {}
+    found: dict[int, CompressedTable] = {}
+    for node in model.nodes:
+        if type(node.operation) in _LOOKUPS and is_by_rows(model, node):
+            source = node.inputs[0]
+            if source not in tables:
+                tables[source] = _table(model, source)
+            table = tables[source]
+            if table is not None:
+                found[node.id] = table
+    if not found:
+        return model
+    ids_fused = fuse_ids(model).by_id  # where ids are converted first, they are taken as they come
+    new: dict[int, Node] = {}
+    for node_id, table in found.items():
+        node, fused = model.by_id[node_id], ids_fused[node_id]
+        assert node.operation is not None
+        narrowed = isinstance(fused.operation, NarrowedBag)
+        operation = _LOOKUPS[type(node.operation)](node.operation, table, narrowed)
+        new[node_id] = replace(node, inputs=fused.inputs[1:], operation=operation, type_name=operation.type_name)
+    return replaced(model, new)
+
+
+def is_by_rows(model: Model, node: Node) -> bool:
+    """The node looks up whole rows of its first input: every bag does, and Gather along the first axis without batches."""
+    if not isinstance(node.operation, (Gather1, Gather7)):
+        return type(node.operation) in _LOOKUPS
+    data, indices, axis = (model.spec(source) for source in node.inputs)
+    if axis.value is None or data.rank is None or indices.rank is None:
+        return False
+    return int(axis.value.reshape(-1)[0]) in (0, -data.rank) and node.operation.batch_count(indices.rank) == 0
+
+
+def _table(model: Model, source: Source) -> CompressedTable | None:
+    """The table as it is stored, when this output is one and is not computed already."""
+    spec = model.spec(source)
+    if spec.value is not None or spec.element_type is not ElementType.f32 or not spec.shape.is_static or not spec.shape.rank:
+        return None
+    shape = spec.shape.static
+    node = model.by_id[source.node]
+    scale = zero_point = None
+    half = False
+    if _converts(node) and model.spec(node.inputs[0]).element_type is ElementType.f16 and not _is_constant(model, node.inputs[0]):
+        half = True
+        node = model.by_id[node.inputs[0].node]
+    if isinstance(node.operation, Multiply):
+        for this, other in (node.inputs, node.inputs[::-1]):
+            scale = _parameter(model, other, shape)
+            if scale is not None and model.spec(this).shape == spec.shape:
+                node = model.by_id[this.node]
+                break
+        else:
+            return None
+    if isinstance(node.operation, Subtract):
+        zero_point = _parameter(model, node.inputs[1], shape)
+        if zero_point is None or model.spec(node.inputs[0]).shape != spec.shape:
+            return None
+        node = model.by_id[node.inputs[0].node]
+    if not _converts(node):
+        return None
+    constant = model.by_id[node.inputs[0].node].operation
+    if not isinstance(constant, Const) or constant.element_type not in _STORED or constant.shape != spec.shape:
+        return None
+    if half and constant.element_type is ElementType.bf16:  # which the first Convert would round
+        return None
+    return CompressedTable(constant.element_type, shape, np.ascontiguousarray(constant.value), zero_point, scale, half)
+
+
+def _converts(node: Node) -> bool:
+    return isinstance(node.operation, Convert1)
+
+
+def _is_constant(model: Model, source: Source) -> bool:
+    return isinstance(model.by_id[source.node].operation, Const)
+
+
+def _parameter(model: Model, source: Source, shape: tuple[int, ...]) -> Array | None:
+    """Zero points or scales as f32 [rows] or [1]; None when they are not constants, or not one for each row or for all."""
+    spec = model.spec(source)
+    if not spec.shape.is_static:
+        return None
+    by_row = spec.shape.static == (shape[0], *(1,) * (len(shape) - 1))
+    if not by_row and math.prod(spec.shape.static) != 1:
+        return None
+    value = spec.value
+    node = model.by_id[source.node]
+    if value is None and isinstance(node.operation, Convert1):
+        inner = model.spec(node.inputs[0])
+        value = None if inner.value is None else node.operation.evaluate([inner])[0].value
+    return None if value is None else value.astype(np.float32).reshape(-1)

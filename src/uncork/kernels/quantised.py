@@ -1,0 +1,216 @@
+"""Which kernels look rows up in compressed tables: bags, segments and Gather, with the rows computed in registers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from uncork.kernels.choose import Choice, In, Length, Native, Operand, Out, Room, chooses, takes_any_length
+from uncork.kernels.embedding import Segments
+from uncork.kernels.store import STORE, lanes
+from uncork.ops import Operation
+from uncork.ops._compressed import CompressedBag, CompressedGather, CompressedLookup, CompressedPacked, CompressedSegments, CompressedTable
+from uncork.ops._embedding import ReducedEmbedding
+from uncork.ops.gather import Gather1, Gather7
+from uncork.types import Array, TensorSpec
+
+#: Nanoseconds for a row of 64 bytes that is not in a cache: what the cost of a call is guessed from.
+_ROW_COST = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """How a row becomes f32: what is stored, which steps the chain has, and how wide the vectors are.
+
+    `stored` is the element type of the codes; "u4" and "i4" are two a byte. `per_row`: each row has a pair of parameters of its own.
+    """
+
+    stored: str
+    columns: int
+    zero_point: bool
+    scale: bool
+    per_row: bool
+    half: bool
+    lanes: int
+
+    @property
+    def name(self) -> str:
+        flags = "".join(f"_{flag}" for flag in ("zero_point", "scale", "per_row", "half") if getattr(self, flag))
+        return f"{self.stored}_{self.columns}{flags}"
+
+
+@dataclass(frozen=True, slots=True)
+class QuantisedBag:
+    """What a bag kernel is specialised for; `index` and `bags` as `embedding.Bag` has them."""
+
+    rows: Rows
+    index: str
+    weighted: bool = False
+    mean: bool = False
+    bags: str = "offsets"
+    strict: bool = False
+
+    @property
+    def name(self) -> str:
+        flags = "".join(f"_{flag}" for flag in ("weighted", "mean", "strict") if getattr(self, flag))
+        return f"bag_{self.bags}_{self.rows.name}_{self.index}{flags}"
+
+    @property
+    def arguments(self) -> list[str]:
+        """As `embedding.Bag` has them, and the address of the zero points and scales, in pairs."""
+        return ["table", "parameters", "rows", "indices", "count", "offsets", "bags", "default", "weights", "output"]
+
+
+@dataclass(frozen=True, slots=True)
+class QuantisedGather:
+    """What a gather kernel is specialised for; `wraps`: a negative index counts from the end."""
+
+    rows: Rows
+    index: str
+    wraps: bool
+    strict: bool = False
+
+    @property
+    def name(self) -> str:
+        flags = "".join(f"_{flag}" for flag in ("wraps", "strict") if getattr(self, flag))
+        return f"gather_{self.rows.name}_{self.index}{flags}"
+
+    @property
+    def arguments(self) -> list[str]:
+        return ["table", "parameters", "rows", "indices", "count", "output"]
+
+
+def rows_of(table: CompressedTable) -> Rows:
+    """What kernels are specialised for by this table."""
+    stored = table.element_type.name
+    if stored in ("u4", "i4") and not table.packed:
+        stored = {"u4": "u8", "i4": "i8"}[stored]  # carriers: a byte each
+    per_row = table.parameters is not None and len(table.parameters) > 1
+    return Rows(stored, table.columns, table.zero_point is not None, table.scale is not None, per_row, table.half, lanes())
+
+
+def _function(spec: QuantisedBag | QuantisedGather) -> int:
+    def make() -> str:
+        from uncork.kernels import quantised_code
+
+        return quantised_code.emit_bag(spec) if isinstance(spec, QuantisedBag) else quantised_code.emit_gather(spec)
+
+    return STORE.function(spec.name, repr(spec), make)
+
+
+def _segment_offsets(spec: Segments) -> int:
+    def make() -> str:
+        from uncork.kernels.embedding_code import emit_segments
+
+        return emit_segments(spec)
+
+    return STORE.function(spec.name, repr(spec), make)
+
+
+Words = Callable[[Operand], list[Operand]]
+
+
+def _start(table: CompressedTable) -> tuple[list[Operand], list[Array]]:
+    """The operands that every kernel begins with, and the arrays that they are addresses in."""
+    keep = [table.codes] if table.parameters is None else [table.codes, table.parameters]
+    addresses: list[Operand] = [int(array.ctypes.data) for array in keep]
+    return [*addresses, *[0] * (2 - len(keep)), table.shape[0]], keep
+
+
+def _refused(table: CompressedTable) -> str:
+    """Why there is no kernel for this table, or nothing."""
+    return "" if table.columns else "rows without elements"
+
+
+def _cost(count: int, table: CompressedTable) -> float:
+    bits = table.element_type.bits
+    return count * _ROW_COST * max(1.0, table.columns * bits / 8 / 64)
+
+
+def _padded(inputs: Sequence[TensorSpec | None], count: int) -> list[TensorSpec | None]:
+    """The inputs with None for optional ones that were left out at the end."""
+    return [*inputs, *[None] * (count - len(inputs))]
+
+
+def _bag(operation: CompressedLookup, indices: TensorSpec, weighted: bool) -> QuantisedBag:
+    lookup = operation.lookup
+    mean = isinstance(lookup, ReducedEmbedding) and lookup.takes_mean()
+    index = "narrowed" if operation.narrowed else indices.element_type.name
+    return QuantisedBag(rows_of(operation.table), index, weighted, mean)
+
+
+@chooses(CompressedBag)
+def choose_bag(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
+    assert isinstance(operation, CompressedBag)
+    indices, offsets, default, weights = _padded(inputs, 4)
+    assert indices is not None and offsets is not None
+    if reason := _refused(operation.table):
+        return reason
+    if not offsets.shape.is_static:
+        return "the number of bags is known at the call only"
+    spec = replace(_bag(operation, indices, weights is not None), strict=operation.strict)
+    words, keep = _start(operation.table)
+    words += [In(0), Length(0), In(1), offsets.shape.static[0]]
+    words += [0 if default is None else In(2), 0 if weights is None else In(3), Out(0)]
+    cost = _cost(indices.shape.size.size or 0, operation.table)
+    return Native(spec.name, [(_function(spec), words)], keep=keep, cost=cost)
+
+
+takes_any_length((CompressedBag,), (0, 3))
+
+
+@chooses(CompressedPacked)
+def choose_packed(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
+    assert isinstance(operation, CompressedPacked)
+    indices, weights = _padded(inputs, 2)
+    assert indices is not None
+    if reason := _refused(operation.table):
+        return reason
+    if not indices.shape.is_static:
+        return "the number of indices is known at the call only"
+    bags, each = indices.shape.static
+    spec = replace(_bag(operation, indices, weights is not None), bags="fixed")
+    words, keep = _start(operation.table)
+    words += [In(0), bags * each, each, bags, 0, 0 if weights is None else In(1), Out(0)]
+    return Native(spec.name, [(_function(spec), words)], keep=keep, cost=_cost(bags * each, operation.table))
+
+
+@chooses(CompressedSegments)
+def choose_segments(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
+    assert isinstance(operation, CompressedSegments)
+    indices, ids, count, default, weights = _padded(inputs, 5)
+    assert indices is not None and ids is not None and count is not None
+    if reason := _refused(operation.table):
+        return reason
+    if count.value is None:
+        return "the number of segments is known at the call only"
+    segments = int(count.value)
+    # Sorted ids are turned into offsets; unsorted ones are refused by the kernel and summed by the reference.
+    finder = Segments(ids.element_type.name)
+    spec = _bag(operation, indices, weights is not None)
+    words, keep = _start(operation.table)
+    words += [In(0), Length(0), Room(), segments]
+    words += [0 if default is None else In(3), 0 if weights is None else In(4), Out(0)]
+    calls = [(_segment_offsets(finder), [In(1), Length(1), segments, Room()]), (_function(spec), words)]
+    cost = _cost(indices.shape.size.size or 0, operation.table)
+    return Native(spec.name, calls, room=segments * 8, keep=keep, cost=cost)
+
+
+takes_any_length((CompressedSegments,), (0, 1, 4))
+
+
+@chooses(CompressedGather)
+def choose_gather(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
+    assert isinstance(operation, CompressedGather) and isinstance(operation.lookup, (Gather1, Gather7))
+    indices = inputs[0]
+    assert indices is not None
+    if reason := _refused(operation.table):
+        return reason
+    if not indices.shape.is_static:
+        return "the number of indices is known at the call only"
+    spec = QuantisedGather(rows_of(operation.table), indices.element_type.name, operation.lookup.counts_from_end, operation.strict)
+    count = math.prod(indices.shape.static)
+    words, keep = _start(operation.table)
+    words += [In(0), count, Out(0)]
+    return Native(spec.name, [(_function(spec), words)], keep=keep, cost=_cost(count, operation.table))

@@ -1,0 +1,237 @@
+"""Rows of compressed tables: brought into registers as f32 and there summed (bags) or stored (Gather).
+
+Every element is computed in the order of the layers that it stands for: the code as f32, minus the zero point, times the scale,
+each step rounded. A bag's terms are added one by one by increasing position, products rounded before they are added: the result
+is that of the references, bit for bit. Additions that wait for each other cost less here than the conversions between them.
+
+Each kernel returns 0, or a positive number when some value must be refused; the reference then finds and words the reason.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from uncork.kernels.emit import F16, F32, I8, I32, I64, INDEX_TYPES, U8, U16, U32, Kernel, Type, Value, Variable, pieces
+from uncork.kernels.quantised import QuantisedBag, QuantisedGather, Rows
+
+_TYPES = {"u8": U8, "i8": I8, "f16": F16, "bf16": U16}
+#: Vector accumulators that stay in registers beside the operands: a block of columns has no more vectors than this.
+_BLOCK_VECTORS = 16
+#: Rows ahead that are prefetched.
+_AHEAD = 24
+#: At most so many columns of a row to be copied: the machine's own prefetcher follows a long one.
+_PREFETCHED = 1024
+
+
+def emit_bag(spec: QuantisedBag) -> str:
+    """The LLVM text of a bag kernel."""
+    return _BagKernel(spec).k.text()
+
+
+def emit_gather(spec: QuantisedGather) -> str:
+    """The LLVM text of a gather kernel: an index outside the table gives zeros, or is refused by a strict kernel."""
+    k = Kernel(spec.name, spec.arguments)
+    table, parameters, rows, indices, count, output = k.arguments
+    type_ = INDEX_TYPES[spec.index]
+    reader = _Reader(k, spec.rows, table, parameters)
+
+    def place(position: Value) -> Value:
+        raw = k.load(indices + position * type_.bytes, type_).to(I64)
+        return raw + ((raw >> 63) & rows) if spec.wraps and type_.kind == "signed" else raw
+
+    with k.loop(0, count) as position:
+        reader.prefetch(place(k.minimum(position + _AHEAD, count - 1)), k.integer(0), min(spec.rows.columns, _PREFETCHED))
+        index = place(position)
+        target = output + position * (spec.rows.columns * 4)
+        with k.either(index.below(rows), likely=True) as (inside, outside):
+            with inside:
+                reader.copy(index, target)
+            with outside:
+                if spec.strict:
+                    k.stop_unless(index.below(rows), k.integer(1))
+                reader.zeros(target)
+    k.finish()
+    return k.text()
+
+
+class _Reader:
+    """Reads rows of a table."""
+
+    def __init__(self, k: Kernel, rows: Rows, table: Value, parameters: Value) -> None:
+        self.k, self.rows, self.table, self.parameters = k, rows, table, parameters
+        self.nibbles = rows.stored in ("u4", "i4")
+        #: Rows of an odd number of 4-bit values begin in the middle of a byte: they are read one by one.
+        self.odd = self.nibbles and rows.columns % 2 == 1
+        self.type: Type = U8 if self.nibbles else _TYPES[rows.stored]
+        self.row_bits = rows.columns * (4 if self.nibbles else self.type.bits)
+        lanes = 1 if self.odd else rows.lanes
+        block = lanes * _BLOCK_VECTORS
+        #: Blocks of columns: how many whole ones of the same parts, and the parts of the rest.
+        self.whole, rest = divmod(rows.columns, block)
+        self.block, self.block_parts, self.rest_parts = block, pieces(block, lanes), pieces(rest, lanes)
+
+    def prefetch(self, index: Value, column: Value, columns: int) -> None:
+        """Ask for some columns of a row and for its parameters. Any index is safe."""
+        k = self.k
+        bits = columns * self.row_bits // self.rows.columns
+        first = self.table + ((index * self.row_bits + column * (self.row_bits // self.rows.columns)) >> 3)
+        for byte in range(0, bits // 8, 64):
+            k.prefetch(first + byte)
+        if bits % 512:
+            k.prefetch(first + bits // 8)  # a row may straddle a line
+        if self.rows.per_row:
+            k.prefetch(self.parameters + index * 8)
+
+    def pair(self, index: Value) -> tuple[Value | None, Value | None]:
+        """Zero point and scale of a row, where there are such."""
+        k = self.k
+        place = self.parameters + index * 8 if self.rows.per_row else self.parameters
+        zero_point = k.load(place, F32) if self.rows.zero_point else None
+        return zero_point, k.load(place + 4, F32) if self.rows.scale else None
+
+    def values(self, index: Value, column: Value, lanes: int, pair: tuple[Value | None, Value | None]) -> Value:
+        """Consecutive elements of a row from `column` on, as f32."""
+        zero_point, scale = pair
+        codes = self._codes(index, column, lanes)
+        x = (codes.to(U32) << 16).bits_as(F32) if self.rows.stored == "bf16" else codes.to(F32)
+        if zero_point is not None:
+            x = self._rounded(x - zero_point)
+        if scale is not None:
+            x = self._rounded(x * scale)
+        return x
+
+    def _rounded(self, x: Value) -> Value:
+        return x.to(F16).to(F32) if self.rows.half else x
+
+    def _codes(self, index: Value, column: Value, lanes: int) -> Value:
+        k = self.k
+        if not self.nibbles:
+            return k.load(self.table + (index * self.rows.columns + column) * self.type.bytes, self.type, lanes)
+        place = index * self.rows.columns + column
+        if self.odd:
+            byte = k.load(self.table + (place >> 1), U8)
+            codes = k.select((place & 1).equals(0), byte & 15, byte >> 4)
+        else:
+            packed = k.load(self.table + (place >> 1), U8, lanes // 2)
+            codes = _interleaved(packed & 15, packed >> 4)
+        return codes if self.rows.stored == "u4" else Value(k, (codes << 4).llvm, I8, lanes) >> 4
+
+    def copy(self, index: Value, target: Value) -> None:
+        """A row to memory."""
+        pair = self.pair(index)
+
+        def store(start: Value, parts: list[tuple[int, int]]) -> None:
+            for first, lanes in parts:
+                self.k.store(self.values(index, start + first, lanes, pair), target + (start + first) * 4)
+
+        if self.whole:
+            with self.k.loop(0, self.whole) as number:
+                store(number * self.block, self.block_parts)
+        store(self.k.integer(self.whole * self.block), self.rest_parts)
+
+    def zeros(self, target: Value) -> None:
+        """A row of zeros to memory."""
+        k = self.k
+        words = self.rows.columns // 2
+        with k.loop(0, words) as i:
+            k.store(k.integer(0), target + i * 8)
+        if self.rows.columns % 2:
+            k.store(k.number(0, I32), target + words * 8)
+
+
+def _interleaved(low: Value, high: Value) -> Value:
+    """The lanes of two vectors by turns."""
+    k, lanes = low.kernel, low.lanes
+    if lanes == 1:
+        vector = ir.VectorType(low.type.llvm, 2)
+        both = ir.Constant(vector, ir.Undefined)
+        for number, value in enumerate((low, high)):
+            both = k.builder.insert_element(both, value.llvm, ir.Constant(ir.IntType(32), number))
+        return Value(k, both, low.type, 2)
+    picks = [lane + side * lanes for lane in range(lanes) for side in (0, 1)]
+    return Value(
+        k, k.builder.shuffle_vector(low.llvm, high.llvm, ir.Constant(ir.VectorType(ir.IntType(32), 2 * lanes), picks)), low.type, 2 * lanes
+    )
+
+
+class _BagKernel:
+    def __init__(self, spec: QuantisedBag) -> None:
+        self.spec = spec
+        k = self.k = Kernel(spec.name, spec.arguments)
+        table, parameters, self.count_rows, self.indices, self.count, self.offsets, self.bags, self.default, self.weights, self.output = (
+            k.arguments
+        )
+        self.reader = _Reader(k, spec.rows, table, parameters)
+        self._bags()
+        k.finish()
+
+    def _number(self, array: Value, position: Value) -> Value:
+        """An id or an offset."""
+        type_ = I64 if self.spec.index == "narrowed" else INDEX_TYPES[self.spec.index]
+        value = self.k.load(array + position * type_.bytes, type_)
+        return value.to(I32).to(I64) if self.spec.index == "narrowed" else value.to(I64)
+
+    def _bags(self) -> None:
+        k, reader = self.k, self.reader
+        last = self.count - 1  # a prefetch past the last index would read it
+        row = k.variable(k.integer(-1))
+        with k.when(self.default.equals(0).equals(0)):
+            row.set(self._number(self.default, k.integer(0)))
+        with k.loop(0, self.bags) as bag:
+            start, end = self._bounds(bag)
+            target = self.output + bag * (self.spec.rows.columns * 4)
+            with k.either(start < end, likely=True) as (full, empty):
+                with full:
+                    if reader.whole:
+                        with k.loop(0, reader.whole) as number:
+                            self._columns(start, end, last, number * reader.block, reader.block_parts, target)
+                    if reader.rest_parts:
+                        self._columns(start, end, last, k.integer(reader.whole * reader.block), reader.rest_parts, target)
+                with empty:
+                    self._default(row, target)
+
+    def _bounds(self, bag: Value) -> tuple[Value, Value]:
+        """Where a bag begins and ends, checked."""
+        k = self.k
+        if self.spec.bags == "fixed":
+            return bag * self.offsets, (bag + 1) * self.offsets
+        start = self._number(self.offsets, bag)
+        following = k.minimum(bag + 1, self.bags - 1)
+        end = k.select(bag + 1 < self.bags, self._number(self.offsets, following), self.count)
+        k.stop_unless(start >= 0, k.integer(1))
+        if self.spec.strict:
+            k.stop_unless((bag > 0) | start.equals(0), k.integer(1))
+        k.stop_unless(start <= end, k.integer(1))
+        k.stop_unless(end <= self.count, k.integer(1))
+        return start, end
+
+    def _default(self, row: Variable, target: Value) -> None:
+        """What an empty bag is: the default row, or zeros."""
+        k = self.k
+        default = row.get()
+        with k.either(default.equals(-1)) as (absent, given):
+            with absent:
+                self.reader.zeros(target)
+            with given:
+                k.stop_unless(default.below(self.count_rows), k.integer(1))
+                self.reader.copy(default, target)
+
+    def _columns(self, start: Value, end: Value, last: Value, column: Value, parts: list[tuple[int, int]], target: Value) -> None:
+        """One block of columns of one bag: `parts` are its vectors, `column` where it begins."""
+        k, spec, reader = self.k, self.spec, self.reader
+        # x + -0.0 is x, also for x = -0.0
+        sums = [k.variable(k.number(-0.0, F32, lanes)) for _, lanes in parts]
+        with k.loop(start, end) as position:
+            index = self._number(self.indices, position)
+            k.stop_unless(index.below(self.count_rows), position + 1)
+            reader.prefetch(self._number(self.indices, k.minimum(position + _AHEAD, last)), column, sum(lanes for _, lanes in parts))
+            weight = k.load(self.weights + position * 4, F32) if spec.weighted else None
+            pair = reader.pair(index)
+            for (first, lanes), total in zip(parts, sums):
+                x = reader.values(index, column + first, lanes, pair)
+                total.set(total.get() + (x if weight is None else x * weight))
+        for (first, _), total in zip(parts, sums):
+            result = total.get()
+            if spec.mean:
+                result = result / k.splat((end - start).to(F32), result.lanes)
+            k.store(result, target + (column + first) * 4)

@@ -1,0 +1,154 @@
+"""Look-ups in compressed tables: what the compiler makes of a look-up whose table other layers compute from small numbers.
+
+    Const (u8, i8, u4, i4, f16, bf16) -> Convert -> Subtract (zero points) -> Multiply (scales) -> Convert -> the look-up
+
+Every element of such a table depends on one number of the constant, one zero point and one scale, so the table is never made:
+a look-up computes the rows that it reads. The meaning is that of the layers one after the other, each result rounded.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+
+from uncork.ops._operation import Operation
+from uncork.storage import decode
+from uncork.types import Array, ElementType, PartialShape, TensorSpec
+
+
+@dataclass(frozen=True, eq=False)
+class CompressedTable:
+    """A table of f32 [rows, d...] as it is stored: `(codes - zero_point) * scale`, each step in f32, or rounded to f16 with `half`.
+
+    `codes` are carrier values in the table's shape, or with `packed` the bytes of `model.bin`: 4-bit values, two a byte, the first
+    in the low bits. `zero_point` and `scale` are f32 [rows] or [1]; None where the chain has no such step.
+    """
+
+    element_type: ElementType
+    shape: tuple[int, ...]
+    codes: Array
+    zero_point: Array | None = None
+    scale: Array | None = None
+    half: bool = False
+    packed: bool = False
+
+    @property
+    def columns(self) -> int:
+        """Elements of a row."""
+        return math.prod(self.shape[1:])
+
+    @cached_property
+    def parameters(self) -> Array | None:
+        """f32 [rows, 2], or [1, 2] for all rows: zero point and scale beside each other, in one cache line. None without both."""
+        given = [p for p in (self.zero_point, self.scale) if p is not None]
+        if not given:
+            return None
+        pairs = np.empty((max(len(p) for p in given), 2), np.float32)
+        pairs[:, 0] = 0 if self.zero_point is None else self.zero_point
+        pairs[:, 1] = 1 if self.scale is None else self.scale
+        return pairs
+
+    def rows(self, ids: Array) -> Array:
+        """f32 [n, columns]: the rows `ids` [n], which are in range."""
+        values = decode(self._codes(ids), self.element_type).astype(np.float32)
+        if self.zero_point is not None:
+            values = self._rounded(values - _of_rows(self.zero_point, ids))
+        if self.scale is not None:
+            values = self._rounded(values * _of_rows(self.scale, ids))
+        return values
+
+    def _codes(self, ids: Array) -> Array:
+        if not self.packed:
+            return self.codes.reshape(self.shape[0], self.columns)[ids]
+        places = ids[:, np.newaxis] * self.columns + np.arange(self.columns)
+        codes = (self.codes[places >> 1] >> (places & 1).astype(np.uint8) * 4) & np.uint8(15)
+        return (codes.astype(np.int8) ^ 8) - np.int8(8) if self.element_type is ElementType.i4 else codes
+
+    def _rounded(self, values: Array) -> Array:
+        return values.astype(np.float16).astype(np.float32) if self.half else values
+
+
+def _of_rows(parameter: Array, ids: Array) -> Array:
+    """A zero point or scale for each row looked up, to go with [n, columns]."""
+    chosen: Array = parameter if len(parameter) == 1 else parameter[ids]
+    return chosen[:, np.newaxis]
+
+
+class _Rows:
+    """A compressed table as references index one: as much of an array as look-ups use, with rows computed when they are read."""
+
+    dtype = np.dtype(np.float32)
+
+    def __init__(self, table: CompressedTable, shape: tuple[int, ...]) -> None:
+        self.table, self.shape, self.ndim = table, shape, len(shape)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def reshape(self, *shape: int) -> _Rows:
+        return _Rows(self.table, shape)
+
+    def __getitem__(self, ids: Any) -> Any:
+        """One row for a number, rows for an array of numbers, the table for `(...,)`."""
+        if isinstance(ids, tuple):
+            return self
+        numbers = np.asarray(ids)
+        return self.table.rows(numbers.reshape(-1).astype(np.int64)).reshape(numbers.shape + self.shape[1:])
+
+    def take(self, ids: Array, axis: int) -> Any:
+        assert axis == 0, "tables are looked up by rows"
+        return self[ids]
+
+
+class CompressedLookup(Operation):
+    """`lookup` with its first input, the table, given as it is stored; takes the others, in order.
+
+    With `narrowed` indices and offsets (its first two inputs) are i64 that are first converted to i32: they wrap, as Convert does.
+    """
+
+    type_name, opset = "CompressedLookup", 0
+
+    def __init__(self, lookup: Operation, table: CompressedTable, narrowed: bool = False) -> None:
+        super().__init__()
+        self.lookup, self.table, self.narrowed = lookup, table, narrowed
+        self.strict = lookup.strict
+
+    def label(self) -> str:  # type: ignore[override]  # of this very look-up: plans and errors name the layer of the file
+        return self.lookup.label()
+
+    def describe(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
+        return self.lookup.describe([TensorSpec(ElementType.f32, PartialShape(self.table.shape)), *self._narrowed(specs)])
+
+    def evaluate(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
+        rows = cast(Array, _Rows(self.table, self.table.shape))
+        return self.lookup.evaluate([TensorSpec(ElementType.f32, PartialShape(self.table.shape), rows), *self._narrowed(specs)])
+
+    def _narrowed(self, specs: Sequence[TensorSpec | None]) -> list[TensorSpec | None]:
+        result = list(specs)
+        for position in range(2 if self.narrowed else 0):
+            spec = result[position]
+            assert spec is not None, "indices and offsets are there, or nothing would be converted"
+            value = None if spec.value is None else spec.value.astype(np.int32)
+            result[position] = TensorSpec(ElementType.i32, spec.shape, value)
+        return result
+
+
+class CompressedBag(CompressedLookup):
+    """Bags by offsets: `indices`, `offsets`, `default_index`, `per_sample_weights`."""
+
+
+class CompressedPacked(CompressedLookup):
+    """Bags of one size: `indices`, `per_sample_weights`."""
+
+
+class CompressedSegments(CompressedLookup):
+    """Segments: `indices`, `segment_ids`, `num_segments`, `default_index`, `per_sample_weights`."""
+
+
+class CompressedGather(CompressedLookup):
+    """Gather along the first axis: `indices`, `axis`."""
