@@ -35,7 +35,7 @@ class BoundCall:
                 _fits(port, array, own)
             _apart(compiled, self._inputs, given or [])
             self._outputs = given or made
-            self._run = direct.program().run
+            self._run = direct.bound().run
             self._arrays = (*self._inputs, *self._outputs)
             self._results = Results(compiled.outputs, self._outputs)
 

@@ -115,6 +115,8 @@ class CompiledModel:
         if len(inputs) == 1 and type(inputs[0]) is dict and not named:
             named = inputs[0]
             inputs = ()
+        if not named and len(inputs) != len(self._names):
+            return None
         if named:
             if inputs or len(named) != len(self._names):
                 return None
@@ -123,7 +125,8 @@ class CompiledModel:
             except KeyError:
                 return None
         try:
-            results = direct(inputs)
+            found = direct.run(*inputs)
+            results = found if type(found) is list else direct.again(found, inputs)
         except Refused:
             return None
         return None if results is None else Results(self.outputs, results)

@@ -31,7 +31,7 @@ from uncork.types import Array, PartialShape, TensorSpec
 #: Combinations of input shapes that are kept; the one not used for longest is dropped.
 _KEPT = 64
 #: The files of `kernels` that choose.
-FAMILIES = ("elementwise", "embedding", "gather", "linear", "move", "quantised", "recurrent", "views")
+FAMILIES = ("elementwise", "embedding", "gather", "linear", "move", "quantised", "recurrent", "reduce", "views")
 
 
 @functools.lru_cache(maxsize=1)

@@ -14,13 +14,13 @@ from typing import Union
 
 import numpy as np
 
-from uncork.compiler.direct import Direct, Refused
+from uncork.compiler.direct import Direct, Made, Refused
 from uncork.compiler.memory import ALIGNMENT, Buffer, plan_buffers
 from uncork.compiler.plan import Plan, Step
 from uncork.errors import UncorkError
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels import choose
-from uncork.kernels.program import WELL, Address, Call, Like, Program, Size, Word
+from uncork.kernels.program import WELL, Address, Call, Is, Like, Program, Size, Word
 from uncork.ops._operation import check_memory
 from uncork.types import Array, PartialShape, TensorSpec
 
@@ -201,8 +201,12 @@ class Specialisation:
         placed = [self.places[self.model.by_id[r].inputs[0]] for r in self.model.results]
         if placed != own or not all(isinstance(step, _NativeStep) for step in self.steps):
             return None
-        results = [Like(np.dtype(s.element_type.dtype.char), s.shape.static, written=True) for s in self.outputs]
-        return Direct(lambda: _Instance(self, (*inputs, *results)).program(), self.outputs)
+        results = [(spec.shape.static, np.dtype(spec.element_type.dtype.char)) for spec in self.outputs]
+
+        def make(likes: Sequence[Like | Is], results: Made, positions: Sequence[int]) -> Program:
+            return _Instance(self, likes, results, positions).program()
+
+        return Direct(make, inputs, results)
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """The results, in carrier types. Raises Refused when a kernel met values that it does not compute with."""
@@ -216,10 +220,19 @@ class Specialisation:
 
 
 class _Instance:
-    """A specialisation with working memory of its own: one call at a time. With `likes` its program looks at its arrays."""
+    """A specialisation with working memory of its own: one call at a time.
 
-    def __init__(self, shared: Specialisation, likes: Sequence[Like] = ()) -> None:
+    With `likes` it is one program; see `Direct`.
+    """
+
+    def __init__(
+        self, shared: Specialisation, likes: Sequence[Like | Is] = (), results: Made = (), positions: Sequence[int] | None = None
+    ) -> None:
         self.shared = shared
+        #: The numbers by which the parts know the inputs and results of the call.
+        self._numbers: Sequence[int] = range(shared._arguments)
+        if positions is not None:
+            self._numbers = [*positions, *range(len(likes), len(likes) + len(results))]
         self.memory = np.empty(shared.working_bytes + ALIGNMENT, np.uint8)
         self.base = -(-self.memory.ctypes.data // ALIGNMENT) * ALIGNMENT
         self.parts: list[Program | Node] = []
@@ -237,7 +250,7 @@ class _Instance:
                 self.parts.append(step.node)
                 calls, cost = [], 0.0
         if calls or likes:
-            self.parts.append(Program(calls, cost > _RELEASE_COST, likes, keep=(self.memory, self.keep)))
+            self.parts.append(Program(calls, cost > _RELEASE_COST, likes, results, keep=(self.memory, self.keep)))
 
     def program(self) -> Program:
         """The only part, which keeps what it needs."""
@@ -257,11 +270,11 @@ class _Instance:
             if size is not None:
                 return size
             assert isinstance(place, _Argument), "only an input of the model has a size that is left open"
-            return Size(place.number, operand.axis)
+            return Size(self._numbers[place.number], operand.axis)
         source = step.node.inputs[operand.position] if isinstance(operand, choose.In) else Source(step.node.id, operand.position)
         place = self.shared.places[source]
         if isinstance(place, _Argument):
-            return Address(place.number, operand.offset)
+            return Address(self._numbers[place.number], operand.offset)
         if isinstance(place, _Planned):
             return self._planned(place.number) + operand.offset
         self.keep.append(place.array)

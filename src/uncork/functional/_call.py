@@ -32,6 +32,9 @@ class Call:
         self.opset = opset
         self.strict = strict
         self.specs: dict[str, TensorSpec | None] = {}
+        #: The arguments as they were given; lists as arrays.
+        self.given: dict[str, Any] = {}
+        self.attributes: dict[str, Any] = {}
         self.dtype = np.dtype(np.float32)
 
     def first(self, name: str, value: Any) -> None:
@@ -83,14 +86,19 @@ class Call:
             raise self.error(f"input '{name}': expected a last dimension of the hidden size, at least 1, got shape {list(shape)}")
         return shape[-1]
 
-    def run(self, **attributes: Any) -> list[Array]:
-        """The outputs, as the caller gave the first array."""
+    def with_attributes(self, **attributes: Any) -> Call:
+        """The same call, of an operation with these attributes."""
+        self.attributes = attributes
+        return self
+
+    def run(self) -> list[Array]:
+        """The outputs by the reference, of the type that the caller gave the first array in."""
         operation = find(self.type_name, self.opset)
         if operation is None:
             raise AssertionError(f"{self.type_name}-{self.opset} is not registered")
         names = dict(zip((port.name for port in operation.inputs), self.specs))
         try:
-            called = operation(**attributes)
+            called = operation(**self.attributes)
             outputs = (called.with_strict() if self.strict else called).evaluate(list(self.specs.values()))
         except (InputError, ValidationError) as error:
             raise self.error(_renamed(error.message, names)) from None
@@ -119,6 +127,7 @@ class Call:
         return array
 
     def _add(self, name: str, element_type: ElementType, value: Any) -> None:
+        self.given[name] = value
         if value is None:
             self.specs[name] = None
             return

@@ -1,0 +1,149 @@
+"""Functions on arrays, called again and again: compiled calls give what first calls give, and refuse what they refuse."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from uncork import InputError
+from uncork import functional as F
+
+F32 = np.float32
+
+
+def floats(*shape: int) -> Any:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(F32)
+
+
+def ids(*values: int) -> Any:
+    return np.array(values, np.int64)
+
+
+TABLE = floats(7, 5)
+#: Calls as (function, positional arguments, arguments by name).
+CALLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = {
+    "bags": (F.embedding_bag_offsets_sum, (TABLE, ids(1, 2, 6), ids(0, 2)), {}),
+    "a default": (F.embedding_bag_offsets_sum, (TABLE, ids(1, 2, 6), ids(0, 0), 3), {}),
+    "a default array": (F.embedding_bag_offsets_sum, (TABLE, ids(1, 2, 6), ids(0, 0), np.array(3)), {}),
+    "weights": (F.embedding_bag_offsets_sum, (TABLE, ids(1, 2, 6), ids(0, 0)), {"per_sample_weights": floats(3)}),
+    "both": (F.embedding_bag_offsets_sum, (TABLE, ids(1, 2), ids(0, 0), 4, floats(2)), {}),
+    "names": (F.embedding_bag_offsets_sum, (), {"offsets": ids(0, 2), "indices": ids(1, 2, 6), "table": TABLE}),
+    "32 bits": (F.embedding_bag_offsets_sum, (TABLE, np.int32([1, 2]), np.int32([0, 1])), {}),
+    "mixed": (F.embedding_bag_offsets_sum, (TABLE, np.int32([1, 2]), ids(0, 1)), {}),
+    "f16": (F.embedding_bag_offsets_sum, (TABLE.astype(np.float16), ids(1, 2), ids(0, 1)), {}),
+    "mean": (F.embedding_bag_offsets, (TABLE, ids(1, 2, 6), ids(0, 2), None, None, "mean"), {}),
+    "packed": (F.embedding_bag_packed_sum, (TABLE, np.array([[1, 2], [3, 3]])), {}),
+    "segments": (F.embedding_segments_sum, (TABLE, ids(1, 2, 6), ids(0, 2, 2), 4), {}),
+    "segments without order": (F.embedding_segments_sum, (TABLE, ids(1, 2, 6), ids(2, 0, 2), 4), {}),
+    "gather": (F.gather, (TABLE, ids(1, -1, 9), 0), {}),
+    "gather along 1": (F.gather, (TABLE, np.array([[1], [-1]]), 1), {}),
+    "gather by batch": (F.gather, (floats(2, 3, 4), np.array([[1, 0], [2, 2]]), 1), {"batch_dims": 1}),
+    "axis in an array": (F.gather, (TABLE, ids(1), np.array(1)), {}),
+    "a list": (F.gather, (TABLE, [1, 2], 0), {}),
+    "not in C order": (F.gather, (floats(4, 7).T, ids(1), 0), {}),
+    "elements": (F.gather_elements, (TABLE, np.array([[1, 2, 0, 0, 6]]), 0), {}),
+    "GRU": (F.gru_sequence, (floats(2, 3, 4), floats(2, 1, 5), ids(3, 1), floats(1, 15, 4), floats(1, 15, 5), floats(1, 15)), {}),
+    "LSTM": (
+        F.lstm_sequence,
+        (floats(2, 3, 4), floats(2, 1, 5), floats(2, 1, 5), ids(3, 1), floats(1, 20, 4), floats(1, 20, 5), floats(1, 20)),
+        {},
+    ),
+}
+
+
+def arrays_of(result: Any) -> list[Any]:
+    return list(result) if isinstance(result, tuple) else [result]
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_calls_again_give_the_same(name: str) -> None:
+    function, args, options = CALLS[name]
+    first = arrays_of(function(*args, **options))
+    for _ in range(4):
+        again = arrays_of(function(*args, **options))
+        for a, b in zip(first, again):
+            assert a.dtype == b.dtype and a.shape == b.shape and a is not b
+            np.testing.assert_allclose(a.astype(np.float64), b.astype(np.float64), rtol=1e-5, atol=1e-6)
+
+
+def test_new_contents_types_and_shapes_are_seen() -> None:
+    table = np.arange(12, dtype=F32).reshape(6, 2)
+    for count in (1, 2, 3, 2, 1):
+        for dtype in (np.int64, np.int32):
+            for value in range(6):
+                got = F.gather(table, np.full(count, value, dtype), 0)
+                assert got.tolist() == [[2 * value, 2 * value + 1]] * count
+                got = F.gather(table.astype(np.float64), np.full(count, value, dtype), 0)
+                assert got.dtype == np.float64 and got.tolist() == [[2 * value, 2 * value + 1]] * count
+
+
+def test_the_same_array_for_two_arguments() -> None:
+    both = ids(0, 1)
+    table = floats(3, 2)
+    for _ in range(3):
+        np.testing.assert_array_equal(F.embedding_bag_offsets_sum(table, both, both), table[:2])
+    np.testing.assert_array_equal(F.embedding_bag_offsets_sum(table, ids(2, 2), ids(0, 1)), table[[2, 2]])
+
+
+def test_states_of_the_same_shape_are_not_mixed_up() -> None:
+    x, h, c, w, r, b = floats(1, 1, 2), floats(1, 1, 2), floats(2, 1, 1).reshape(1, 1, 2), floats(1, 8, 2), floats(1, 8, 2), floats(1, 8)
+    first = F.lstm_sequence(x, h, c, ids(1), w, r, b)
+    for _ in range(3):
+        again = F.lstm_sequence(x, lengths=ids(1), w=w, r=r, b=b, c0=c, h0=h)
+        for one, two in zip(first, again):
+            np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-6)
+
+
+def test_values_are_refused_as_by_the_first_call() -> None:
+    table, offsets = floats(4, 3), ids(0, 1)
+    for _ in range(4):
+        F.embedding_bag_offsets_sum(table, ids(1, 2), offsets)
+    with pytest.raises(InputError, match=r"indices.*\[1\].*4"):
+        F.embedding_bag_offsets_sum(table, ids(1, 4), offsets)
+    with pytest.raises(InputError, match="floats|integers"):
+        F.embedding_bag_offsets_sum(table, floats(2), offsets)
+    with pytest.raises(InputError, match="embedding_segments_sum"):
+        for _ in range(4):
+            F.embedding_segments_sum(table, ids(1, 2), ids(0, 5), 2)
+    for _ in range(4):
+        F.gather(table, ids(7, 1), 0)
+    with pytest.raises(InputError, match="7"):
+        F.gather(table, ids(7, 1), 0, strict=True)
+
+
+def test_an_axis_that_is_no_integer_is_refused_every_time() -> None:
+    for _ in range(3):
+        F.gather(TABLE, ids(1), 1)
+    with pytest.raises(InputError, match="axis"):
+        F.gather(TABLE, ids(1), 1.0)
+
+
+def test_threads_may_share_a_function() -> None:
+    table, count = floats(1000, 64), 20_000
+    wrong: list[int] = []
+
+    def work(row: int) -> None:
+        where, offsets = np.full(count, row), np.arange(0, count, 2)
+        for _ in range(5):
+            if not np.array_equal(F.embedding_bag_offsets_sum(table, where, offsets), np.broadcast_to(table[row] * 2, (count // 2, 64))):
+                wrong.append(row)
+
+    threads = [threading.Thread(target=work, args=(row,)) for row in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_help_shows_what_callers_see() -> None:
+    import inspect
+
+    signature = inspect.signature(F.gather)
+    assert list(signature.parameters) == ["data", "indices", "axis", "batch_dims", "strict"]
+    assert signature.return_annotation == "Array"
+    assert F.gather.__doc__ and "axis" in F.gather.__doc__
