@@ -15,7 +15,7 @@ from uncork.compiler.arguments import ModelPort, Results, accept, match, present
 from uncork.compiler.bind import BoundCall
 from uncork.compiler.direct import Direct, Refused
 from uncork.compiler.execute import Executor
-from uncork.compiler.passes.compressed_tables import compressed_tables
+from uncork.compiler.passes.compressed_tables import compressed_tables, packed_tables
 from uncork.compiler.plan import Plan
 from uncork.errors import InputError, UncorkError, UnsupportedError, ValidationError
 from uncork.ir.bodies import configure
@@ -224,8 +224,11 @@ def compile_model(
     if loop_limit is not None and (not isinstance(loop_limit, int) or loop_limit < 0):
         raise ValidationError(f"loop_limit: expected a number of at least 0, got {loop_limit!r}")
     model = configure(model, strict, loop_limit)
+    if backend == "reference":
+        return CompiledModel(model, Executor(model, False))
+    model = packed_tables(model)
     # Before anything runs: references too are then given the rows that they need, and not the table.
-    return CompiledModel(model, Executor(compressed_tables(model) if backend == "cpu" else model, backend == "cpu"))
+    return CompiledModel(model, Executor(compressed_tables(model), True))
 
 
 def load(

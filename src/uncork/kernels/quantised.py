@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from uncork.kernels.choose import Choice, In, Length, Native, Operand, Out, Room, chooses, takes_any_length
@@ -108,9 +108,6 @@ def _segment_offsets(spec: Segments) -> int:
     return STORE.function(spec.name, repr(spec), make)
 
 
-Words = Callable[[Operand], list[Operand]]
-
-
 def _start(table: CompressedTable) -> tuple[list[Operand], list[Array]]:
     """The operands that every kernel begins with, and the arrays that they are addresses in."""
     keep = [table.codes] if table.parameters is None else [table.codes, table.parameters]
@@ -192,9 +189,9 @@ def choose_segments(operation: Operation, inputs: Sequence[TensorSpec | None], o
     words, keep = _start(operation.table)
     words += [In(0), Length(0), Room(), segments]
     words += [0 if default is None else In(3), 0 if weights is None else In(4), Out(0)]
-    calls = [(_segment_offsets(finder), [In(1), Length(1), segments, Room()]), (_function(spec), words)]
+    offsets: list[Operand] = [In(1), Length(1), segments, Room()]
     cost = _cost(indices.shape.size.size or 0, operation.table)
-    return Native(spec.name, calls, room=segments * 8, keep=keep, cost=cost)
+    return Native(spec.name, [(_segment_offsets(finder), offsets), (_function(spec), words)], room=segments * 8, keep=keep, cost=cost)
 
 
 takes_any_length((CompressedSegments,), (0, 1, 4))

@@ -17,8 +17,31 @@ from typing import Any, cast
 import numpy as np
 
 from uncork.ops._operation import Operation
-from uncork.storage import decode
+from uncork.ops.parameter import Const
+from uncork.storage import decode, unpack
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
+
+
+class PackedConst(Const):
+    """A constant of 4-bit values that stays as `model.bin` has it: two values a byte, the first in the low bits.
+
+    `packed` are those bytes, flat. `value` is unpacked when it is first asked for; inference does not ask.
+    """
+
+    packed: Array
+
+    @staticmethod
+    def of(element_type: ElementType, shape: tuple[int, ...], packed: Array) -> PackedConst:
+        constant = PackedConst(element_type=element_type, shape=PartialShape(shape))
+        constant.packed = packed
+        return constant
+
+    @cached_property
+    def value(self) -> Array:  # type: ignore[override]
+        return unpack(self.packed.data, self.element_type, self.count).reshape(self.shape.static)
+
+    def infer(self) -> TensorSpec:
+        return TensorSpec(self.element_type, self.shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +87,8 @@ class CompressedTable:
 
     def _codes(self, ids: Array) -> Array:
         if not self.packed:
-            return self.codes.reshape(self.shape[0], self.columns)[ids]
+            stored: Array = np.asarray(self.codes.reshape(self.shape[0], self.columns)[ids])
+            return stored
         places = ids[:, np.newaxis] * self.columns + np.arange(self.columns)
         codes = (self.codes[places >> 1] >> (places & 1).astype(np.uint8) * 4) & np.uint8(15)
         return (codes.astype(np.int8) ^ 8) - np.int8(8) if self.element_type is ElementType.i4 else codes

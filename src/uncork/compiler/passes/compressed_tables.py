@@ -11,10 +11,11 @@ arithmetic may also be in f16 with a Convert to f32 at the end. Tables of up to 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from uncork import storage
 from uncork.compiler.passes.fuse_ids import fuse_ids
 from uncork.compiler.passes.graph import replaced
 from uncork.ir.model import Model, Node, Source
@@ -26,6 +27,7 @@ from uncork.ops._compressed import (
     CompressedPacked,
     CompressedSegments,
     CompressedTable,
+    PackedConst,
 )
 from uncork.ops._fused import NarrowedBag
 from uncork.ops.arithmetic import Multiply, Subtract
@@ -47,32 +49,41 @@ _LOOKUPS: dict[type[Operation], type[CompressedLookup]] = {
     Gather7: CompressedGather,
     Gather8: CompressedGather,
 }
-_STORED = frozenset({ElementType.u8, ElementType.i8, ElementType.u4, ElementType.i4, ElementType.f16, ElementType.bf16})
+_FOUR_BITS = frozenset({ElementType.u4, ElementType.i4})
+_STORED = _FOUR_BITS | {ElementType.u8, ElementType.i8, ElementType.f16, ElementType.bf16}
+#: Values that are packed at a time; even, so that parts end where bytes do.
+_PART = 1 << 22
 
 
 def compressed_tables(model: Model) -> Model:
     """The model with such look-ups holding their tables as they are stored; layers that only made a table are gone."""
-    tables: dict[Source, CompressedTable | None] = {}
-    found: dict[int, CompressedTable] = {}
-    for node in model.nodes:
-        if type(node.operation) in _LOOKUPS and is_by_rows(model, node):
-            source = node.inputs[0]
-            if source not in tables:
-                tables[source] = _table(model, source)
-            table = tables[source]
-            if table is not None:
-                found[node.id] = table
-    if not found:
+    lookups = [node for node in model.nodes if type(node.operation) in _LOOKUPS and is_by_rows(model, node)]
+    chains = {source: _chain(model, source) for source in {node.inputs[0] for node in lookups}}
+    tables = {source: chain.table() for source, chain in chains.items() if chain is not None}
+    if not tables:
         return model
     ids_fused = fuse_ids(model).by_id  # where ids are converted first, they are taken as they come
     new: dict[int, Node] = {}
-    for node_id, table in found.items():
-        node, fused = model.by_id[node_id], ids_fused[node_id]
-        assert node.operation is not None
-        narrowed = isinstance(fused.operation, NarrowedBag)
-        operation = _LOOKUPS[type(node.operation)](node.operation, table, narrowed)
-        new[node_id] = replace(node, inputs=fused.inputs[1:], operation=operation, type_name=operation.type_name)
+    for node in lookups:
+        if node.inputs[0] in tables and node.operation is not None:
+            fused = ids_fused[node.id]
+            narrowed = isinstance(fused.operation, NarrowedBag)
+            operation = _LOOKUPS[type(node.operation)](node.operation, tables[node.inputs[0]], narrowed)
+            new[node.id] = replace(node, inputs=fused.inputs[1:], operation=operation, type_name=operation.type_name)
     return replaced(model, new)
+
+
+def packed_tables(model: Model) -> Model:
+    """The model with such tables of 4-bit values as bytes of two values each, which is half of what arrays of them take."""
+    lookups = [node for node in model.nodes if type(node.operation) in _LOOKUPS and is_by_rows(model, node)]
+    chains = [_chain(model, source) for source in {node.inputs[0] for node in lookups}]
+    new: dict[int, Node] = {}
+    for chain in chains:
+        if chain is not None and chain.constant.element_type in _FOUR_BITS and not isinstance(chain.constant, PackedConst):
+            constant = PackedConst.of(chain.constant.element_type, chain.constant.shape.static, _packed(chain.constant))
+            node = model.by_id[chain.node]
+            new[node.id] = replace(node, operation=constant, outputs=(replace(node.outputs[0], spec=constant.infer()),))
+    return replaced(model, new) if new else model
 
 
 def is_by_rows(model: Model, node: Node) -> bool:
@@ -85,8 +96,32 @@ def is_by_rows(model: Model, node: Node) -> bool:
     return int(axis.value.reshape(-1)[0]) in (0, -data.rank) and node.operation.batch_count(indices.rank) == 0
 
 
-def _table(model: Model, source: Source) -> CompressedTable | None:
-    """The table as it is stored, when this output is one and is not computed already."""
+@dataclass(frozen=True)
+class _Chain:
+    """The layers that make a table, from the constant `node` on."""
+
+    node: int
+    constant: Const
+    zero_point: Array | None
+    scale: Array | None
+    half: bool
+
+    def table(self) -> CompressedTable:
+        constant = self.constant
+        packed = isinstance(constant, PackedConst)
+        codes = constant.packed if isinstance(constant, PackedConst) else np.ascontiguousarray(constant.value)
+        return CompressedTable(constant.element_type, constant.shape.static, codes, self.zero_point, self.scale, self.half, packed)
+
+
+def _packed(constant: Const) -> Array:
+    """The bytes of a constant, made in parts: packing takes several times the room of what it packs."""
+    values = np.ascontiguousarray(constant.value).reshape(-1)
+    parts = [storage.pack(values[start : start + _PART], constant.element_type) for start in range(0, len(values), _PART)]
+    return np.concatenate([np.frombuffer(part, np.uint8) for part in parts])
+
+
+def _chain(model: Model, source: Source) -> _Chain | None:
+    """The layers that make this output, when it is a table as above and not computed already."""
     spec = model.spec(source)
     if spec.value is not None or spec.element_type is not ElementType.f32 or not spec.shape.is_static or not spec.shape.rank:
         return None
@@ -112,12 +147,13 @@ def _table(model: Model, source: Source) -> CompressedTable | None:
         node = model.by_id[node.inputs[0].node]
     if not _converts(node):
         return None
-    constant = model.by_id[node.inputs[0].node].operation
+    node_id = node.inputs[0].node
+    constant = model.by_id[node_id].operation
     if not isinstance(constant, Const) or constant.element_type not in _STORED or constant.shape != spec.shape:
         return None
     if half and constant.element_type is ElementType.bf16:  # which the first Convert would round
         return None
-    return CompressedTable(constant.element_type, shape, np.ascontiguousarray(constant.value), zero_point, scale, half)
+    return _Chain(node_id, constant, zero_point, scale, half)
 
 
 def _converts(node: Node) -> bool:
