@@ -12,6 +12,7 @@ from uncork.cli._files import check_destination, write_arrays
 from uncork.cli._output import counted, emit, emit_json, printable
 from uncork.cli._parser import Parser, one_of
 from uncork.cli._summary import Summary, summarise, summary_table
+from uncork.cli._tables import add_tables, given_tables
 from uncork.compiler.arguments import ModelPort, unique_names
 from uncork.compiler.compile import load
 from uncork.errors import InputError
@@ -54,6 +55,7 @@ def parser() -> Parser:
     parser.add_argument("--strict", action="store_true", help="refuse odd data that is tolerated otherwise, such as unsorted segment ids")
     parser.add_argument("--loop-limit", type=_whole, metavar="N", help="refuse a Loop that makes more than N iterations")
     parser.add_weights()
+    add_tables(parser)
     parser.add_json()
     return parser
 
@@ -117,6 +119,7 @@ def execute(arguments: argparse.Namespace) -> int:
         backend=arguments.backend,
         strict=arguments.strict,
         loop_limit=arguments.loop_limit,
+        tables=given_tables(arguments),
     )
     names = unique_names(compiled.outputs)
     if arguments.output and arguments.output.endswith(".npy") and len(names) != 1:

@@ -17,6 +17,7 @@ from uncork.compiler.direct import Direct, Refused
 from uncork.compiler.execute import Executor
 from uncork.compiler.passes.compressed_tables import compressed_tables, packed_tables
 from uncork.compiler.plan import Plan
+from uncork.compiler.tables import Table, with_tables
 from uncork.errors import InputError, UncorkError, UnsupportedError, ValidationError
 from uncork.ir.bodies import configure
 from uncork.ir.interpret import State, interpret
@@ -203,13 +204,16 @@ def compile_model(
     threads: int | None = None,
     precision: Precision = "f32",
     loop_limit: int | None = None,
+    tables: Mapping[str, Table] | None = None,
 ) -> CompiledModel:
     """Prepare a model for running.
 
     `backend="reference"` runs every layer by its defining NumPy code; "cpu" uses kernels where there are some. `strict`
     makes errors of tolerated oddities in the data (unsorted segment ids, indices out of range where zeros are the rule).
-    `threads` is the most threads a call may use; `loop_limit` the most iterations any Loop may make. Raises ValidationError for
-    options that do not exist.
+    `threads` is the most threads a call may use; `loop_limit` the most iterations any Loop may make. `tables` takes the values of
+    constants from files, which are mapped: `{"users": "users.npy"}`, the name of a constant or of the layer that looks its rows up,
+    and a .npy or .safetensors file (`x.safetensors:key`) with its very element type and shape. Raises ValidationError for options
+    that do not exist and InputError for tables that do not fit.
     """
     if not isinstance(model, Model):
         model = read_model(model)
@@ -223,7 +227,7 @@ def compile_model(
         raise ValidationError(f"threads: expected a number of at least 1, got {threads!r}")
     if loop_limit is not None and (not isinstance(loop_limit, int) or loop_limit < 0):
         raise ValidationError(f"loop_limit: expected a number of at least 0, got {loop_limit!r}")
-    model = configure(model, strict, loop_limit)
+    model = configure(with_tables(model, tables) if tables else model, strict, loop_limit)
     if backend == "reference":
         return CompiledModel(model, Executor(model, False))
     model = packed_tables(model)
@@ -240,11 +244,18 @@ def load(
     threads: int | None = None,
     precision: Precision = "f32",
     loop_limit: int | None = None,
+    tables: Mapping[str, Table] | None = None,
 ) -> CompiledModel:
     """`compile_model(read_model(path))`: see both for the options and errors."""
     try:
         return compile_model(
-            read_model(path, weights), backend=backend, strict=strict, threads=threads, precision=precision, loop_limit=loop_limit
+            read_model(path, weights),
+            backend=backend,
+            strict=strict,
+            threads=threads,
+            precision=precision,
+            loop_limit=loop_limit,
+            tables=tables,
         )
     except UncorkError as error:
         raise error.at(str(path)) from None

@@ -90,8 +90,8 @@ class CompressedTable:
             stored: Array = np.asarray(self.codes.reshape(self.shape[0], self.columns)[ids])
             return stored
         places = ids[:, np.newaxis] * self.columns + np.arange(self.columns)
-        codes = (self.codes[places >> 1] >> (places & 1).astype(np.uint8) * 4) & np.uint8(15)
-        return (codes.astype(np.int8) ^ 8) - np.int8(8) if self.element_type is ElementType.i4 else codes
+        codes: Array = (self.codes[places >> 1] >> (places & 1).astype(np.uint8) * 4) & np.uint8(15)
+        return np.asarray((codes.astype(np.int8) ^ 8) - np.int8(8)) if self.element_type is ElementType.i4 else codes
 
     def _rounded(self, values: Array) -> Array:
         return values.astype(np.float16).astype(np.float32) if self.half else values

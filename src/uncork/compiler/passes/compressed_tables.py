@@ -39,7 +39,8 @@ from uncork.ops.gather import Gather1, Gather7, Gather8
 from uncork.ops.parameter import Const
 from uncork.types import Array, ElementType
 
-_LOOKUPS: dict[type[Operation], type[CompressedLookup]] = {
+#: Layers that look up rows of their first input, and what they become.
+LOOKUPS: dict[type[Operation], type[CompressedLookup]] = {
     EmbeddingBagOffsetsSum3: CompressedBag,
     EmbeddingBagOffsets15: CompressedBag,
     EmbeddingBagPackedSum3: CompressedPacked,
@@ -57,7 +58,7 @@ _PART = 1 << 22
 
 def compressed_tables(model: Model) -> Model:
     """The model with such look-ups holding their tables as they are stored; layers that only made a table are gone."""
-    lookups = [node for node in model.nodes if type(node.operation) in _LOOKUPS and is_by_rows(model, node)]
+    lookups = [node for node in model.nodes if type(node.operation) in LOOKUPS and is_by_rows(model, node)]
     chains = {source: _chain(model, source) for source in {node.inputs[0] for node in lookups}}
     tables = {source: chain.table() for source, chain in chains.items() if chain is not None}
     if not tables:
@@ -68,14 +69,14 @@ def compressed_tables(model: Model) -> Model:
         if node.inputs[0] in tables and node.operation is not None:
             fused = ids_fused[node.id]
             narrowed = isinstance(fused.operation, NarrowedBag)
-            operation = _LOOKUPS[type(node.operation)](node.operation, tables[node.inputs[0]], narrowed)
+            operation = LOOKUPS[type(node.operation)](node.operation, tables[node.inputs[0]], narrowed)
             new[node.id] = replace(node, inputs=fused.inputs[1:], operation=operation, type_name=operation.type_name)
     return replaced(model, new)
 
 
 def packed_tables(model: Model) -> Model:
     """The model with such tables of 4-bit values as bytes of two values each, which is half of what arrays of them take."""
-    lookups = [node for node in model.nodes if type(node.operation) in _LOOKUPS and is_by_rows(model, node)]
+    lookups = [node for node in model.nodes if type(node.operation) in LOOKUPS and is_by_rows(model, node)]
     chains = [_chain(model, source) for source in {node.inputs[0] for node in lookups}]
     new: dict[int, Node] = {}
     for chain in chains:
@@ -89,7 +90,7 @@ def packed_tables(model: Model) -> Model:
 def is_by_rows(model: Model, node: Node) -> bool:
     """The node looks up whole rows of its first input: every bag does, and Gather along the first axis without batches."""
     if not isinstance(node.operation, (Gather1, Gather7)):
-        return type(node.operation) in _LOOKUPS
+        return type(node.operation) in LOOKUPS
     data, indices, axis = (model.spec(source) for source in node.inputs)
     if axis.value is None or data.rank is None or indices.rank is None:
         return False

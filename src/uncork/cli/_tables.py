@@ -1,0 +1,37 @@
+"""`--table NAME=FILE`: constants whose values come from files."""
+
+from __future__ import annotations
+
+import argparse
+
+from uncork.cli._parser import Parser
+from uncork.errors import InputError
+
+
+def add_tables(parser: Parser) -> None:
+    """Give a command the option."""
+    parser.add_argument(
+        "--table",
+        action="append",
+        default=[],
+        type=_table,
+        metavar="NAME=FILE",
+        help="take a constant's values from FILE.npy or FILE.safetensors:KEY; NAME is the constant or the layer that looks its rows up",
+    )
+
+
+def given_tables(arguments: argparse.Namespace) -> dict[str, str]:
+    """What the option said: files by name. Raises InputError for a name given twice."""
+    tables: dict[str, str] = {}
+    for name, path in arguments.table:
+        if name in tables:
+            raise InputError(f"is given twice: '{tables[name]}' and '{path}'", f"table '{name}'")
+        tables[name] = path
+    return tables
+
+
+def _table(text: str) -> tuple[str, str]:
+    name, _, path = text.rpartition("=")
+    if not name or not (path.endswith((".npy", ".safetensors")) or ".safetensors:" in path):
+        raise argparse.ArgumentTypeError(f"expected NAME=FILE.npy or NAME=FILE.safetensors:KEY, got '{text}'")
+    return name, path

@@ -1,0 +1,187 @@
+"""Tables from files: a constant of a model whose values are those of a .npy or .safetensors file, mapped and not copied."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Union
+
+import numpy as np
+
+from uncork.compiler.arguments import did_you_mean
+from uncork.compiler.passes.compressed_tables import LOOKUPS
+from uncork.errors import InputError, Problem, UncorkError, ValidationError
+from uncork.ir.model import Model, Node
+from uncork.ir.validate import infer
+from uncork.ops.parameter import Const
+from uncork.types import Array, ElementType, TensorSpec, dtype_name
+
+#: What gives a table: the path of a file, with `:key` after the name of a .safetensors file of several, or an array.
+Table = Union[str, "os.PathLike[str]", Array]
+
+#: Element types by their names in .safetensors files.
+_SAFETENSORS = {
+    **{"F64": ElementType.f64, "F32": ElementType.f32, "F16": ElementType.f16, "BF16": ElementType.bf16, "BOOL": ElementType.boolean},
+    **{"F8_E4M3": ElementType.f8e4m3, "F8_E5M2": ElementType.f8e5m2},
+    **{f"{letter}{bits}": ElementType.parse(f"{letter}{bits}") for letter in "IU" for bits in (8, 16, 32, 64)},
+}
+#: A header longer than this is not one: it lists tensors, and the largest models have some thousands.
+_LONGEST_HEADER = 100_000_000
+_LAYERS_OF_A_TABLE = frozenset({"Convert", "Subtract", "Multiply"})
+
+
+def with_tables(model: Model, tables: Mapping[str, Table]) -> Model:
+    """The model with the values of constants taken from files, by the name of the constant or of the layer that looks rows up.
+
+    Raises InputError that lists every name that is not there, every file that cannot be read and every table whose element type
+    or shape is not the constant's.
+    """
+    new: dict[int, Node] = {}
+    names: dict[int, str] = {}
+    problems: list[Problem] = []
+    for name, table in tables.items():
+        try:
+            node = _constant(model, name)
+            if node.id in new:
+                raise InputError(f"is given twice: by '{names[node.id]}' and by '{name}'", f"constant '{node.name}'")
+            new[node.id], names[node.id] = _filled(node, table), name
+        except UncorkError as error:
+            problems += error.at(f"table '{name}'").problems
+    if problems:
+        raise InputError.of_all("", problems)
+    model, found = infer(replace(model, nodes=tuple(new.get(node.id, node) for node in model.nodes)))
+    if found:
+        raise ValidationError.of_all(model.source, found)
+    return model
+
+
+def _constant(model: Model, name: str) -> Node:
+    """The constant that a name means."""
+    constants = [node for node in model.nodes if node.name == name and isinstance(node.operation, Const)]
+    if len(constants) > 1:
+        raise InputError(f"{len(constants)} constants have this name: give the name of the layer that looks rows up")
+    if constants:
+        return constants[0]
+    node = next((node for node in model.nodes if node.name == name), None)
+    if node is None:
+        lookups = [n for n in model.nodes if type(n.operation) in LOOKUPS]
+        known = [n.name for n in model.nodes if isinstance(n.operation, Const)] + [n.name for n in lookups]
+        tables = ", ".join(sorted({_described(_source(model, n)) for n in lookups if isinstance(_source(model, n).operation, Const)}))
+        raise InputError(f"no constant or layer is called '{name}'{did_you_mean(name, known)}; tables: {tables or 'none'}")
+    found = _source(model, node) if type(node.operation) in LOOKUPS else node
+    if not isinstance(found.operation, Const):
+        raise InputError("expected the name of a constant or of a layer that looks up rows of one (Gather, EmbeddingBag...)", node.label)
+    return found
+
+
+def _source(model: Model, lookup: Node) -> Node:
+    """Where a look-up's table comes from: a constant, also behind the layers that compute the table from it."""
+    node = model.by_id[lookup.inputs[0].node]
+    while node.type_name in _LAYERS_OF_A_TABLE:
+        node = model.by_id[node.inputs[0].node]
+    return node
+
+
+def _described(node: Node) -> str:
+    return f"'{node.name}' {node.outputs[0].spec}"
+
+
+def _filled(node: Node, table: Table) -> Node:
+    """The constant with other values."""
+    constant = node.operation
+    assert isinstance(constant, Const)
+    if isinstance(table, np.ndarray):
+        where, (element_type, array) = "the array", _typed(table)
+    else:
+        where, (element_type, array) = f"'{os.fspath(table)}'", read_table(table)
+    if constant.element_type.is_packed or constant.element_type is ElementType.string:
+        raise InputError(f"is of {constant.element_type}, whose values no such file holds as the model does", node.label)
+    if constant.element_type is ElementType.bf16 and array.dtype == np.dtype("V2"):  # what is left of ml_dtypes' type in a .npy file
+        element_type, array = ElementType.bf16, array.view(np.uint16)
+    expected = TensorSpec(constant.element_type, constant.shape)
+    if element_type is not constant.element_type or array.shape != constant.shape.static:
+        got = f"{element_type or dtype_name(array)}[{','.join(map(str, array.shape))}]"
+        raise InputError(f"expected {expected}, {where} has {got}", node.label)
+    if not array.flags.c_contiguous:
+        raise InputError(f"{where} is not in C order, in which rows lie one after the other: save np.ascontiguousarray(table)", node.label)
+    filled = Const(element_type=constant.element_type, shape=constant.shape)
+    filled.value = array
+    return replace(node, operation=filled, outputs=(replace(node.outputs[0], spec=replace(expected, value=array)),))
+
+
+def _typed(array: Array) -> tuple[ElementType | None, Array]:
+    return ElementType.of_dtype(array.dtype) if array.dtype.kind in "fiub" and array.dtype.isnative else None, array
+
+
+# ---- files
+
+
+def read_table(path: str | os.PathLike[str]) -> tuple[ElementType | None, Array]:
+    """A mapped array and its element type (None when it has none): all of a .npy file, or a tensor of a .safetensors file.
+
+    Raises InputError, with the file, when it cannot be read or the key is not there.
+    """
+    text = os.fspath(path)
+    file, separator, key = text.rpartition(".safetensors:")
+    try:
+        if separator and not os.path.isfile(text):
+            return _read_safetensors(Path(file + ".safetensors"), key)
+        if text.endswith(".safetensors"):
+            return _read_safetensors(Path(text), "")
+        return _read_npy(text)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", text) from None
+
+
+def _read_npy(path: str) -> tuple[ElementType | None, Array]:
+    with open(path, "rb") as file:
+        if file.read(6) != b"\x93NUMPY":
+            raise InputError("expected a .npy file, or a .safetensors file with ':key' where it has several tensors", path)
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except ValueError as error:  # Python objects, a header that is none, a file that is too short
+        raise InputError(f"cannot be mapped as an array of numbers: {error}", path) from None
+    return _typed(np.asarray(array))
+
+
+def _read_safetensors(path: Path, key: str) -> tuple[ElementType | None, Array]:
+    """The format: 8 bytes with the length of a JSON header, the header, the tensors; offsets count from the header's end."""
+    size = path.stat().st_size
+    with open(path, "rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if size < 8 or length > min(size - 8, _LONGEST_HEADER):
+            raise InputError(f"is no .safetensors file: its header cannot have {length} bytes in a file of {size}", str(path))
+        try:
+            header = json.loads(file.read(length))
+            tensors = {str(name): tensor for name, tensor in header.items() if name != "__metadata__"}
+        except (ValueError, AttributeError, RecursionError):
+            raise InputError("is no .safetensors file: its header is not JSON of the form that it should have", str(path)) from None
+    if not key and len(tensors) == 1:
+        (key,) = tensors
+    if key not in tensors:
+        asked = f"has no tensor '{key}'{did_you_mean(key, list(tensors))}" if key else f"which of its {len(tensors)} tensors? Add ':key'"
+        raise InputError(f"{asked}; tensors: {', '.join(list(tensors)[:20]) or 'none'}", str(path))
+    element_type, shape, start, end = _described_tensor(tensors[key], f"{path}:{key}")
+    if not (0 <= start <= end <= size - 8 - length) or end - start != math.prod(shape) * element_type.dtype.itemsize:
+        raise InputError(f"has a header that does not fit it: bytes {start} to {end} for {element_type}{list(shape)}", f"{path}:{key}")
+    if start == end:
+        return element_type, np.empty(shape, element_type.dtype)
+    return element_type, np.asarray(np.memmap(path, element_type.dtype, "r", 8 + length + start, shape))
+
+
+def _described_tensor(tensor: Any, where: str) -> tuple[ElementType, tuple[int, ...], int, int]:
+    """(element type, shape, first byte, byte after the last) as the header says."""
+    try:
+        name, shape, (start, end) = tensor["dtype"], tensor["shape"], tensor["data_offsets"]
+        numbers: Sequence[Any] = [*shape, start, end]
+    except (TypeError, KeyError, ValueError):
+        raise InputError("has a header without dtype, shape or data_offsets", where) from None
+    if any(type(n) is not int or not 0 <= n < 2**63 for n in numbers) or not isinstance(shape, list):
+        raise InputError(f"has a header with sizes that are none: {str(numbers)[:100]}", where)
+    if name not in _SAFETENSORS:
+        raise InputError(f"is of type {str(name)[:20]}, which no constant has; known: {', '.join(_SAFETENSORS)}", where)
+    return _SAFETENSORS[name], tuple(shape), start, end
