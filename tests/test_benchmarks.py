@@ -283,7 +283,7 @@ BAGS = cases_embedding.Bags(50, 16, 3, 4)
 def test_embedding_cases_agree(bags: cases_embedding.Bags, options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cases_embedding, "_TOUCHED", 1)
     names = check(cases_embedding.prepare(bags, options))
-    assert {"uncork call", "uncork direct"} <= names
+    assert {"uncork call", "uncork preset"} <= names
     if limit_kernels.available():
         assert "uncork preset" in names
         assert ("limit" in names) == (not bags.weighted and bags.table == "float32")
@@ -464,16 +464,3 @@ def test_peers_agree(peer: str, tmp_path: Path) -> None:
     assert sum(any(t["system"] == peer for t in case["times"]) for case in cases) >= 5
     reasons = {reason for case in cases for name, reason in case["left_out"].items() if name.startswith(peer)}
     assert not {reason for reason in reasons if "has no" not in reason}
-
-
-def test_our_cheapest_way_is_still_there() -> None:
-    """The benchmarks reach into the compiled model for it: when that changes, they have to follow."""
-    from benchmarks import contenders_uncork
-
-    if not limit_kernels.available():
-        pytest.skip("needs llvmlite")
-    table = np.ones((4, 16), np.float32)
-    bags = cases_embedding.Bags(4, 16, 1, 1)
-    compiled = compile_model(cases_embedding.model(bags, table))
-    made = contenders_uncork.of_compiled(compiled, [[np.array([1]), np.array([0])]])
-    assert [c.kind for c in made] == ["call", "direct", "preset"]

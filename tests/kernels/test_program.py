@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
 pytest.importorskip("llvmlite")
 
 from uncork.kernels.emit import F32, Kernel
-from uncork.kernels.program import OTHERS, WELL, Address, Call, Like, Program, Size, native_entry
+from uncork.kernels.program import OTHERS, WELL, Address, Call, Is, Like, Program, Size, native_entry
 from uncork.kernels.store import STORE
 
 
@@ -79,3 +81,42 @@ def test_arrays_that_are_not_as_told_are_not_touched(native: bool) -> None:
     for what, arrays in others.items():
         assert run(*arrays) == OTHERS, what
     assert run(np.ones((5, 2), np.float32), np.ones(5, np.float32), out) == WELL, "an open length"
+
+
+def test_what_a_program_works_with_lives_as_long_as_its_entry() -> None:
+    import gc
+    import weakref
+
+    class Kept:
+        pass
+
+    kept = Kept()
+    gone = weakref.ref(kept)
+    likes = [Like(np.dtype("f"), (3,))]
+    run = Program([Call(doubling(), (Address(0), Address(1), 3))], likes=likes, results=[((3,), np.dtype("f"))], keep=kept).run
+    del kept
+    gc.collect()
+    assert gone() is not None
+    (result,) = run(np.array([1, 2, 3], np.float32))
+    np.testing.assert_array_equal(result, [2, 4, 6])
+    del run, result
+    gc.collect()
+    assert gone() is None
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_results_are_made_and_given(native: bool) -> None:
+    likes = [Is(None), Like(np.dtype("f"), (None,)), Is("a word")]
+    program = Program([Call(doubling(), (Address(1), Address(3), Size(1, 0)))], likes=likes, results=[((3,), np.dtype("f"))])
+    run = program.run if native else program.run_by_ctypes
+    given = np.array([1, 2, 3], np.float32)
+    first, second = run(None, given, "a word"), run(None, given, "a word")
+    assert first[0] is not second[0] and first[0].flags.owndata and first[0].flags.writeable
+    np.testing.assert_array_equal(first[0], [2, 4, 6])
+    assert run(0, given, "a word") == OTHERS
+    assert run(None, -given, "a word") == 0
+    before = sys.getrefcount(np.dtype("f"))
+    for _ in range(1000):
+        run(None, given, "a word")
+        run(None, -given, "a word")
+    assert sys.getrefcount(np.dtype("f")) < before + 100

@@ -81,6 +81,12 @@ class Call:
     words: tuple[Word, ...]
 
 
+class _Block(np.ndarray):
+    """The words of a program, and what must live as long as they do: `run` keeps its block alive, and nothing else."""
+
+    keep: object
+
+
 class Program:
     """Steps that run in order. `run(*arguments)` gives WELL, else the number of the step that refused its values.
 
@@ -88,7 +94,7 @@ class Program:
     then safe to call with anything. Without, the caller knows them. With `results`, a list of shapes and types, it makes arrays
     for them, whose numbers follow those of the arguments, and gives them as a list instead of WELL.
     With `release` other Python threads run meanwhile, and one that enters the same program gets BUSY. `keep` is whatever lies at
-    the addresses among the words: it lives as long as the program.
+    the addresses among the words: it lives as long as `run`.
     """
 
     def __init__(
@@ -99,7 +105,7 @@ class Program:
         results: Sequence[tuple[tuple[int, ...], np.dtype[Any]]] = (),
         keep: object = None,
     ) -> None:
-        self._likes, self._results, self._keep = tuple(likes), tuple(results), keep
+        self._likes, self._results = tuple(likes), tuple(results)
         self._lock = threading.Lock()
         self._words: list[int] = []
         starts: list[int] = []
@@ -138,7 +144,8 @@ class Program:
         results_at = likes_at + LIKE * len(likes)
         sizes_at = results_at + RESULT * len(results)
         words_at = sizes_at + len(sizes)
-        self._block = block = np.zeros(words_at + len(self._words) + 1, np.int64)
+        self._block = block = np.zeros(words_at + len(self._words) + 1, np.int64).view(_Block)
+        block.keep = keep, self._likes, self._results
         base = block.ctypes.data
 
         def address(word: int) -> int:
