@@ -24,7 +24,7 @@ from benchmarks.options import Options, Peers
 from benchmarks.report import Report, markdown_table, outcomes_page
 from benchmarks.timing import Contender, Expected, disagreement, error_of, geometric_mean, measure, summary
 
-from uncork import compile_model, load
+from uncork import load
 from uncork.types import Array
 
 ROOT = Path(__file__).resolve().parent.parent
