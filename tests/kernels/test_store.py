@@ -6,15 +6,22 @@ import ctypes
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("llvmlite")
 
+import uncork
+from uncork.kernels import cpu, link
 from uncork.kernels import store as store_module
-from uncork.kernels.emit import Kernel
-from uncork.kernels.store import ObjectStore
+from uncork.kernels.emit import F64, I64, Kernel
+from uncork.kernels.folder import Folder
+from uncork.kernels.store import ObjectStore, kernel_name
+
+ROOT = Path(__file__).parents[2]
 
 
 def answer(number: int) -> str:
@@ -31,66 +38,154 @@ def never() -> str:
     raise AssertionError("compiled although the store has it")
 
 
+def kernels(path: Path) -> list[Path]:
+    return [entry.path for entry in Folder(path).entries()]
+
+
 def test_compiles_once_and_loads_afterwards(tmp_path: Path) -> None:
     assert call(ObjectStore(tmp_path).function("answer", "42", lambda: answer(42))) == 42
     assert call(ObjectStore(tmp_path).function("answer", "42", never)) == 42
     assert call(ObjectStore(tmp_path).function("answer", "43", lambda: answer(43))) == 43
-    assert len(ObjectStore(tmp_path).files()) == 2
+    assert len(kernels(tmp_path)) == 2
+    assert {kernel_name(entry) for entry in Folder(tmp_path).entries()} == {"answer"}
 
 
-@pytest.mark.parametrize("damage", [b"", b"garbage", None])
+def test_one_process_asks_the_folder_once(tmp_path: Path) -> None:
+    store = ObjectStore(tmp_path)
+    address = store.function("answer", "42", lambda: answer(42))
+    kernels(tmp_path)[0].unlink()
+    assert store.function("answer", "42", never) == address
+
+
+@pytest.mark.parametrize("damage", [b"", b"garbage", b"uncork kernel answer linked 0\n", None])
 def test_a_broken_file_costs_time_only(tmp_path: Path, damage: bytes | None) -> None:
     ObjectStore(tmp_path).function("answer", "42", lambda: answer(42))
-    (path,) = ObjectStore(tmp_path).files()
+    (path,) = kernels(tmp_path)
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2] if damage is None else damage)
     assert call(ObjectStore(tmp_path).function("answer", "42", lambda: answer(42))) == 42
-    assert path.read_bytes()[-32:] == whole[-32:] or len(path.read_bytes()) == len(whole)
+    assert path.read_bytes() == whole
     assert call(ObjectStore(tmp_path).function("answer", "42", never)) == 42
 
 
-def test_a_file_of_the_wrong_kernel_is_compiled_again(tmp_path: Path) -> None:
-    """A checksum that holds, but of code without the function that is asked for."""
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"something else",
+        b"uncork kernel answer linked\n",
+        b"uncork kernel answer linked zero\ncode",
+        b"uncork kernel answer linked 0\n",
+        b"uncork kernel other linked 0\n\xc3",
+        b"\xff\xff\xff",
+    ],
+)
+def test_a_file_with_something_else_in_it_is_made_again(tmp_path: Path, content: bytes) -> None:
+    """Its checksum holds: it is what somebody wrote, but no kernel, or another."""
     ObjectStore(tmp_path).function("answer", "42", lambda: answer(42))
-    (path,) = ObjectStore(tmp_path).files()
-    other = ObjectStore(tmp_path / "other")
-    kernel = Kernel("something_else", [])
-    kernel.finish()
-    other.function("something_else", "1", kernel.text)
-    path.write_bytes(other.files()[0].read_bytes())
+    (path,) = kernels(tmp_path)
+    Folder(tmp_path).write(path.stem, content)
     assert call(ObjectStore(tmp_path).function("answer", "42", lambda: answer(42))) == 42
+    assert call(ObjectStore(tmp_path).function("answer", "42", never)) == 42
 
 
 def test_a_folder_that_cannot_be_made_costs_time_only(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
-    store = ObjectStore(blocked / "cache")
-    assert call(store.function("answer", "42", lambda: answer(42))) == 42
-    assert store.files() == []
-    assert store.clear() == 0
+    assert call(ObjectStore(blocked / "cache").function("answer", "42", lambda: answer(42))) == 42
 
 
-def test_clear_and_trim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = ObjectStore(tmp_path)
-    for number in range(4):
-        store.function("answer", str(number), lambda number=number: answer(number))
-        newest = store.files()[0]
-        os.utime(newest, (number, number))
-    size = newest.stat().st_size
-    monkeypatch.setattr(store_module, "MAX_BYTES", int(size * 2.5))
-    store.function("answer", "9", lambda: answer(9))
-    assert len(store.files()) == 2, "the two used last"
-    assert store.clear() == 2
-    assert store.files() == []
+@pytest.mark.parametrize("forbidden", ["memfd_create", "mmap"])
+def test_where_files_in_memory_cannot_be_executed_llvm_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forbidden: str) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError("not here")
+
+    ObjectStore(tmp_path / "before").function("answer", "42", lambda: answer(42))
+    monkeypatch.setattr(os if forbidden == "memfd_create" else link.mmap, forbidden, refuse)
+    for folder in ("new", "before"):  # the second holds a file of a time when it was allowed
+        assert call(ObjectStore(tmp_path / folder).function("answer", "42", lambda: answer(42))) == 42
+        assert call(ObjectStore(tmp_path / folder).function("answer", "42", never)) == 42, "from the object file"
 
 
-def test_no_scratch_files_stay(tmp_path: Path) -> None:
+def test_a_system_without_files_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "memfd_create")
+    for make in (lambda: answer(42), never):
+        assert call(ObjectStore(tmp_path).function("answer", "42", make)) == 42
+
+
+def test_what_needs_something_from_elsewhere_is_loaded_by_llvm(tmp_path: Path) -> None:
+    """`exp` of a number is a call to the C library."""
+    kernel = Kernel("answer", ["where"])
+    (where,) = kernel.arguments
+    number = kernel.load(where, I64)
+    result = kernel._intrinsic("exp", [number.to(F64)])
+    kernel.store(result, where)
+    kernel.finish()
+    for make in (kernel.text, never):
+        cell = np.array([2], np.int64)
+        words = np.array([cell.ctypes.data], np.int64)
+        address = ObjectStore(tmp_path).function("answer", "exp", make)
+        assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(address)(words.ctypes.data) == 0
+        assert cell.view(np.float64)[0] == pytest.approx(7.38905609893065)
+
+
+def test_the_key_names_the_cpu_and_the_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ObjectStore(tmp_path).function("answer", "42", lambda: answer(42))
-    assert [p.suffix for p in tmp_path.iterdir()] == [".o"]
+    with monkeypatch.context() as patch:
+        patch.setattr(store_module, "host", lambda: ("generic", ""))
+        assert call(ObjectStore(tmp_path).function("answer", "42", lambda: answer(1))) == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(store_module, "versions", lambda: "other")
+        assert call(ObjectStore(tmp_path).function("answer", "42", lambda: answer(2))) == 2
+    assert call(ObjectStore(tmp_path).function("answer", "42", never)) == 42
+    assert len(kernels(tmp_path)) == 3
+
+
+def test_the_cpu_is_asked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    described = cpu.described_by_system()
+    if described is None:
+        pytest.skip("this system does not describe its CPU in a file")
+    from uncork.kernels import llvm
+
+    assert cpu.remembered(Folder(tmp_path), described) == llvm.host()
+    with monkeypatch.context() as patch:
+        patch.setattr(cpu, "asked", never)
+        assert cpu.remembered(Folder(tmp_path), described) == llvm.host()
+        with pytest.raises(AssertionError):
+            cpu.remembered(Folder(tmp_path), described + " another")
+    kernels(tmp_path)[0].write_bytes(b"broken")
+    assert cpu.remembered(Folder(tmp_path), described) == llvm.host()
+
+
+def test_a_description_of_the_cpu(tmp_path: Path) -> None:
+    file = tmp_path / "cpuinfo"
+    file.write_text("processor\t: 0\nmodel name\t: X\ncpu MHz\t: 1.5\nflags\t: fma avx\n\nprocessor\t: 1\nflags\t: other\n")
+    assert cpu.described_by_system(str(file)) == "model name\t: X\nflags\t: fma avx"
+    file.write_text("something else\n")
+    assert cpu.described_by_system(str(file)) is None
+    assert cpu.described_by_system(str(tmp_path / "missing")) is None
+
+
+def test_threads_that_ask_at_once_get_one_function(tmp_path: Path) -> None:
+    store = ObjectStore(tmp_path)
+    made: list[int] = []
+    found: list[int] = []
+
+    def make() -> str:
+        made.append(1)
+        return answer(42)
+
+    threads = [threading.Thread(target=lambda: found.append(store.function("answer", "42", make))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 1
+    assert len(found) == 8 and len(set(found)) == 1
 
 
 PROGRAM = """
-import ctypes, sys
+import sys
 from pathlib import Path
 from tests.kernels.test_store import answer, call
 from uncork.kernels.store import ObjectStore
@@ -100,9 +195,79 @@ print(sum(call(store.function("answer", str(n), lambda n=n: answer(n))) for n in
 
 
 def test_processes_that_compile_at_once(tmp_path: Path) -> None:
-    root = Path(__file__).parents[2]
     processes = [
-        subprocess.Popen([sys.executable, "-c", PROGRAM, str(tmp_path)], stdout=subprocess.PIPE, text=True, cwd=root) for _ in range(3)
+        subprocess.Popen([sys.executable, "-c", PROGRAM, str(tmp_path)], stdout=subprocess.PIPE, text=True, cwd=ROOT) for _ in range(3)
     ]
     assert [p.communicate(timeout=120)[0].strip() for p in processes] == ["66"] * 3
-    assert len(ObjectStore(tmp_path).files()) == 12
+    assert len(kernels(tmp_path)) == 12
+    assert all(path.suffix == ".kernel" for path in tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_child_forked_while_a_thread_compiles(tmp_path: Path) -> None:
+    """The child has no such thread that would ever let go of the lock."""
+    code = """
+import os, sys, threading
+from pathlib import Path
+from tests.kernels.test_store import answer, call
+from uncork.kernels.store import ObjectStore
+store = ObjectStore(Path(sys.argv[1]))
+first = store.function("answer", "1", lambda: answer(1))
+inside, go = threading.Event(), threading.Event()
+def slowly():
+    inside.set()
+    go.wait()
+    return answer(2)
+thread = threading.Thread(target=store.function, args=("answer", "2", slowly))
+thread.start()
+inside.wait()
+child = os.fork()
+if not child:
+    os._exit(call(first) + call(store.function("answer", "3", lambda: answer(3))))
+status = os.waitpid(child, 0)[1]
+go.set()
+thread.join()
+print(os.waitstatus_to_exitcode(status))
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code, str(tmp_path)], capture_output=True, text=True, cwd=ROOT, timeout=120, check=False
+    )
+    assert done.stdout.strip() == "4", done.stderr
+
+
+MODEL = """
+import sys
+import numpy as np
+import uncork
+builder = uncork.Builder("sum")
+x = builder.parameter("x", "f32", [4])
+builder.result(builder.add("Add", 1, x, x)[0])
+compiled = uncork.compile_model(builder.model())
+print(compiled(np.arange(4, dtype=np.float32))[0].tolist(), "llvmlite" in sys.modules, len(compiled.plan.steps))
+"""
+
+
+@pytest.mark.parametrize("kind", ["not there", "relative", "not a folder", "read-only"])
+def test_a_model_runs_whatever_the_home_is(tmp_path: Path, kind: str) -> None:
+    home = tmp_path / "home"
+    if kind == "not a folder":
+        home.write_text("")
+    elif kind == "read-only":
+        home.mkdir()
+        (home / ".cache").symlink_to("/proc/1")  # nobody makes files there, root neither
+    given = {"not there": "/proc/nonexistent", "relative": "somewhere"}.get(kind, str(home))
+    environment = {**os.environ, "HOME": given, "PYTHONPATH": str(Path(uncork.__file__).parents[1])}
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", MODEL], capture_output=True, text=True, env=environment, timeout=120, cwd=tmp_path, check=True
+        )
+        assert done.stdout.startswith("[0.0, 2.0, 4.0, 6.0] True"), "compiled, in each process"
+    assert not (tmp_path / "somewhere").exists()
+
+
+@pytest.mark.skipif(not link.can_map(), reason="kernels are loaded by LLVM on this system")
+def test_a_process_that_finds_its_kernels_does_without_llvm(tmp_path: Path) -> None:
+    environment = {**os.environ, "HOME": str(tmp_path), "PYTHONPATH": str(Path(uncork.__file__).parents[1])}
+    for llvm in (True, False):
+        done = subprocess.run([sys.executable, "-c", MODEL], capture_output=True, text=True, env=environment, timeout=120, check=True)
+        assert done.stdout.startswith(f"[0.0, 2.0, 4.0, 6.0] {llvm}")
