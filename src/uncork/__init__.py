@@ -19,6 +19,7 @@ from uncork.types import Dimension, ElementType, PartialShape
 
 if TYPE_CHECKING:
     from uncork import functional
+    from uncork.score import score
 
 __version__ = "0.1.0"
 
@@ -42,12 +43,13 @@ __all__ = [
     "functional",
     "load",
     "read_model",
+    "score",
     "write_model",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """`functional` is imported when it is first used: whoever runs a model does not pay for it."""
-    if name == "functional":
-        return importlib.import_module("uncork.functional")
+    """`functional` and `score` are imported when they are first used: whoever runs a model does not pay for them."""
+    if name in ("functional", "score"):
+        return importlib.import_module(f"uncork.{name}")
     raise AttributeError(f"module 'uncork' has no attribute '{name}'")

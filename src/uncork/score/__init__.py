@@ -1,0 +1,194 @@
+"""`uncork.score`: a model on every row of a table, Parquet in, Parquet out.
+
+import uncork
+summary = uncork.score("model.xml", "sessions.parquet", "scores", inputs={"items": "padded(items, 50)", "lengths": "length(items, 50)"})
+
+How it is made. Before a row is read, `prepare` settles everything: `source` finds the files and cuts their rows into units,
+`mapping` binds columns to the model's inputs (`expression` is its language), `outputs` says which columns come out. All of that
+is one picklable `Job`. A worker takes a job and units: `unit` scores one, batch by batch (`batch`, with `columns` for arrays out of
+Arrow and `read` for the rows). An engine brings units to workers; `local` does with processes of this machine, and `sink` makes
+the finished units one output, whole or not at all. pyarrow is imported when the first of these is.
+
+This module can be called: `uncork.score(...)` is `uncork.score.score(...)`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import types
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from uncork.errors import InputError, UncorkError
+
+if TYPE_CHECKING:
+    from uncork.score.prepare import Prepared
+    from uncork.score.sink import Sink
+    from uncork.score.summary import Summary
+
+Location = str | os.PathLike[str]
+
+
+class ScoringInterrupted(KeyboardInterrupt):
+    """Ctrl-C while rows were scored; the text says what is kept."""
+
+
+def score(
+    model: Location,
+    source: Location | Sequence[Location],
+    output: Location,
+    *,
+    inputs: Mapping[str, Any] | None = None,
+    mapping: Location | None = None,
+    outputs: Mapping[str, str] | None = None,
+    keep: Sequence[str] | None = None,
+    top_k: int | None = None,
+    strict: bool = True,
+    on_error: str = "fail",
+    rejects: Location | None = None,
+    workers: int | None = None,
+    batch_size: int | None = None,
+    rows_per_part: int | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    format: str | None = None,
+    weights: Location | None = None,
+    backend: str = "cpu",
+    progress: bool = False,
+) -> Summary:
+    """Score every row of `source` and write one row for each into `output`, in the same order.
+
+    `source` is a Parquet, Arrow IPC or CSV file, a folder or glob of them, a URI that pyarrow's file systems read, or a list of
+    these. `output` is a Parquet file when its name ends in .parquet, otherwise a folder of them with a part for each unit of rows.
+    `inputs` maps the model's inputs to expressions such as "padded(items, 50)" (see `uncork.score.expression`) or constants;
+    `mapping` is a TOML file with the same; what is in neither takes the column of its name. `outputs` maps columns to results of the
+    model, by default all; `keep` names columns to be copied, by default "row", the row's number; `top_k` keeps the best items
+    of each result [rows, items].
+
+    `on_error` is "fail" (the first row that cannot be scored is an error), "null" (it has no results) or "reject" (it goes to the
+    Parquet file `rejects` with its reason). `strict` makes a bad row of an id outside its table also where the operation would give
+    zeros. An interrupted run goes on with `resume`; `overwrite` replaces an output that is there.
+
+    Raises InputError, before anything is written, when the model, the source and the mapping do not fit, and BadRowError for a bad row.
+    """
+    from uncork.score.local import LocalEngine, available_cores
+
+    if workers is not None and (not isinstance(workers, int) or workers < 1):
+        raise InputError(f"expected a number of at least 1, got {workers!r}", "workers")
+    if (rejects is not None) != (on_error == "reject"):
+        raise InputError("on_error='reject' and the file for rejected rows go together: give both or neither", "rejects")
+    started = time.perf_counter()
+    engine = LocalEngine(workers or available_cores())
+    try:
+        prepared = prepare_score(
+            model,
+            source,
+            inputs=inputs,
+            mapping=mapping,
+            outputs=outputs,
+            keep=keep,
+            top_k=top_k,
+            strict=strict,
+            on_error=on_error,
+            batch_size=batch_size,
+            rows_per_part=rows_per_part,
+            format=format,
+            weights=weights,
+            backend=backend,
+        )
+        return _run(engine, prepared, os.fspath(output), rejects, resume, overwrite, progress, started)
+    finally:
+        engine.close()
+
+
+def prepare_score(
+    model: Location,
+    source: Location | Sequence[Location],
+    *,
+    inputs: Mapping[str, Any] | None = None,
+    mapping: Location | None = None,
+    outputs: Mapping[str, str] | None = None,
+    keep: Sequence[str] | None = None,
+    top_k: int | None = None,
+    strict: bool = True,
+    on_error: str = "fail",
+    batch_size: int | None = None,
+    rows_per_part: int | None = None,
+    format: str | None = None,
+    weights: Location | None = None,
+    backend: str = "cpu",
+) -> Prepared:
+    """What `score` would do: the checked mapping, columns and units. Print it. Reads footers and no rows."""
+    from uncork.score.prepare import prepare
+
+    return prepare(
+        model,
+        source,
+        inputs=inputs,
+        mapping=mapping,
+        outputs=outputs,
+        keep=keep,
+        top_k=top_k,
+        on_error=on_error,
+        batch_size=batch_size,
+        rows_per_part=rows_per_part,
+        format=format,
+        load_options={"weights": None if weights is None else os.fspath(weights), "strict": strict, "backend": backend},
+    )
+
+
+def _run(
+    engine: Any, prepared: Prepared, output: str, rejects: Location | None, resume: bool, overwrite: bool, progress: bool, started: float
+) -> Summary:
+    """Score the units with an engine into a sink, and sum it up."""
+    from uncork.score.sink import Sink
+    from uncork.score.summary import Summary, progress_bar
+
+    job, units = prepared.job, prepared.units
+    sink = Sink(output, None if rejects is None else os.fspath(rejects), prepared.describe(), job.schema, job.reject_schema)
+    sink.open(resume, overwrite)
+    resumed = sink.counts.rows
+    try:
+        todo = [unit for unit in units if unit.number not in sink.finished]
+        with progress_bar(job.source.rows, progress) as show:
+            faults = engine.run(job, todo, sink, show)
+        counts = sink.counts
+        counts.check(job.source.rows, job.source.name)
+        engine.close()
+        seconds = time.perf_counter() - started
+        workers = min(len(engine.process_ids), max(1, len(todo)))
+        kept = None if sink.rejects is None else str(sink.rejects)
+        summary = Summary(
+            str(sink.target), kept, counts, resumed, len(units), seconds, workers, engine.replaced, job.on_error, tuple(faults[:5])
+        )
+        sink.finish(summary.to_json())
+        return summary
+    except BaseException as error:
+        engine.close()
+        _stopped(error, sink, len(units))
+
+
+def _stopped(error: BaseException, sink: Sink, units: int) -> NoReturn:
+    """Raise the error again, with what is kept of the run."""
+    done = sink.counts.rows
+    kept = f"{len(sink.finished):,} of {units:,} parts ({done:,} rows) are kept in {sink.folder}: the same with resume goes on from there"
+    note = kept if sink.leave() else "nothing was written"
+    if isinstance(error, KeyboardInterrupt):
+        raise ScoringInterrupted(f"interrupted; {note}") from None
+    if isinstance(error, OSError):
+        raise UncorkError(f"{error.strerror or error}; {note}", error.filename or str(sink.target)) from None
+    if isinstance(error, UncorkError) and len(error.problems) == 1:
+        raise type(error)(f"{error.message}\n{note}", error.where) from None
+    raise error
+
+
+class _Callable(types.ModuleType):
+    """A module that is called as the function of its name."""
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        return score(*arguments, **options)
+
+
+sys.modules[__name__].__class__ = _Callable

@@ -1,0 +1,195 @@
+"""One batch: columns to arrays, the model, its results to columns; and which rows cannot be scored, and why.
+
+A batch that the model refuses is narrowed down until the rows that it refuses stand alone; all others are scored. Rows are
+assumed not to influence each other, as the rows of a batch should not. Whatever is scored again is brought to a number of rows
+that was seen before (a power of two, or the batch's own) by repeating its last row, because kernels are chosen for each shape.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from uncork.compiler.compile import CompiledModel
+from uncork.errors import InputError
+from uncork.score.columns import Fault, arrays_of
+from uncork.score.mapping import Mapping
+from uncork.score.outputs import ROW, OutputColumn, check_rows
+from uncork.types import Array
+
+
+class BadRowError(InputError):
+    """A row that cannot be scored, where bad rows are errors."""
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What became of a batch: its output, and the faults of the rows that have none, by their numbers in the whole input."""
+
+    table: pa.RecordBatch
+    rows: int
+    scored: int
+    faults: tuple[Fault, ...]
+
+
+class BatchScorer:
+    """A loaded model with its mapping and its columns of output. `on_error` is fail, null or reject."""
+
+    def __init__(
+        self, compiled: CompiledModel, mapping: Mapping, keep: Sequence[str], columns: Sequence[OutputColumn], schema: pa.Schema, on_error: str
+    ) -> None:
+        self.compiled = compiled
+        self.mapping = mapping
+        self.keep = list(keep)
+        self.columns = list(columns)
+        self.schema = schema
+        self.on_error = on_error
+
+    def score(self, batch: pa.RecordBatch, first_row: int) -> Scored:
+        """Score the rows of a batch; the first of them is row `first_row`. Raises BadRowError when `on_error` is fail."""
+        count: int = batch.num_rows
+        arrays, faults = arrays_of(self.mapping, batch)
+        if not faults and (self.mapping.batch is None or self.mapping.batch == count):
+            try:
+                return self._made(batch, first_row, None, [(None, self._results(arrays, count))], [])
+            except InputError as error:
+                if count == 1:
+                    faults = [self._fault(error, arrays, 0)]
+                    if self.on_error != "fail":
+                        return self._made(batch, first_row, np.zeros(0, np.int64), [], faults)
+                else:
+                    return self._narrowed(batch, first_row, np.arange(count), [], (error, arrays))
+        if faults and self.on_error == "fail":
+            raise BadRowError(str(replace(faults[0], row=first_row + faults[0].row)))
+        good = np.setdiff1d(np.arange(count), [fault.row for fault in faults])
+        return self._narrowed(batch, first_row, good, faults, None)
+
+    def _results(self, arrays: Sequence[Array], count: int) -> list[Array]:
+        results = list(self.compiled(*arrays))
+        check_rows(self.columns, results, count)
+        return results
+
+    def _narrowed(
+        self, batch: pa.RecordBatch, first_row: int, rows: Array, faults: list[Fault], known: tuple[InputError, list[Array]] | None
+    ) -> Scored:
+        """Score `rows` of a batch, each alone where that is what it takes. `known` is the error of all of them together."""
+        waiting = [rows] if len(rows) else []
+        done: list[tuple[Array | None, list[Array]]] = []
+        if known is not None:
+            waiting = self._parted(rows, *known)
+        while waiting:
+            part = waiting.pop(0)
+            arrays, size = self._taken(batch, part)
+            try:
+                done.append((part, [result[: len(part)] for result in self._results(arrays, size)]))
+            except InputError as error:
+                if len(part) > 1:
+                    waiting[:0] = self._parted(part, error, arrays)
+                    continue
+                fault = self._fault(error, arrays, int(part[0]))
+                if self.on_error == "fail":
+                    raise BadRowError(str(replace(fault, row=first_row + fault.row))) from None
+                faults.append(fault)
+        good = np.sort(np.concatenate([part for part, _ in done if part is not None])) if done else np.zeros(0, np.int64)
+        return self._made(batch, first_row, good, done, sorted(faults, key=lambda f: f.row))
+
+    def _taken(self, batch: pa.RecordBatch, part: Array) -> tuple[list[Array], int]:
+        """The arrays of some rows, and how many rows they have with the last one repeated."""
+        size = self.mapping.batch or min(1 << (len(part) - 1).bit_length(), max(batch.num_rows, len(part)))
+        rows = np.concatenate([part, np.full(size - len(part), part[-1])])
+        arrays, _ = arrays_of(self.mapping, batch.take(pa.array(rows)))
+        return arrays, size
+
+    def _parted(self, part: Array, error: InputError, arrays: Sequence[Array]) -> list[Array]:
+        """Fewer rows to try: those with numbers that look like the one the error names, each alone, else the halves."""
+        suspects = self._suspects(error, arrays, len(part))
+        if self.on_error != "fail" and 0 < len(suspects) < len(part):
+            others = np.setdiff1d(np.arange(len(part)), suspects)
+            return [part[others], *(part[i : i + 1] for i in suspects)]
+        half = 1 << (len(part) - 1).bit_length() - 1
+        return [part[:half], part[half:]]
+
+    def _suspects(self, error: InputError, arrays: Sequence[Array], count: int) -> Array:
+        """Rows with a number beyond the bounds that the message has. A guess: what they are is seen when they are scored."""
+        found = _BOUNDS.search(error.message)
+        if found is None:
+            return np.zeros(0, np.int64)
+        value, low, high = map(int, found.groups())
+        rows: list[Array] = []
+        for position, array in self._owned(arrays):
+            if array.dtype.kind in "iu" and (array == value).any():
+                places = np.flatnonzero(((array < low) | (array > high)).reshape(-1))
+                rows.append(self._rows_of(position, arrays, array, places))
+        suspects = np.unique(np.concatenate(rows)) if rows else np.zeros(0, np.int64)
+        return suspects[suspects < count]
+
+    def _owned(self, arrays: Sequence[Array]) -> list[tuple[int, Array]]:
+        """The arrays that hold values of columns."""
+        functions = ("column", "stack", "padded", "values")
+        return [(i, a) for i, (b, a) in enumerate(zip(self.mapping.inputs, arrays)) if b.expression.function in functions]
+
+    def _rows_of(self, position: int, arrays: Sequence[Array], array: Array, places: Array) -> Array:
+        expression = self.mapping.inputs[position].expression
+        if expression.function != "values":
+            return places // max(1, array.size // max(1, len(array)))
+        for other, made in zip(self.mapping.inputs, arrays):
+            if other.expression.columns == expression.columns and other.expression.function == "offsets":
+                return np.searchsorted(made, places, "right") - 1
+            if other.expression.columns == expression.columns and other.expression.function == "segments":
+                return made[places].astype(np.int64)
+        return np.zeros(0, np.int64)
+
+    def _fault(self, error: InputError, arrays: Sequence[Array], row: int) -> Fault:
+        """The fault of a row that stands alone in `arrays`: the value that the message names is looked for in the columns."""
+        layer = error.where if error.where.startswith("layer ") else ""
+        reason = error.message if layer else str(error)
+        found = _VALUE.search(error.message)
+        if found is None:
+            return Fault(row, reason, layer=layer)
+        value = found[1]
+        names: set[str] = set()
+        for position, array in self._owned(arrays):
+            if array.dtype.kind in "iuf" and (array.reshape(-1).astype(str) == value).any():
+                names.update(self.mapping.inputs[position].expression.columns)
+        return Fault(row, reason, names.pop() if len(names) == 1 else "", value, layer)
+
+    def _made(
+        self,
+        batch: pa.RecordBatch,
+        first_row: int,
+        good: Array | None,
+        done: Sequence[tuple[Array | None, list[Array]]],
+        faults: Sequence[Fault],
+    ) -> Scored:
+        """The output of a batch. `good` are the rows that were scored, None for all; with null, the others are there without results."""
+        count: int = batch.num_rows
+        rows = pa.array(np.arange(first_row, first_row + count))
+        arrays: list[pa.Array] = [rows if n == ROW and batch.schema.get_field_index(n) < 0 else batch.column(n) for n in self.keep]
+        if good is not None and self.on_error == "reject":
+            arrays = [array.take(pa.array(good)) for array in arrays]
+        for column in self.columns:
+            parts = [column.arrays(results[column.position]) for _, results in done]
+            for number, field in enumerate(column.fields):
+                arrays.append(self._ordered([part[number] for part in parts], field, [part for part, _ in done], good, count))
+        absolute = tuple(replace(fault, row=first_row + fault.row) for fault in faults)
+        return Scored(pa.RecordBatch.from_arrays(arrays, schema=self.schema), count, count if good is None else len(good), absolute)
+
+    def _ordered(self, parts: list[pa.Array], field: pa.Field, rows: Sequence[Array | None], good: Array | None, count: int) -> pa.Array:
+        """A column's parts, in the order of the rows."""
+        if good is None:
+            return parts[0]
+        joined: Any = pa.concat_arrays(parts) if parts else pa.nulls(0, field.type)
+        place = np.full(count, -1)
+        place[np.concatenate([r for r in rows if r is not None]) if parts else np.zeros(0, np.int64)] = np.arange(len(joined))
+        wanted = place[good] if self.on_error == "reject" else place
+        return joined.take(pa.array(wanted, pa.int64(), mask=wanted < 0))
+
+
+#: How operations word a value that they refuse.
+_VALUE = re.compile(r" is (-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)\b")
+_BOUNDS = re.compile(r" is (-?\d+), expected (?:-1 \(zeros\) or )?(-?\d+) to (-?\d+)")

@@ -1,0 +1,166 @@
+"""The columns of the output: kept ones, then one for each result of the model, or its best items.
+
+A result [rows] or [rows, 1] is a plain column; more dimensions are lists, of fixed size where the model fixes it. With `top_k`
+a result [rows, items] becomes two columns: the numbers of its best items, best first, and their scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from uncork.compiler.arguments import ModelPort, did_you_mean, unique_names
+from uncork.errors import InputError, UncorkError
+from uncork.score.mapping import column_type
+from uncork.types import Array, ElementType
+
+#: The kept column that no file needs to have: the row's number in the whole input.
+ROW = "row"
+
+
+@dataclass(frozen=True)
+class OutputColumn:
+    """A result of the model, by position, as a column. `dims` are those after the first; None where the model leaves them open."""
+
+    name: str
+    position: int
+    element_type: ElementType
+    dims: tuple[int | None, ...]
+    top_k: int | None = None
+
+    @property
+    def fields(self) -> list[pa.Field]:
+        if self.top_k is not None:
+            lists = [pa.list_(found, self.top_k) for found in (pa.int64(), _arrow_type(self.element_type))]
+            return [pa.field(f"{self.name}_items", lists[0]), pa.field(self.name, lists[1])]
+        made = _arrow_type(self.element_type)
+        for size in reversed(self.dims):
+            made = pa.list_(made, size) if size else pa.list_(made)
+        return [pa.field(self.name, made)]
+
+    def arrays(self, result: Array) -> list[pa.Array]:
+        """The column or columns of a result whose first dimension is rows."""
+        if self.top_k is None:
+            return [_arrow(result.reshape(len(result), -1) if not self.dims else result, self.dims, self.element_type)]
+        places, scores = best(result, self.top_k)
+        return [_arrow(places, (self.top_k,), ElementType.i64), _arrow(scores, (self.top_k,), self.element_type)]
+
+
+def plan_outputs(ports: Sequence[ModelPort], wanted: Mapping[str, str] | None, top_k: int | None) -> tuple[OutputColumn, ...]:
+    """The columns for `wanted` (column name to result name or position), or for all results under their own names.
+
+    Raises InputError that says which results there are.
+    """
+    names = unique_names(ports)
+    listed = ", ".join(f"{name} {port.element_type}{port.shape}" for name, port in zip(names, ports))
+    columns: list[OutputColumn] = []
+    for column, result in ({name: name for name in names} if wanted is None else wanted).items():
+        position = next((i for i, port in enumerate(ports) if result in port.names or result == names[i]), None)
+        if position is None and result.isdecimal() and int(result[:9]) < len(ports):
+            position = int(result)
+        if position is None:
+            known = [name for port in ports for name in port.names]
+            raise InputError(f"the model has no output '{result}'{did_you_mean(result, known)}; outputs: {listed}", f"output '{column}'")
+        columns.append(_planned(column, position, ports[position], top_k))
+    if not columns:
+        raise InputError(f"no output is asked for; the model has {listed}", "outputs")
+    return tuple(columns)
+
+
+def _planned(name: str, position: int, port: ModelPort, top_k: int | None) -> OutputColumn:
+    where = f"output '{name}'"
+    if not port.shape.rank:
+        raise InputError(f"has shape {port.shape}, and a column needs one value or more for each row: choose others by output names", where)
+    dims = tuple(dim.size for dim in port.shape[1:])
+    dims = () if dims == (1,) else dims
+    if top_k is None:
+        return OutputColumn(name, position, port.element_type, dims)
+    if len(dims) != 1 or port.element_type.kind not in ("float", "signed", "unsigned"):
+        raise InputError(f"top_k is for results [rows, items] of numbers, and this one is {port.element_type}{port.shape}", where)
+    if top_k < 1 or (dims[0] is not None and top_k > dims[0]):
+        raise InputError(f"top_k: expected 1 to {dims[0] if dims[0] is not None else 'the number of items'}, got {top_k}", where)
+    return OutputColumn(name, position, port.element_type, dims, top_k)
+
+
+def output_schema(keep: Sequence[str], columns: Sequence[OutputColumn], source: pa.Schema) -> pa.Schema:
+    """The schema of the output. Raises InputError when two columns have one name or a kept one does not exist."""
+    fields: list[pa.Field] = []
+    for name in keep:
+        if name == ROW and source.get_field_index(ROW) < 0:
+            fields.append(pa.field(ROW, pa.int64()))
+        else:
+            column_type(source, name)
+            fields.append(source.field(name))
+    for column in columns:
+        fields.extend(column.fields)
+    names = [field.name for field in fields]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(
+            f"two columns of the output would be called '{twice}': give a result another name, such as --output {twice}_2={twice}", "outputs"
+        )
+    return pa.schema(fields)
+
+
+def best(scores: Array, count: int) -> tuple[Array, Array]:
+    """The places [rows, count] of each row's largest values, largest first, and the values. Of equal ones the first; NaN is last."""
+    rows, items = scores.shape
+    if items < count:
+        raise UncorkError(f"top_k is {count}, and a result has {items} items")
+    if items == count or not rows:
+        places = _descending(scores)
+        return places, np.take_along_axis(scores, places, 1)
+    places = np.argpartition(scores, items - count, axis=1)[:, items - count :]
+    found = np.take_along_axis(scores, places, 1)
+    # Ascending places first, so that the stable sort by value leaves equal ones in that order.
+    order = np.argsort(places, axis=1)
+    places, found = np.take_along_axis(places, order, 1), np.take_along_axis(found, order, 1)
+    order = _descending(found)
+    places, found = np.take_along_axis(places, order, 1), np.take_along_axis(found, order, 1)
+    # Which of equal values at the border the partition took is chance, and it counts NaN as large.
+    with np.errstate(invalid="ignore"):
+        doubtful = np.flatnonzero((scores >= found[:, -1:]).sum(1) != count)
+    if len(doubtful):
+        exact = _descending(scores[doubtful])[:, :count]
+        places[doubtful], found[doubtful] = exact, np.take_along_axis(scores[doubtful], exact, 1)
+    return places, found
+
+
+def _descending(values: Array) -> Array:
+    """Places of each row's values, largest first, equal ones in their order, NaN last."""
+    if values.dtype.kind == "f":
+        return np.argsort(-values, axis=1, kind="stable")
+    # The negative of the smallest integer does not exist: sorted the other way round, and turned.
+    last: int = values.shape[1] - 1
+    return np.asarray(last - np.argsort(values[:, ::-1], axis=1, kind="stable")[:, ::-1])
+
+
+def _arrow_type(element_type: ElementType) -> pa.DataType:
+    if element_type is ElementType.string:
+        return pa.string()
+    if element_type.is_float and not element_type.is_native:
+        return pa.float32()  # as results show the floats that NumPy lacks
+    return pa.from_numpy_dtype(element_type.dtype)
+
+
+def _arrow(array: Array, dims: Sequence[int | None], element_type: ElementType) -> pa.Array:
+    flat: pa.Array = pa.array(np.ascontiguousarray(array).reshape(-1), _arrow_type(element_type))
+    for axis in range(len(dims), 0, -1):
+        size, count = array.shape[axis], int(np.prod(array.shape[:axis], dtype=np.int64))
+        if dims[axis - 1]:
+            flat = pa.FixedSizeListArray.from_arrays(flat, size)
+        else:
+            flat = pa.ListArray.from_arrays(pa.array(np.arange(count + 1, dtype=np.int32) * np.int32(size)), flat)
+    return flat
+
+
+def check_rows(columns: Sequence[OutputColumn], results: Sequence[Any], count: int) -> None:
+    """Refuse a result that does not have one entry for each row."""
+    for column in columns:
+        shape = np.shape(results[column.position])
+        if not shape or shape[0] != count:
+            raise UncorkError(f"has shape {list(shape)} for {count} rows: expected one entry for each row", f"output '{column.name}'")

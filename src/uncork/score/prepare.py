@@ -1,0 +1,131 @@
+"""Everything that is settled before a row is read: the source, the mapping, the columns of the output, the units."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from uncork.compiler.compile import CompiledModel, load
+from uncork.errors import InputError
+from uncork.score.mapping import bind, list_item, read_toml
+from uncork.score.outputs import output_schema, plan_outputs
+from uncork.score.source import Source, Unit, open_source, plan_units
+from uncork.score.unit import REJECT_FIELDS, Job
+from uncork.types import ElementType
+
+#: Rows of a call, where neither the caller nor the model says.
+BATCH_SIZE = 4096
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A job, its units, and the model as the process that prepared it has loaded it."""
+
+    job: Job
+    units: tuple[Unit, ...]
+    compiled: CompiledModel
+
+    def describe(self) -> dict[str, Any]:
+        """What must be the same for a run to go on: values of JSON. Sizes and times stand for what files hold."""
+        job = self.job
+        model = Path(job.model)
+        weights = Path(job.load_options["weights"] or model.with_suffix(".bin"))
+        status = weights.stat() if weights.exists() else None
+        return {
+            "schema": "uncork-score-journal-1",
+            "model": hashlib.sha256(model.read_bytes()).hexdigest(),
+            "weights": None if status is None else [status.st_size, status.st_mtime_ns],
+            "load options": {name: repr(value) for name, value in job.load_options.items() if name != "weights"},
+            "source": job.source.to_json(),
+            "mapping": job.mapping.to_text(),
+            "keep": list(job.keep),
+            "outputs": [[column.name, column.position, column.top_k] for column in job.columns],
+            "on_error": job.on_error,
+            "batch size": job.batch_size,
+            "units": [unit.rows for unit in self.units],
+        }
+
+    def __str__(self) -> str:
+        """What would be done, line by line: `--show-mapping`."""
+        job = self.job
+        files = f"{len(job.source.files):,} {job.source.format} file(s)"
+        lines = [
+            f"{job.source.rows:,} rows in {files}, {len(self.units):,} unit(s), batches of {job.batch_size:,} rows",
+            "inputs of the model:",
+        ]
+        for bound in job.mapping.inputs:
+            types = ", ".join(f"{column} {job.source.schema.field(column).type}" for column in bound.expression.columns)
+            lines.append(
+                f"  {bound.name} {bound.element_type}{bound.shape} = {bound.expression}"
+                + (f"    from {types}; {self._how(bound)}" if types else "")
+            )
+        lines.append("columns of the output:")
+        results = {field.name: column for column in job.columns for field in column.fields}
+        for field in job.schema:
+            column = results.get(field.name)
+            origin = "kept" if column is None else f"output {column.position} of the model" + (f", best {column.top_k}" if column.top_k else "")
+            lines.append(f"  {field.name} {field.type}    {origin}")
+        return "\n".join(lines)
+
+    def _how(self, bound: Any) -> str:
+        if bound.expression.function in ("offsets", "segments", "length"):
+            return "counted"
+        inner = self.job.source.schema.field(bound.expression.columns[0]).type
+        while (item := list_item(inner)) is not None:
+            inner = item
+        try:
+            dtype = inner.to_pandas_dtype()
+        except (NotImplementedError, AttributeError):
+            dtype = None
+        if bound.element_type is ElementType.string or (dtype is not None and ElementType.of_dtype(dtype) is bound.element_type):
+            return "as it is"
+        return f"to the nearest {bound.element_type}" if bound.expression.rounded else f"to {bound.element_type} where exact, else a bad row"
+
+
+def prepare(
+    model: str | os.PathLike[str],
+    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Source,
+    *,
+    inputs: Mapping[str, Any] | None,
+    mapping: str | os.PathLike[str] | None,
+    outputs: Mapping[str, str] | None,
+    keep: Sequence[str] | None,
+    top_k: int | None,
+    on_error: str,
+    batch_size: int | None,
+    rows_per_part: int | None,
+    format: str | None,
+    load_options: Mapping[str, Any],
+) -> Prepared:
+    """Check everything that can be checked without reading rows. Raises InputError, or what `uncork.load` raises."""
+    if on_error not in ("fail", "null", "reject"):
+        raise InputError(f"expected fail, null or reject, got {on_error!r}", "on_error")
+    for name, value in (("batch_size", batch_size), ("rows_per_part", rows_per_part), ("top_k", top_k)):
+        if value is not None and (not isinstance(value, int) or value < 1):
+            raise InputError(f"expected a number of at least 1, got {value!r}", name)
+    compiled = load(model, **load_options)
+    if compiled.model.sinks:
+        raise InputError("has variables, which carry state from one call to the next: rows could not be scored in any order", str(model))
+    opened = source if isinstance(source, Source) else open_source(source, format)
+    file: dict[str, Any] = {} if mapping is None else read_toml(mapping)
+    bound = bind(compiled.inputs, opened.schema, {**file.get("inputs", {}), **(inputs or {})})
+    top_k = file.get("top_k") if top_k is None else top_k
+    columns = plan_outputs(compiled.outputs, outputs or file.get("outputs"), top_k)
+    kept = tuple(file.get("keep", ("row",)) if keep is None else keep)
+    schema = output_schema(kept, columns, opened.schema)
+    if on_error == "reject":
+        taken = [field.name for field in REJECT_FIELDS if opened.schema.get_field_index(field.name) >= 0]
+        if taken:
+            raise InputError(f"the source has a column '{taken[0]}', which is what rejected rows are given: rename it", opened.name)
+    if bound.batch is not None and batch_size not in (None, bound.batch):
+        raise InputError(f"the model takes {bound.batch} rows at a time, got {batch_size}", "batch_size")
+    size = bound.batch or min(batch_size or BATCH_SIZE, max(1, opened.rows))
+    units = plan_units(opened, size, rows_per_part)
+    # Of small units the largest is the batch: a number of rows that no batch has would cost a kernel for nothing.
+    options = {**load_options, "threads": 1}
+    job = Job(os.fspath(model), options, opened, bound, kept, columns, schema, on_error, size)
+    return Prepared(job, tuple(units), compiled)

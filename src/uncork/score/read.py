@@ -1,0 +1,115 @@
+"""Reading rows: the footers of files, and the batches of a unit, always of the same number of rows but for the last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+
+from uncork.errors import UncorkError
+from uncork.score.source import Source, Span, Unit
+
+#: Bytes that are read from a Parquet file at a time: a column chunk need not be in memory as a whole.
+_BUFFER = 1 << 20
+
+
+class SourceError(UncorkError):
+    """A file that could be opened cannot be read to its end: damaged, truncated, or gone."""
+
+
+def look_into(filesystem: Any, path: str, kind: str, schema: pa.Schema | None) -> tuple[pa.Schema, list[int]]:
+    """The schema of a file and the numbers of rows of its groups. `schema` says how a CSV file's text is to be read."""
+    if kind == "parquet":
+        with pq.ParquetFile(path, filesystem=filesystem) as file:
+            metadata = file.metadata
+            return file.schema_arrow, [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+    if kind == "ipc":
+        with filesystem.open_input_file(path) as stream, pa.ipc.open_file(stream) as reader:
+            return reader.schema, [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)]
+    with _open_csv(filesystem, path, schema) as reader:
+        return reader.schema, [sum(batch.num_rows for batch in reader)]
+
+
+def _open_csv(filesystem: Any, path: str, schema: pa.Schema | None) -> Any:
+    stream = filesystem.open_input_stream(path, compression="detect")
+    separator = "\t" if path.lower().removesuffix(".gz").endswith(".tsv") else ","
+    convert = pacsv.ConvertOptions(column_types=None if schema is None else dict(zip(schema.names, schema.types)), strings_can_be_null=False)
+    return pacsv.open_csv(stream, pacsv.ReadOptions(use_threads=False), pacsv.ParseOptions(delimiter=separator), convert)
+
+
+class Reader:
+    """Reads units of a source. It keeps its place: a worker that gets pieces of one row group in order decodes it once."""
+
+    def __init__(self, source: Source, columns: Sequence[str], batch_size: int) -> None:
+        self.source = source
+        self.columns = list(columns)
+        self.batch_size = batch_size
+        self._place: tuple[int, int, int] | None = None  # file, first and last group
+        self._at = 0  # rows of these groups that have been taken
+        self._open: Iterator[pa.RecordBatch] = iter(())
+        self._left: pa.RecordBatch | None = None
+
+    def batches(self, unit: Unit) -> Iterator[pa.RecordBatch]:
+        """The rows of a unit, `batch_size` at a time. Raises SourceError, with the file, when it cannot be read."""
+        waiting: list[pa.RecordBatch] = []
+        count = 0
+        for span in unit.spans:
+            for batch in self._span(span):
+                while batch.num_rows:
+                    part = batch.slice(0, self.batch_size - count)
+                    waiting.append(part)
+                    count += part.num_rows
+                    batch = batch.slice(part.num_rows)
+                    if count == self.batch_size:
+                        yield _joined(waiting)
+                        waiting, count = [], 0
+        if waiting:
+            yield _joined(waiting)
+
+    def _span(self, span: Span) -> Iterator[pa.RecordBatch]:
+        path = self.source.files[span.file].path
+        place = (span.file, span.first, span.last)
+        taken = 0
+        try:
+            if self._place != place or self._at > span.skip:
+                self._place, self._at, self._left = place, 0, None
+                self._open = self._groups(span)
+            while taken < span.rows:
+                batch = self._left if self._left is not None else next(self._open, None)
+                self._left = None
+                if batch is None:
+                    raise SourceError(f"ends after {self._at} rows of groups {span.first} to {span.last}, where its footer says more", path)
+                before = min(max(0, span.skip - self._at), batch.num_rows)
+                part = batch.slice(before, min(batch.num_rows - before, span.rows - taken))
+                used = before + part.num_rows
+                self._left = batch.slice(used) if used < batch.num_rows else None
+                self._at += used
+                taken += part.num_rows
+                if part.num_rows:
+                    yield part
+        except (OSError, pa.ArrowException) as error:
+            self._place = None
+            reason = str(error).split("\n")[0].rstrip(". ")
+            raise SourceError(f"cannot be read, at row {self._at} of groups {span.first} to {span.last}: {reason}", path) from None
+
+    def _groups(self, span: Span) -> Iterator[pa.RecordBatch]:
+        source, path = self.source, self.source.files[span.file].path
+        groups = range(span.first, span.last + 1)
+        if source.format == "parquet":
+            with pq.ParquetFile(path, filesystem=source.filesystem, buffer_size=_BUFFER) as file:
+                yield from file.iter_batches(self.batch_size, row_groups=list(groups), columns=self.columns, use_threads=False)
+        elif source.format == "ipc":
+            with source.filesystem.open_input_file(path) as stream, pa.ipc.open_file(stream) as reader:
+                for group in groups:
+                    yield reader.get_batch(group).select(self.columns)
+        else:
+            with _open_csv(source.filesystem, path, source.schema) as reader:
+                for batch in reader:
+                    yield batch.select(self.columns)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.Table.from_batches(batches).combine_chunks().to_batches()[0]

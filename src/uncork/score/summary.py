@@ -1,0 +1,91 @@
+"""What a run says of itself: progress on a terminal, and the summary at its end."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from uncork.score.columns import Fault
+from uncork.score.unit import Counts
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The result of a run. `counts.rows` is all rows of the source: `counts.scored + counts.rejected`.
+
+    `resumed_rows` of them were scored by an earlier run; `seconds` is this one's time and `rows_per_second` its own rows in it.
+    """
+
+    output: str
+    rejects: str | None
+    counts: Counts
+    resumed_rows: int
+    parts: int
+    seconds: float
+    workers: int
+    replaced_workers: int
+    on_error: str
+    faults: tuple[Fault, ...]
+
+    @property
+    def rows_per_second(self) -> float:
+        return (self.counts.rows - self.resumed_rows) / self.seconds if self.seconds else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """In the form `uncork-score-1`."""
+        return {
+            "schema": "uncork-score-1",
+            "output": self.output,
+            "rejects": self.rejects,
+            "rows": self.counts.rows,
+            "scored": self.counts.scored,
+            "rejected": self.counts.rejected,
+            "resumed_rows": self.resumed_rows,
+            "parts": self.parts,
+            "seconds": round(self.seconds, 3),
+            "rows_per_second": round(self.rows_per_second, 1),
+            "workers": self.workers,
+            "replaced_workers": self.replaced_workers,
+            "faults": [asdict(fault) for fault in self.faults],
+        }
+
+    def __str__(self) -> str:
+        counts = self.counts
+        lines = [f"{counts.rows:,} rows in = {counts.scored:,} scored + {counts.rejected:,} rejected"]
+        own = f" ({self.resumed_rows:,} rows by an earlier run)" if self.resumed_rows else ""
+        workers = "1 worker" if self.workers == 1 else f"{self.workers} workers"
+        replaced = f", {self.replaced_workers} of them replaced" if self.replaced_workers else ""
+        lines.append(f"{self.seconds:.1f} s, {self.rows_per_second:,.0f} rows/s, {workers}{replaced}{own}")
+        lines.extend(f"  {fault}" for fault in self.faults)
+        if counts.rejected > len(self.faults):
+            lines.append(f"  and {counts.rejected - len(self.faults):,} more")
+        if counts.rejected and self.on_error == "null":
+            lines.append("rejected rows are in the output, without results")
+        lines.append(f"output: {self.output}" + (f"; rejected rows: {self.rejects}" if self.rejects else ""))
+        return "\n".join(lines)
+
+
+@contextlib.contextmanager
+def progress_bar(total: int, show: bool) -> Iterator[Callable[[int], None]]:
+    """A function to be told how many rows are done. It shows them, rows/s and the time left, when standard error is a terminal."""
+    if not show or not sys.stderr.isatty():
+        yield lambda rows: None
+        return
+    try:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    except ImportError:
+        yield lambda rows: None
+        return
+    columns = (BarColumn(), TaskProgressColumn(), MofNCompleteColumn(), TextColumn("{task.fields[speed]}"), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("rows", total=total, speed="")
+
+        def show_rows(rows: int) -> None:
+            speed = bar.tasks[0].speed
+            bar.update(task, completed=rows, speed=f"{speed:,.0f} rows/s" if speed else "")
+
+        yield show_rows

@@ -1,0 +1,152 @@
+"""What every engine does with a unit of rows: `score_unit(job, unit)` gives its output, its rejected rows and its counts.
+
+A `Job` is everything that a worker has to know, frozen and picklable: the model's path and load options, the mapping, the
+source, the columns of the output. It is the same for all units, so an engine sends it once and then units, in any order, to any
+worker; a unit's answer depends on nothing else. Engines that write while they score take `UnitScorer.batches` instead, which
+holds one batch in memory and not one unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from uncork.compiler.compile import load
+from uncork.errors import UncorkError
+from uncork.score.batch import BatchScorer, Scored
+from uncork.score.columns import Fault
+from uncork.score.mapping import Mapping
+from uncork.score.outputs import ROW, OutputColumn
+from uncork.score.read import Reader
+from uncork.score.source import Source, Unit
+
+#: Columns that say of a rejected row what is wrong with it; the row's own columns follow.
+REJECT_FIELDS = (
+    pa.field("reject_row", pa.int64()),
+    pa.field("reject_reason", pa.string()),
+    pa.field("reject_column", pa.string()),
+    pa.field("reject_value", pa.string()),
+    pa.field("reject_layer", pa.string()),
+)
+
+
+@dataclass(frozen=True)
+class Job:
+    """See the module. `load_options` are keywords of `uncork.load`; `on_error` is fail, null or reject."""
+
+    model: str
+    load_options: dict[str, Any]
+    source: Source
+    mapping: Mapping
+    keep: tuple[str, ...]
+    columns: tuple[OutputColumn, ...]
+    schema: pa.Schema
+    on_error: str
+    batch_size: int
+
+    @property
+    def read_columns(self) -> list[str]:
+        """The columns that a worker reads: mapped ones, then kept ones."""
+        kept = [name for name in self.keep if name != ROW or self.source.schema.get_field_index(ROW) >= 0]
+        return list(dict.fromkeys([*self.mapping.columns, *kept]))
+
+    @property
+    def reject_schema(self) -> pa.Schema:
+        return pa.schema([*REJECT_FIELDS, *self.source.schema])
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Every row of a unit is in exactly one of `scored` and `rejected`."""
+
+    rows: int = 0
+    scored: int = 0
+    rejected: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(self.rows + other.rows, self.scored + other.scored, self.rejected + other.rejected)
+
+    def check(self, expected: int, where: str) -> None:
+        """Refuse to go on when a row was lost or doubled: `expected` rows were to be scored or rejected."""
+        if not expected == self.rows == self.scored + self.rejected:
+            raise UncorkError(
+                f"{expected} rows were to be read, {self.rows} were, {self.scored} were scored and {self.rejected} rejected: "
+                "this is a mistake of uncork, please report it",
+                where,
+            )
+
+
+@dataclass(frozen=True)
+class UnitResult:
+    """The output of a unit, the rows that were rejected with their reasons (`Job.reject_schema`), and how many there are of each."""
+
+    table: pa.Table
+    rejects: pa.Table
+    counts: Counts
+    faults: tuple[Fault, ...] = field(default=())
+
+
+class UnitScorer:
+    """A worker's part: the loaded model and an open source."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        compiled = load(job.model, **job.load_options)
+        self._scorer = BatchScorer(compiled, job.mapping, job.keep, job.columns, job.schema, job.on_error)
+        self._reader = Reader(job.source, job.read_columns, job.batch_size)
+
+    def batches(self, unit: Unit) -> Iterator[Scored]:
+        """The unit's rows, scored a batch at a time, in order."""
+        row = unit.first_row
+        for batch in self._reader.batches(unit):
+            yield self._scorer.score(batch, row)
+            row += batch.num_rows
+
+    def rejects(self, unit: Unit, faults: Sequence[Fault]) -> pa.Table:
+        """The rows with faults, whole, as the source has them, with what is wrong. Reads the unit once more if there are any."""
+        if not faults:
+            return self.job.reject_schema.empty_table()
+        wanted = [fault.row - unit.first_row for fault in faults]
+        found: list[pa.RecordBatch] = []
+        start = position = 0
+        for batch in Reader(self.job.source, self.job.source.schema.names, self.job.batch_size).batches(unit):
+            until = position
+            while until < len(wanted) and wanted[until] < start + batch.num_rows:
+                until += 1
+            if until > position:
+                found.append(batch.take(pa.array([row - start for row in wanted[position:until]])))
+            start, position = start + batch.num_rows, until
+        said = [
+            [f.row for f in faults],
+            [f.reason for f in faults],
+            *([getattr(f, n) or None for f in faults] for n in ("column", "value", "layer")),
+        ]
+        columns = [pa.chunked_array([pa.array(values, f.type)]) for values, f in zip(said, REJECT_FIELDS)]
+        rows = pa.Table.from_batches(found)
+        return pa.Table.from_arrays([*columns, *rows.columns], schema=self.job.reject_schema)
+
+    def unit(self, unit: Unit) -> UnitResult:
+        """Score a unit as a whole, in memory."""
+        batches: list[pa.RecordBatch] = []
+        faults: list[Fault] = []
+        counts = Counts()
+        for scored in self.batches(unit):
+            batches.append(scored.table)
+            faults.extend(scored.faults)
+            counts += Counts(scored.rows, scored.scored, len(scored.faults))
+        rejects = self.rejects(unit, faults) if self.job.on_error == "reject" else self.job.reject_schema.empty_table()
+        counts.check(unit.rows, f"unit {unit.number}")
+        return UnitResult(pa.Table.from_batches(batches, self.job.schema), rejects, counts, tuple(faults))
+
+
+_scorers: list[UnitScorer] = []
+
+
+def score_unit(job: Job, unit: Unit) -> UnitResult:
+    """Score a unit. The model of the last job stays loaded in the process, so that the next unit does not load it again."""
+    if not _scorers or _scorers[0].job != job:
+        _scorers[:] = [UnitScorer(job)]
+    return _scorers[0].unit(unit)
