@@ -21,7 +21,8 @@ LAYERS: list[set[str]] = [
     {"kernels"},
     {"compiler"},
     {"functional"},
-    {"cli", "score", "compare"},
+    {"score", "compare", "shrink"},
+    {"cli"},
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 FILES = sorted(p for p in ROOT.rglob("*.py") if p != ROOT / "__init__.py" and p != ROOT / "__main__.py")

@@ -20,6 +20,7 @@ COMMANDS = {
     "run": "run a model on arrays and summarise what it gives",
     "show": "what a model takes, gives and consists of",
     "check": "every problem of a model and every operation that is missing",
+    "shrink": "store embedding tables as 8-bit or 4-bit integers or as f16",
 }
 
 _EXAMPLES = """\
