@@ -16,14 +16,12 @@ from tests.kernels._run import run_native, spec_of
 from tests.samples._sample import Case, Sample, Samples
 from tests.test_every_op import ALL, agree
 from uncork import storage
-from uncork.compiler.execute import FAMILIES, kernels_available
 from uncork.errors import UncorkError
 from uncork.kernels import choose
 from uncork.kernels.choose import Native
-from uncork.ops import find
+from uncork.ops import Operation, find
 from uncork.types import ElementType
 
-assert kernels_available()
 WITH_KERNEL = [
     pytest.param(e, id=e.operation.label())
     for e in ALL.values()
@@ -176,7 +174,13 @@ def test_recurrent_sizes(type_name: str, attributes: dict[str, bool], hidden: in
 
 
 def test_all_families_are_known() -> None:
-    """Every file of the package that chooses kernels is in the compiler's list."""
+    """Every file of the package that chooses kernels is in the list by which it is found, and for all its operations."""
     folder = Path(choose.__file__).parent
     choosing = {p.stem for p in folder.glob("*.py") if re.search(r"^@?chooses(_view)?\(", p.read_text(encoding="utf-8"), re.MULTILINE)}
-    assert choosing == set(FAMILIES)
+    assert choosing == set(choose.FAMILIES)
+    choose.operations_with_kernels()
+    chosen = [(operation.type_name, chooser.__module__) for operation, chooser in choose._choosers.items() if operation is not Operation]
+    chosen += [(operation.type_name, "uncork.kernels.views") for operation in choose._views]
+    assert {type_name: f"uncork.kernels.{choose.family_of(type_name)}" for type_name, _ in chosen} == dict(chosen)
+    listed = [type_name for type_names in choose.FAMILIES.values() for type_name in type_names]
+    assert sorted(listed) == sorted({type_name for type_name, _ in chosen} | {""})

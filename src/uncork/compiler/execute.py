@@ -7,7 +7,6 @@ as a combination of its own.
 from __future__ import annotations
 
 import functools
-import importlib
 import importlib.util
 import threading
 from collections import OrderedDict
@@ -30,18 +29,12 @@ from uncork.types import Array, PartialShape, TensorSpec
 
 #: Combinations of input shapes that are kept; the one not used for longest is dropped.
 _KEPT = 64
-#: The files of `kernels` that choose.
-FAMILIES = ("elementwise", "embedding", "gather", "linear", "move", "quantised", "recurrent", "reduce", "views")
 
 
 @functools.lru_cache(maxsize=1)
 def kernels_available() -> bool:
-    """llvmlite is there, and the kernels are registered."""
-    if importlib.util.find_spec("llvmlite") is None:
-        return False
-    for family in FAMILIES:
-        importlib.import_module(f"uncork.kernels.{family}")
-    return True
+    """llvmlite is there; it is imported when a kernel has to be compiled."""
+    return importlib.util.find_spec("llvmlite") is not None
 
 
 class Executor:

@@ -1,12 +1,14 @@
 """Which kernel runs an operation: for every kind of operation, a function that looks at static types and shapes.
 
 It gives the native calls that do the work, or the reason why none fits; the compiler then uses the reference. Kernels are
-found by operation class, so the operations know nothing of them.
+found by operation class, so the operations know nothing of them. A family is imported when a model has an operation of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+import importlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar, Union
 
@@ -69,6 +71,33 @@ class Alias:
     position: int
 
 
+#: The files of this package that choose, by the types of operation that they choose for; "" is every type that has no other.
+FAMILIES: Mapping[str, tuple[str, ...]] = {
+    "elementwise": (
+        *("Abs", "Add", "BatchNormInference", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Broadcast", "Ceiling", "Clamp"),
+        *("Convert", "ConvertLike", "Divide", "Elu", "Equal", "Erf", "Exp", "Floor", "Fused", "Gelu", "Greater", "GreaterEqual"),
+        *("HSigmoid", "HSwish", "HardSigmoid", "IsFinite", "IsInf", "IsNaN", "Less", "LessEqual", "Log", "LogicalAnd", "LogicalNot"),
+        *("LogicalOr", "LogicalXor", "Maximum", "Minimum", "Mish", "Multiply", "Negative", "NotEqual", "PReLU", "Power", "ReLU"),
+        *("Round", "Select", "Selu", "Sigmoid", "Sign", "SoftPlus", "SoftSign", "Sqrt", "SquaredDifference", "Subtract", "Swish"),
+        *("Tanh", "Xor"),
+    ),
+    "embedding": (
+        *("EmbeddingBagOffsets", "EmbeddingBagOffsetsSum", "EmbeddingBagPacked", "EmbeddingBagPackedSum", "EmbeddingSegmentsSum"),
+        "NarrowedBag",
+    ),
+    "gather": ("Gather",),
+    "linear": ("FusedLinear", "MatMul"),
+    "move": ("",),
+    "quantised": ("CompressedLookup",),
+    "recurrent": ("GRUSequence", "LSTMSequence", "RNNSequence"),
+    "reduce": (
+        *("LogSoftmax", "MVN", "ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"),
+        "SoftMax",
+    ),
+    "views": ("Reshape", "Squeeze", "Unsqueeze"),
+}
+_FAMILY_OF = {type_name: family for family, type_names in FAMILIES.items() for type_name in type_names}
+
 Choice = Union[Native, Alias, str]
 Chooser = Callable[[Operation, Sequence[Union[TensorSpec, None]], Sequence[TensorSpec]], Choice]
 _choosers: dict[type[Operation], Chooser] = {}
@@ -76,7 +105,7 @@ Function = TypeVar("Function", bound=Chooser)
 
 
 def chooses(*operations: type[Operation]) -> Callable[[Function], Function]:
-    """Decorator: this function chooses kernels for these operations."""
+    """Decorator: this function chooses kernels for these operations. Their types stand in `FAMILIES`, too."""
 
     def add(function: Function) -> Function:
         for operation in operations:
@@ -88,18 +117,39 @@ def chooses(*operations: type[Operation]) -> Callable[[Function], Function]:
 
 def choose(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
     """The native calls for an operation on these specs, or the reason why there are none."""
-    if type(operation) in _views:
+    if is_view(operation):
         # The reference refuses values that do not fit: without a look at them the shape alone does not tell.
         known = all(spec is None or spec.value is not None for spec in inputs[1:])
         return Alias(0) if known else "its other inputs are known at the call only"
+    _imported(operation.type_name)
     chooser = _choosers.get(type(operation))
     if chooser is None and operation.moves_values and operation.deterministic:
+        _imported("")
         chooser = _choosers.get(Operation)  # what serves every operation that only moves values
-    return "no kernel" if chooser is None else chooser(operation, inputs, outputs)
+    if chooser is None:
+        return "no kernel"
+    try:
+        return chooser(operation, inputs, outputs)
+    except (ImportError, OSError) as error:
+        return f"llvmlite cannot be imported: {error}"
+
+
+def family_of(type_name: str) -> str | None:
+    """The family that chooses for operations of this type; None when it is no other's than those of all that move values."""
+    return _FAMILY_OF.get(type_name)
+
+
+@functools.cache
+def _imported(type_name: str) -> None:
+    family = _FAMILY_OF.get(type_name)
+    if family is not None:
+        importlib.import_module(f"uncork.kernels.{family}")
 
 
 def operations_with_kernels() -> frozenset[type[Operation]]:
-    """The operations of all families that have been imported."""
+    """The operations that any family chooses for."""
+    for type_name in _FAMILY_OF:
+        _imported(type_name)
     return frozenset(_choosers)
 
 
@@ -109,6 +159,10 @@ def chooses_view(*operations: type[Operation]) -> None:
 
 
 def is_view(operation: Operation | None) -> bool:
+    """The output is the first input in another shape."""
+    if operation is None or family_of(operation.type_name) != "views":
+        return False
+    _imported(operation.type_name)
     return type(operation) in _views
 
 
@@ -117,6 +171,7 @@ _views: set[type[Operation]] = set()
 
 def free_lengths(operation: Operation, position: int) -> bool:
     """The first dimension of this input may differ from call to call: its kernels take it as an operand."""
+    _imported(operation.type_name)
     return (type(operation), position) in _free
 
 
