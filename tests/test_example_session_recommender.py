@@ -175,17 +175,12 @@ def page_parts() -> tuple[str, str]:
     return page[start : page.index("\n\n", start)].replace("\\\n", " ").strip(), code
 
 
-@pytest.mark.skipif(importlib.util.find_spec("uncork.cli.score") is None, reason="there is no uncork score yet")
-def test_uncork_score_as_the_page_has_it(model, tmp_path):
-    dataset = pytest.importorskip("pyarrow.dataset")
-    command, code = page_parts()
-    output = str(tmp_path / "scores.parquet")
-    words = [output if word == "scores.parquet" else word for word in shlex.split(command)]
-    assert words[0] == "uncork" and output in words
-    done = subprocess.run([sys.executable, "-m", *words], cwd=ROOT, capture_output=True, encoding="utf-8", timeout=300)
-    assert done.returncode == 0, done.stderr
+def check_scores(model, output: Path) -> None:
+    """The scored table has a row for every moment, in order, with the 20 best items that a plain call gives, best first."""
+    import pyarrow.dataset as dataset
 
     table = dataset.dataset(output, format="parquet").to_table()
+    assert table.column_names == ["session", "scores_items", "scores"]
     assert table["session"].to_pylist() == [moment.session for moment in MOMENTS]
     items, best = np.array(table["scores_items"].to_pylist()), np.array(table["scores"].to_pylist())
     expected = scores(model, [moment.items for moment in MOMENTS])
@@ -194,8 +189,33 @@ def test_uncork_score_as_the_page_has_it(model, tmp_path):
     np.testing.assert_allclose(best, np.take_along_axis(expected, items, axis=1), rtol=0, atol=1e-5)
     assert all(len(set(row)) == TOP for row in items.tolist())
 
+
+def test_scoring_the_table_gives_what_a_call_gives(model, tmp_path):
+    pytest.importorskip("pyarrow")
+    from uncork.score import score
+
+    output = tmp_path / "scores.parquet"
+    inputs = {"items": f"padded(items, {WINDOW})", "lengths": f"length(items, {WINDOW})"}
+    score(FOLDER / "model.xml", FOLDER / "sessions.parquet", output, inputs=inputs, keep=["session"], top_k=TOP, workers=1)
+    check_scores(model, output)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("uncork.cli.score") is None, reason="there is no uncork score yet")
+def test_commands_of_the_page(model, tmp_path):
+    pytest.importorskip("pyarrow")
+    command, code = page_parts()
+    output = tmp_path / "scores.parquet"
+    words = [str(output) if word == "scores.parquet" else word for word in shlex.split(command)]
+    assert words[0] == "uncork" and str(output) in words
+    done = subprocess.run([sys.executable, "-m", *words], cwd=ROOT, capture_output=True, encoding="utf-8", timeout=300)
+    assert done.returncode == 0, done.stderr
+    check_scores(model, output)
     shown = subprocess.run(
-        [sys.executable, "-c", code.replace('"scores.parquet"', repr(output))], cwd=ROOT, capture_output=True, encoding="utf-8", timeout=120
+        [sys.executable, "-c", code.replace('"scores.parquet"', repr(str(output)))],
+        cwd=ROOT,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=120,
     )
     assert (shown.returncode, shown.stderr) == (0, "")
     name, figure = shown.stdout.splitlines()[0].split()
