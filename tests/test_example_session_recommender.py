@@ -200,7 +200,6 @@ def test_scoring_the_table_gives_what_a_call_gives(model, tmp_path):
     check_scores(model, output)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("uncork.cli.score") is None, reason="there is no uncork score yet")
 def test_commands_of_the_page(model, tmp_path):
     pytest.importorskip("pyarrow")
     command, code = page_parts()
