@@ -18,6 +18,7 @@ from uncork.errors import UncorkError
 #: imported only when its command is given.
 COMMANDS = {
     "run": "run a model on arrays and summarise what it gives",
+    "score": "score every row of a table, Parquet in and out",
     "show": "what a model takes, gives and consists of",
     "check": "every problem of a model and every operation that is missing",
     "shrink": "store embedding tables as 8-bit or 4-bit integers or as f16",

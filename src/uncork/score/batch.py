@@ -65,6 +65,8 @@ class BatchScorer:
                 else:
                     return self._narrowed(batch, first_row, np.arange(count), [], (error, arrays))
         if faults and self.on_error == "fail":
+            before = np.arange(faults[0].row)  # the first bad row may be one of those that the model refuses
+            self._narrowed(batch, first_row, before, [], None)
             raise BadRowError(str(replace(faults[0], row=first_row + faults[0].row)))
         good = np.setdiff1d(np.arange(count), [fault.row for fault in faults])
         return self._narrowed(batch, first_row, good, faults, None)

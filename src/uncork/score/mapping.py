@@ -155,10 +155,9 @@ def _bound(name: str, port: ModelPort, expression: Expression, schema: pa.Schema
     if expression.function == "constant":
         return _bound_constant(name, port, expression)
     shape, kinds = _made(port, expression, schema)
-    if not (
-        port.shape.compatible(shape)
-        or (shape.rank == 1 and port.shape.compatible(PartialShape([*shape, 1])) and expression.function != "values")
-    ):
+    # One value a row is also what an input [rows, 1] takes.
+    columned = shape.rank == 1 and port.shape.rank == 2 and port.shape[1] == 1 and expression.function != "values"
+    if not port.shape.compatible(PartialShape([*shape, 1]) if columned else shape):
         raise InputError(f"expected shape {port.shape}, and {expression} gives {_shown(shape, expression)}{_hint(port, expression, schema)}")
     allowed = {"float": "fiu", "signed": "iu", "unsigned": "iu", "boolean": "b", "string": "s"}[port.element_type.kind]
     for column, kind in kinds.items():
