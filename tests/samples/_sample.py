@@ -52,7 +52,8 @@ class Case:
 class Sample:
     """One call whose answer is known. Give `output_types` where NumPy's dtypes do not say them.
 
-    `openvino` tells why OpenVINO is not held against this sample (it refuses it, crashes, or differs from the page).
+    `openvino` tells why OpenVINO is not held against this sample: it refuses it, crashes, or differs from the page, as the page of
+    operations lists; or "untested: .." and why it cannot be asked.
     """
 
     name: str

@@ -33,8 +33,8 @@ MEANS = [
     Sample("two axes", [SQUARE, np.array([2, 1])], [f32([[[[25 / 6], [39 / 6]]]])]),
     Sample("the page's example", [IMAGE, np.array([16, 16])], [np.ones((1, 3, 16, 16), "f4")]),
     Sample("three axes", [f32(np.arange(8).reshape(1, 1, 2, 2, 2)), np.array([1, 1, 1], np.int32)], [f32([[[[[3.5]]]]])]),
-    Sample("no images", [NOTHING, np.array([2])], [np.zeros((0, 2, 2), "f4")], openvino="an empty batch"),
-    Sample("no windows", [LINE[..., :0], np.array([0])], [np.zeros((1, 1, 0), "f4")], openvino="an empty tensor"),
+    Sample("no images", [NOTHING, np.array([2])], [np.zeros((0, 2, 2), "f4")], openvino="not for an empty batch"),
+    Sample("no windows", [LINE[..., :0], np.array([0])], [np.zeros((1, 1, 0), "f4")], openvino="not for empty tensors"),
 ]
 MAXIMA = [
     Sample(
@@ -54,12 +54,12 @@ MAXIMA = [
         [f32([[[np.nan]]]), np.array([[[1]]])],
         openvino="passes over a NaN",
     ),
-    Sample("no images", [NOTHING, np.array([2])], [np.zeros((0, 2, 2), "f4"), np.zeros((0, 2, 2), "i8")], openvino="an empty batch"),
+    Sample("no images", [NOTHING, np.array([2])], [np.zeros((0, 2, 2), "f4"), np.zeros((0, 2, 2), "i8")], openvino="not for an empty batch"),
     Sample(
         "no windows",
         [LINE[..., :0], np.array([0])],
         [np.zeros((1, 1, 0), "f4"), np.zeros((1, 1, 0), "i8")],
-        openvino="an empty tensor",
+        openvino="not for empty tensors",
     ),
 ]
 REFUSALS = [

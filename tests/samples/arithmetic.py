@@ -245,7 +245,7 @@ SAMPLES = [
                 "the four quarters",
                 [f32(1, 1, -1, -1, 0), f32(1, -1, -1, 1, -1)],
                 [f32(*(math.pi * x for x in (0.25, 0.75, -0.75, -0.25, 1)))],
-                openvino="not in this OpenVINO",
+                openvino="not there yet",
             )
         ],
         types=FLOATS,

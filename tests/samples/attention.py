@@ -122,9 +122,7 @@ SAMPLES = [
                 [tensor([[0.75, 1.5], [1, 1]])],
                 FREE,
             ),
-            Sample(
-                "no keys", [QUERY, KEY[:, :0], VALUE[:, :0]], [np.zeros((1, 2, 2), np.float32)], FREE, openvino="OpenVINO and empty tensors"
-            ),
+            Sample("no keys", [QUERY, KEY[:, :0], VALUE[:, :0]], [np.zeros((1, 2, 2), np.float32)], FREE, openvino="not for empty tensors"),
         ],
         [
             Refusal("two dimensions", [QUERY[0], KEY, VALUE], r"'query': expected at least 3 dimensions, got shape \[2,1\]", FREE),

@@ -58,7 +58,7 @@ SAMPLES = [
         [
             Sample("by hand", [np.array([16, 7, -7], np.int32), np.array([4, 1, 1], np.int32)], [np.array([1, 3, -4], np.int32)]),
             Sample("all bits are shifted out", [i8(-128, 127), i8(8, 100)], [i8(-1, 0)], openvino=UNDEFINED),
-            Sample("u64", [np.array([2**63], np.uint64), np.array([63], np.uint64)], [np.array([1], np.uint64)], openvino="64 bits"),
+            Sample("u64", [np.array([2**63], np.uint64), np.array([63], np.uint64)], [np.array([1], np.uint64)], openvino="not in 64 bits"),
         ],
         NEGATIVE,
         types=INTEGERS,

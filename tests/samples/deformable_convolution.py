@@ -82,14 +82,14 @@ EXAMPLES = [
         [np.zeros((0, 1, 1, 3), "f4"), np.zeros((0, 2, 1, 3), "f4"), UNIT],
         [np.zeros((0, 1, 1, 3), "f4")],
         PLAIN,
-        openvino="an empty tensor",
+        openvino="not for empty tensors",
     ),
     Sample(
         "no channels",
         [np.zeros((1, 0, 1, 3), "f4"), np.zeros((1, 2, 1, 3), "f4"), np.zeros((2, 0, 1, 1), "f4")],
         [np.zeros((1, 2, 1, 3), "f4")],
         PLAIN,
-        openvino="an empty tensor",
+        openvino="not for empty tensors",
     ),
 ]
 EXAMPLES_8 = [

@@ -61,7 +61,7 @@ EXAMPLES = [
         [np.ones((3, 2, 3, 3), "f4")],
         {"spatial_scale": 0.0625, "output_dim": 2, "group_size": 3, "spatial_bins_x": 4, "spatial_bins_y": 4, "trans_std": 0.0, "part_size": 3},
     ),
-    Sample("no boxes", [images(1), BOX[:0]], [np.zeros((0, 1, 1, 1), "f4")], PLAIN, openvino="an empty tensor"),
+    Sample("no boxes", [images(1), BOX[:0]], [np.zeros((0, 1, 1, 1), "f4")], PLAIN, openvino="not for empty tensors"),
 ]
 REFUSALS = [
     Refusal("channels", [images(3), BOX], "'data': expected 4 channels by output_dim and group_size, got 3", {**PLAIN, "group_size": 2}),

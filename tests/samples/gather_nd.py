@@ -31,7 +31,7 @@ EXAMPLES = [
     Sample(
         "strings", [np.array([["a", ""], ["日本", "b"]], object), np.array([[1, 0]])], [np.array(["日本"], object)], openvino="not for strings"
     ),
-    Sample("negative indices", [SQUARE, np.array([[-1, -2], [0, -1]])], [np.array([3, 2], np.float32)], openvino="older versions refuse"),
+    Sample("negative indices", [SQUARE, np.array([[-1, -2], [0, -1]])], [np.array([3, 2], np.float32)], openvino="older versions refuse it"),
     Sample(
         "empty tuples take everything",
         [SQUARE, np.zeros((2, 0), np.int64)],

@@ -71,15 +71,15 @@ EXAMPLES = [
         [np.array([[[[2**53 + 1]]]]), row(0)],
         [np.array([[[[2**53 + 1]]]])],
         {"mode": "nearest"},
-        openvino="narrows",
+        openvino="narrows to 32 bits",
     ),
     Sample(
         "u8: halves to even", [np.array([[[[0, 1, 2]]]], "u1"), row(-0.5, 0.5)], [np.array([[[[0, 2]]]], "u1")], CENTRES, openvino="has no u8"
     ),
     Sample("a NaN coordinate in integers", [np.array([[[[1]]]]), row(NAN)], [np.array([[[[0]]]])], openvino="reads some cell"),
-    Sample("no cells to read", [ROW[..., :0], row(0)], [f32([[[[0]]]])], openvino="an empty tensor"),
-    Sample("no places", [ROW, np.zeros((1, 1, 0, 2), "f4")], [np.zeros((1, 1, 1, 0), "f4")], openvino="an empty tensor"),
-    Sample("no images", [ROW[:0], row(0)[:0]], [np.zeros((0, 1, 1, 1), "f4")], openvino="an empty tensor"),
+    Sample("no cells to read", [ROW[..., :0], row(0)], [f32([[[[0]]]])], openvino="not for empty tensors"),
+    Sample("no places", [ROW, np.zeros((1, 1, 0, 2), "f4")], [np.zeros((1, 1, 1, 0), "f4")], openvino="not for empty tensors"),
+    Sample("no images", [ROW[:0], row(0)[:0]], [np.zeros((0, 1, 1, 1), "f4")], openvino="not for empty tensors"),
 ]
 REFUSALS = [
     Refusal("data of rank 3", [ROW[0], row(0)], r"'data': expected rank 4, got shape \[1,1,4\]"),

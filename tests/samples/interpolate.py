@@ -100,8 +100,8 @@ BOTH = [
         {**SIZES, "mode": "nearest", "pads_begin": (1,)},
         "refuses padding of the batch",
     ),
-    ("nothing wanted", LINE, (1, 0), np.zeros((1, 1, 1, 0), "f4"), {**SIZES, "mode": "cubic"}, "an empty tensor"),
-    ("no images", LINE[:0], (2, 2), np.zeros((0, 1, 2, 2), "f4"), {**SIZES, "mode": "linear"}, "an empty tensor"),
+    ("nothing wanted", LINE, (1, 0), np.zeros((1, 1, 1, 0), "f4"), {**SIZES, "mode": "cubic"}, "not for empty tensors"),
+    ("no images", LINE[:0], (2, 2), np.zeros((0, 1, 2, 2), "f4"), {**SIZES, "mode": "linear"}, "not for empty tensors"),
 ]
 PILLOW = [
     # distances to the first centre, halved: 1/4, 1/4, 3/4, 5/4

@@ -73,8 +73,8 @@ SAMPLES = [
             Sample(
                 "without replacement, one class is left", [f32([0, 3]), np.array(1)], [np.array([[1]], np.int32)], how(with_replacement=False)
             ),
-            Sample("no samples", [CERTAIN, np.array(0)], [np.zeros((2, 0), np.int32)], how(), openvino="OpenVINO and empty tensors"),
-            Sample("no rows", [CERTAIN[:0], TWO], [np.zeros((0, 2), np.int32)], how(), openvino="OpenVINO and empty tensors"),
+            Sample("no samples", [CERTAIN, np.array(0)], [np.zeros((2, 0), np.int32)], how(), openvino="not for empty tensors"),
+            Sample("no rows", [CERTAIN[:0], TWO], [np.zeros((0, 2), np.int32)], how(), openvino="not for empty tensors"),
         ],
         [
             Refusal("one dimension", [CERTAIN[0], TWO], r"'probs': expected 2 dimensions, got shape \[3\]", how()),

@@ -71,7 +71,7 @@ EXAMPLES = [
         [np.ones((5, 40, 6, 6), "f4")],
         {"group_size": 6, "mode": "bilinear", "output_dim": 40, "spatial_bins_x": 3, "spatial_bins_y": 3, "spatial_scale": 1.0},
     ),
-    Sample("no boxes", [images(1), WHOLE[:0]], [np.zeros((0, 1, 1, 1), "f4")], PLAIN, openvino="an empty tensor"),
+    Sample("no boxes", [images(1), WHOLE[:0]], [np.zeros((0, 1, 1, 1), "f4")], PLAIN, openvino="not for empty tensors"),
 ]
 REFUSALS = [
     Refusal(

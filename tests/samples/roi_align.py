@@ -58,7 +58,7 @@ EXAMPLES = [
         [f32([3, 4, 1, 2]).reshape(2, 2, 1, 1)],
         ONE,
     ),
-    Sample("no boxes", [PLANE, np.zeros((0, 4), "f4"), FIRST[:0]], [np.zeros((0, 1, 2, 2), "f4")], BINS, openvino="an empty tensor"),
+    Sample("no boxes", [PLANE, np.zeros((0, 4), "f4"), FIRST[:0]], [np.zeros((0, 1, 2, 2), "f4")], BINS, openvino="not for empty tensors"),
 ]
 EXAMPLES_9 = [
     # all places by half a cell less
@@ -94,7 +94,7 @@ EXAMPLES_ROTATED = [
         rtol=1e-5,
     ),
     Sample("spatial_scale", [PLANE, box(1.5, 1.5, 1, 0.5, 0), FIRST], [f32([[[[27, 28]]]])], {**TURNED, "spatial_scale": 2.0}),
-    Sample("no boxes", [PLANE, np.zeros((0, 5), "f4"), FIRST[:0]], [np.zeros((0, 1, 1, 2), "f4")], TURNED, openvino="an empty tensor"),
+    Sample("no boxes", [PLANE, np.zeros((0, 5), "f4"), FIRST[:0]], [np.zeros((0, 1, 1, 2), "f4")], TURNED, openvino="not for empty tensors"),
 ]
 REFUSALS = [
     Refusal("image 1 of 1", [PLANE, box(0, 0, 1, 1), np.array([1])], r"batch_indices\[0\] is 1, expected 0 to 0", ONE),

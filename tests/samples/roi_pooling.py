@@ -45,7 +45,7 @@ EXAMPLES = [
         [f32([-1, 16, 0, 0]).reshape(4, 1, 1, 1)],
         ONE,
     ),
-    Sample("no boxes", [IMAGE, np.zeros((0, 5), "f4")], [np.zeros((0, 1, 1, 1), "f4")], ONE, openvino="an empty tensor"),
+    Sample("no boxes", [IMAGE, np.zeros((0, 5), "f4")], [np.zeros((0, 1, 1, 1), "f4")], ONE, openvino="not for empty tensors"),
 ]
 REFUSALS = [
     Refusal(

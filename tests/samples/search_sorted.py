@@ -31,7 +31,7 @@ EXAMPLES = [
     Sample("no values", [ROWS, np.zeros((2, 0), np.float32)], [np.zeros((2, 0), np.int64)]),
     Sample("NaN is the greatest", [np.array([1, 2], np.float32), np.array([np.nan], np.float32)], [np.array([2])], openvino="gives 0"),
     Sample("NaN in the row", [np.array([1, np.nan]), np.array([5, np.nan])], [np.array([1, 1])], openvino="compares f64 as f32"),
-    Sample("u64", [np.array([2**63, 2**63 + 2], np.uint64), np.array([2**63 + 1], np.uint64)], [np.array([1])], openvino="in 32 bits"),
+    Sample("u64", [np.array([2**63, 2**63 + 2], np.uint64), np.array([2**63 + 1], np.uint64)], [np.array([1])], openvino="compares in 32 bits"),
 ]
 REFUSALS = [
     Refusal("unsorted", [np.array([[1, 2], [4, 3]]), np.array([[0], [0]])], r"sorted_sequence\[1, 1\] is 3, expected at least the one"),

@@ -41,7 +41,7 @@ EXAMPLES = [
         LOWEST,
     ),
     Sample("lowest f32", [DATA, IDS], [np.array([3, LEAST["f32"], -2, -4], np.float32)], LOWEST),
-    Sample("lowest f16", [DATA[:1].astype(np.float16), np.array([1])], [np.array([-65504, 3], np.float16)], LOWEST, openvino="-infinity"),
+    Sample("lowest f16", [DATA[:1].astype(np.float16), np.array([1])], [np.array([-65504, 3], np.float16)], LOWEST, openvino="gives -infinity"),
     Sample(
         "lowest bf16",
         [np.array([0x4040], np.uint16), np.array([1])],
@@ -50,7 +50,7 @@ EXAMPLES = [
         types=["bf16"],
         output_types=["bf16"],
     ),
-    Sample("lowest i64", [np.array([5]), np.array([1])], [np.array([-(2**63), 5])], LOWEST, openvino="the least i32"),
+    Sample("lowest i64", [np.array([5]), np.array([1])], [np.array([-(2**63), 5])], LOWEST, openvino="gives the least i32"),
     Sample("lowest u8", [np.array([5], np.uint8), np.array([1])], [np.array([0, 5], np.uint8)], LOWEST),
     Sample("-infinity is a value", [np.float32([-np.inf]), np.array([0])], [np.float32([-np.inf])], ZERO, openvino="gives the lowest f32"),
     Sample("NaN is the maximum", [np.float32([1, np.nan, 2]), np.array([0, 0, 0])], [np.float32([np.nan])], ZERO, openvino="loses the NaN"),

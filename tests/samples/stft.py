@@ -55,7 +55,9 @@ EXAMPLES = [
         [np.zeros((3, 6, 16, 2), "f4")],
         FRAMES_LAST,
     ),
-    Sample("no signals", [np.zeros((0, 4), "f4"), ONES, TWO, ONE], [np.zeros((0, 3, 2, 2), "f4")], FRAMES_FIRST, openvino="an empty tensor"),
+    Sample(
+        "no signals", [np.zeros((0, 4), "f4"), ONES, TWO, ONE], [np.zeros((0, 3, 2, 2), "f4")], FRAMES_FIRST, openvino="not for empty tensors"
+    ),
 ]
 REFUSALS = [
     Refusal("frames longer than the signal", [SIGNAL, ONES, np.int64(5), ONE], "'frame_size': 5 is longer than the signal", FRAMES_FIRST),
@@ -83,7 +85,7 @@ INVERSE = [
     Sample("a longer signal ends in zeros", [SPECTRA, ONES, TWO, ONE, np.array([6])], [f32([1, 2, 3, 5, 0, 0])], PLAIN),
     Sample("a shorter one", [SPECTRA, ONES, TWO, ONE, np.int64(3)], [SIGNAL[:3]], PLAIN),
     Sample("center and length", [SPECTRA, ONES, TWO, ONE, np.int64(4)], [f32([2, 3, 5, 0])], {**PLAIN, "center": True}),
-    Sample("no length", [SPECTRA, ONES, TWO, ONE, np.int64(0)], [f32([])], PLAIN, openvino="an empty tensor"),
+    Sample("no length", [SPECTRA, ONES, TWO, ONE, np.int64(0)], [f32([])], PLAIN, openvino="not for empty tensors"),
     Sample(
         "the page's example",
         [np.zeros((4, 6, 16, 2), "f4"), np.ones(7, "f4"), np.int64(11), np.int64(3)],

@@ -34,7 +34,7 @@ class _WithAxes(Operation):
 
 @register("NormalizeL2", 1)
 class NormalizeL2(_WithAxes):
-    """Without axes every element is divided by itself."""
+    """x divided by its norm along `axes`; without axes every element by itself."""
 
     eps = Attribute(number)
     eps_mode = Attribute(one_of("add", "max"))
@@ -47,7 +47,7 @@ class NormalizeL2(_WithAxes):
 
 @register("GRN", 1)
 class GRN(Operation):
-    """`data [N, C]`, `[N, C, W]` or `[N, C, H, W]`."""
+    """`data [N, C]`, `[N, C, W]` or `[N, C, H, W]` divided by its norm over the channels."""
 
     data = Input(REAL, "T")
     output = Output("T")
@@ -63,7 +63,7 @@ class GRN(Operation):
 
 @register("LRN", 1)
 class LRN(_WithAxes):
-    """The window spans all `axes`."""
+    """x divided by a power of the sum of squares in a window around it, along all of `axes`."""
 
     alpha = Attribute(number)
     beta = Attribute(number)
