@@ -18,7 +18,7 @@ from uncork.errors import InputError, Problem, UncorkError, ValidationError
 from uncork.ir.model import Model, Node
 from uncork.ir.validate import infer
 from uncork.ops.parameter import Const
-from uncork.types import Array, ElementType, TensorSpec, dtype_name
+from uncork.types import Array, ElementType, TensorSpec
 
 #: What gives a table: the path of a file, with `:key` after the name of a .safetensors file of several, or an array.
 Table = Union[str, "os.PathLike[str]", Array]
@@ -104,7 +104,7 @@ def _filled(node: Node, table: Table) -> Node:
         element_type, array = ElementType.bf16, array.view(np.uint16)
     expected = TensorSpec(constant.element_type, constant.shape)
     if element_type is not constant.element_type or array.shape != constant.shape.static:
-        got = f"{element_type or dtype_name(array)}[{','.join(map(str, array.shape))}]"
+        got = f"{element_type or array.dtype.str}[{','.join(map(str, array.shape))}]"
         raise InputError(f"expected {expected}, {where} has {got}", node.label)
     if not array.flags.c_contiguous:
         raise InputError(f"{where} is not in C order, in which rows lie one after the other: save np.ascontiguousarray(table)", node.label)
