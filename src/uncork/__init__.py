@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 from uncork.compiler.arguments import ModelPort, Results
 from uncork.compiler.compile import CompiledModel, compile_model, load, read_model
 from uncork.errors import CompileError, InputError, Problem, ReadError, UncorkError, UnsupportedError, ValidationError
-from uncork.ir.build import Builder
 from uncork.ir.model import Model
-from uncork.ir.write import write_model
 from uncork.types import Dimension, ElementType, PartialShape
 
 if TYPE_CHECKING:
     from uncork import functional
+    from uncork.ir.build import Builder
+    from uncork.ir.write import write_model
     from uncork.score import score
 
 __version__ = "0.1.0"
@@ -48,8 +48,13 @@ __all__ = [
 ]
 
 
+#: What is imported when it is first used: whoever runs a model does not pay for it. Names of a module, or modules themselves ("").
+_LATER = {"Builder": "uncork.ir.build", "write_model": "uncork.ir.write", "functional": "", "score": ""}
+
+
 def __getattr__(name: str) -> Any:
-    """`functional` and `score` are imported when they are first used: whoever runs a model does not pay for them."""
-    if name in ("functional", "score"):
-        return importlib.import_module(f"uncork.{name}")
-    raise AttributeError(f"module 'uncork' has no attribute '{name}'")
+    if name not in _LATER:
+        raise AttributeError(f"module 'uncork' has no attribute '{name}'")
+    found = getattr(importlib.import_module(_LATER[name]), name) if _LATER[name] else importlib.import_module(f"uncork.{name}")
+    globals()[name] = found
+    return found

@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("llvmlite")
 
 import uncork
-from uncork.kernels import cpu, link
+from uncork.kernels import cpu, executable
 from uncork.kernels import store as store_module
 from uncork.kernels.emit import F64, I64, Kernel
 from uncork.kernels.folder import Folder
@@ -101,7 +101,7 @@ def test_where_files_in_memory_cannot_be_executed_llvm_loads(tmp_path: Path, mon
         raise PermissionError("not here")
 
     ObjectStore(tmp_path / "before").function("answer", "42", lambda: answer(42))
-    monkeypatch.setattr(os if forbidden == "memfd_create" else link.mmap, forbidden, refuse)
+    monkeypatch.setattr(os if forbidden == "memfd_create" else executable.mmap, forbidden, refuse)
     for folder in ("new", "before"):  # the second holds a file of a time when it was allowed
         assert call(ObjectStore(tmp_path / folder).function("answer", "42", lambda: answer(42))) == 42
         assert call(ObjectStore(tmp_path / folder).function("answer", "42", never)) == 42, "from the object file"
@@ -265,7 +265,7 @@ def test_a_model_runs_whatever_the_home_is(tmp_path: Path, kind: str) -> None:
     assert not (tmp_path / "somewhere").exists()
 
 
-@pytest.mark.skipif(not link.can_map(), reason="kernels are loaded by LLVM on this system")
+@pytest.mark.skipif(not executable.can_map(), reason="kernels are loaded by LLVM on this system")
 def test_a_process_that_finds_its_kernels_does_without_llvm(tmp_path: Path) -> None:
     environment = {**os.environ, "HOME": str(tmp_path), "PYTHONPATH": str(Path(uncork.__file__).parents[1])}
     for llvm in (True, False):

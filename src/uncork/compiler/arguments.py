@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -76,6 +75,8 @@ def unique_names(ports: Sequence[ModelPort]) -> list[str]:
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:
     """`; did you mean 'ids'?` when a known name is near, else nothing."""
+    import difflib  # for mistakes only
+
     near = difflib.get_close_matches(name, known, 1)
     return f"; did you mean '{near[0]}'?" if near else ""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -50,6 +49,8 @@ def _advice(operation: str) -> str:
         return (
             f"; {type_name} is known from opset{min(versions)} on" if opset_number(opset) is not None else f"; no extension '{opset}' is known"
         )
+    import difflib  # for mistakes only
+
     by_lower = {name.lower(): name for name in type_names()}
     near = difflib.get_close_matches(type_name.lower(), by_lower, 1, cutoff=0.7)
     return f"; did the file mean {by_lower[near[0]]}?" if near else ""

@@ -7,22 +7,8 @@ Objects of another kind (another system or CPU, or with a call to somewhere else
 
 from __future__ import annotations
 
-import mmap
-import os
 import struct
 from dataclasses import dataclass
-
-import numpy as np
-
-from uncork.types import Array
-
-
-@dataclass(frozen=True, slots=True)
-class Image:
-    """Linked code: `entry` is where its function begins. It wants to begin at a page."""
-
-    code: bytes
-    entry: int
 
 
 class Unlinkable(Exception):
@@ -54,15 +40,18 @@ class _Section:
     alignment: int
 
 
-def link(data: bytes, function: str) -> Image:
-    """The code of an object file, linked. Raises Unlinkable for an object that only LLVM can load."""
+def link(data: bytes, function: str) -> tuple[bytes, int]:
+    """(code that wants to begin at a page, where in it the function begins) of an object file.
+
+    Raises Unlinkable for an object that only LLVM can load.
+    """
     try:
         return _link(data, function)
     except (struct.error, IndexError, UnicodeDecodeError, OverflowError) as error:
         raise Unlinkable(f"not an object file: {error}") from None
 
 
-def _link(data: bytes, function: str) -> Image:
+def _link(data: bytes, function: str) -> tuple[bytes, int]:
     if data[:7] != b"\x7fELF\x02\x01\x01":  # 64 bits, little-endian
         raise Unlinkable("not ELF")
     machine = struct.unpack_from("<H", data, 18)[0]
@@ -102,7 +91,7 @@ def _link(data: bytes, function: str) -> Image:
             continue
         name, address = symbol(number)
         if _text(data, sections[table.link], name) == function:
-            return Image(bytes(code), address)
+            return bytes(code), address
     raise Unlinkable(f"no function '{function}'")
 
 
@@ -139,24 +128,3 @@ def _relocate(code: bytearray, machine: int, kind: int, place: int, target: int)
     else:
         raise Unlinkable(f"relocation {kind} of machine {machine}")
     struct.pack_into("<I", code, place, word)
-
-
-def can_map() -> bool:
-    """This system has what `mapped` needs: files in memory that may be executed."""
-    return hasattr(os, "memfd_create")
-
-
-def mapped(image: Image) -> tuple[Array, int]:
-    """(the code in memory as an array that must be kept, the function's address). Raises OSError where that is forbidden.
-
-    The memory is never writable: it shows a file in memory, which the system gives to the instruction caches as it does libraries.
-    """
-    file = os.memfd_create("uncork")
-    try:
-        os.truncate(file, len(image.code))
-        os.pwrite(file, image.code, 0)
-        memory = mmap.mmap(file, len(image.code), mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)
-    finally:
-        os.close(file)
-    array = np.frombuffer(memory, np.uint8)
-    return array, int(array.ctypes.data) + image.entry

@@ -9,7 +9,7 @@ from typing import Any
 
 from llvmlite import binding
 
-from uncork.kernels.link import can_map
+from uncork.kernels.executable import can_map
 
 #: Code lives as long as its engine.
 _engines: list[Any] = []

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from uncork.kernels.cpu import has_feature, host, lanes, versions
+from uncork.kernels.executable import can_map, mapped
 from uncork.kernels.folder import Entry, Folder, default_folder
-from uncork.kernels.link import Image, Unlinkable, can_map, link, mapped
 from uncork.types import Array
 
 __all__ = ["STORE", "ObjectStore", "has_feature", "lanes"]
@@ -62,30 +62,32 @@ class ObjectStore:
             title, kernel, kind, entry = line.decode().rsplit(" ", 3)
             if (title, kernel) != (_TITLE, name):
                 return None
-            return self._mapped(Image(code, int(entry))) if kind == _LINKED else _loaded(code, name)
+            return self._mapped(code, int(entry)) if kind == _LINKED else _loaded(code, name)
         except (ValueError, OSError, RuntimeError):
             return None
 
     def _made(self, key: str, name: str, make: Callable[[], str]) -> int:
+        from uncork.kernels.link import Unlinkable, link
         from uncork.kernels.llvm import compiled
 
         code = compiled(make(), *host())
-        try:
-            image = link(code, name) if can_map() else None
-            address = None if image is None else self._mapped(image)
-        except (Unlinkable, OSError):
-            image = address = None
-        if image is None or address is None:
-            address = _loaded(code, name)
-            self._keep(key, name, _OBJECT, 0, code)
-        else:
-            self._keep(key, name, _LINKED, image.entry, image.code)
+        if can_map():
+            try:
+                linked, entry = link(code, name)
+                address = self._mapped(linked, entry)
+            except (Unlinkable, OSError):
+                pass  # LLVM can
+            else:
+                self._keep(key, name, _LINKED, entry, linked)
+                return address
+        address = _loaded(code, name)
+        self._keep(key, name, _OBJECT, 0, code)
         return address
 
-    def _mapped(self, image: Image) -> int:
-        memory, address = mapped(image)
+    def _mapped(self, code: bytes, entry: int) -> int:
+        memory = mapped(code)
         self._code.append(memory)
-        return address
+        return int(memory.ctypes.data) + entry
 
     def _keep(self, key: str, name: str, kind: str, entry: int, code: bytes) -> None:
         self.folder.write(key, f"{_TITLE} {name} {kind} {entry}\n".encode() + code)

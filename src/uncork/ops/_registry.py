@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import pkgutil
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,6 +29,8 @@ def _files() -> Mapping[str, str]:
 
 @functools.lru_cache(maxsize=1)
 def _import_all() -> None:
+    import pkgutil  # which a start can do without
+
     for module in pkgutil.iter_modules([str(_FOLDER)]):
         if not module.name.startswith("_"):
             importlib.import_module(f"{_PACKAGE}.{module.name}")
