@@ -41,7 +41,7 @@ examples:
 
 
 def parser() -> Parser:
-    parser = Parser("uncork shrink", "Store embedding tables smaller.", _EPILOG, "uncork shrink MODEL OUT --tables KIND [OPTION]...")
+    parser = Parser("uncork shrink", "Store embedding tables smaller.", _EPILOG, "uncork shrink [OPTION]... MODEL OUT --tables KIND")
     parser.add_model()
     parser.add_argument("out", metavar="OUT", type=_out, help="the .xml file to write; the weights go beside it")
     parser.add_argument("--tables", required=True, type=one_of(*KINDS), metavar="KIND", help="int8, int4 or f16")
