@@ -1,0 +1,319 @@
+"""What goes wrong while rows are scored: workers killed, Ctrl-C, a full disk, files that break off. Rows must reconcile exactly."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import uncork
+from tests.score.conftest import Row, random_rows, summed
+from tests.score.test_units import BAGS, write
+from uncork.errors import InputError, UncorkError
+from uncork.score import prepare_score
+from uncork.score.local import LocalEngine
+from uncork.score.sink import JOURNAL
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
+
+COUNT = 20_000
+ROWS = random_rows(COUNT, 7, 30)
+COMMAND = [sys.executable, "-m", "uncork", "score", "bags.xml", "rows.parquet", "out"]
+COMMAND += [word for name, text in BAGS.items() for word in ("--input", f"{name}={text}")]
+#: Batches of few rows: a run that lasts long enough to be disturbed.
+SLOW = ["--batch-size", "1", "--rows-per-part", "400", "--keep", "row,user"]
+
+
+@pytest.fixture
+def source(bags: Path, tmp_path: Path) -> Path:
+    """rows.parquet beside bags.xml, in row groups of 1,000."""
+    return write(tmp_path / "rows.parquet", ROWS, 1000)
+
+
+def check(output: Path, rows: list[Row] = ROWS) -> None:
+    """Every row is there once, in order, with its sum."""
+    table = pq.read_table(output)
+    assert table["row"].to_pylist() == list(range(len(rows)))
+    assert table["sums"].to_pylist() == [summed(row.items) for row in rows]
+
+
+def start(folder: Path, *more: str) -> subprocess.Popen[str]:
+    """The command, in a process group of its own as a terminal would give it."""
+    pipe = subprocess.PIPE
+    return subprocess.Popen([*COMMAND, *SLOW, *more], cwd=folder, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+
+
+def journalled(folder: Path) -> list[int]:
+    """The units that the journal of a run into `out` has."""
+    path = folder / ".out.partial" / JOURNAL
+    return [json.loads(line)["unit"] for line in path.read_text().splitlines()[1:]] if path.exists() else []
+
+
+def wait_for(folder: Path, units: int, process: subprocess.Popen[str] | None = None) -> None:
+    until = time.monotonic() + 60
+    while len(journalled(folder)) < units:
+        assert time.monotonic() < until, "no unit was finished"
+        assert process is None or process.poll() is None, process.communicate()
+        time.sleep(0.01)
+
+
+def limited(size: int, folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    """The command where no file may have more than `size` bytes."""
+    limit = f"import resource as r; r.setrlimit(r.RLIMIT_FSIZE, ({size}, r.RLIM_INFINITY)); import sys, uncork.cli as c; sys.exit(c.main())"
+    command = [sys.executable, "-c", limit, *COMMAND[3:], *more]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def children(process: int) -> list[int]:
+    text = Path(f"/proc/{process}/task/{process}/children").read_text()
+    return [int(word) for word in text.split()]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks for workers in /proc")
+def test_killed_workers_are_replaced_and_rows_scored_once(source: Path) -> None:
+    folder = source.parent
+    rows = ROWS * 4
+    write(source, rows, 1000)
+    process = start(folder, "--workers", "2", "--json")
+    killed = 0
+    while killed < 4:
+        wait_for(folder, killed + 1, process)
+        victims = children(process.pid)
+        if victims:
+            os.kill(victims[0], signal.SIGKILL)
+            killed += 1
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    summary = json.loads(out)
+    assert summary["replaced_workers"] == killed == 4
+    assert (summary["rows"], summary["scored"], summary["rejected"]) == (4 * COUNT, 4 * COUNT, 0)
+    assert summary["parts"] == 240
+    check(folder / "out", rows)
+    assert not list((folder / "out").glob("*.tmp"))
+
+
+def test_a_unit_that_kills_every_worker_is_an_error(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    killer = (
+        "import os, json, sys; sys.path[:] = json.loads(sys.argv[1]); import uncork.score.worker as w; "
+        "w.write_unit = lambda *a: os.kill(os.getpid(), 9); w.main()"
+    )
+    monkeypatch.setattr("uncork.score.local._START", killer)
+    message = r"worker: 3 workers ended while scoring rows 0 to \d+, the last by SIGKILL \(the system does that when memory runs out"
+    with pytest.raises(UncorkError, match=message):
+        uncork.score(source.parent / "bags.xml", source, source.parent / "out", inputs=BAGS, workers=1)
+    assert not (source.parent / ".out.partial").exists()
+
+
+def test_interrupted_and_resumed(source: Path) -> None:
+    folder = source.parent
+    process = start(folder, "--workers", "2")
+    wait_for(folder, 5, process)
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    kept = journalled(folder)
+    assert f"uncork: interrupted; {len(kept)} of 60 parts (" in err
+    assert "Traceback" not in err
+    assert not (folder / "out").exists()
+    assert not list((folder / ".out.partial").glob("*.tmp"))
+    # The command alone does not touch what is kept.
+    assert (
+        "has the parts of an interrupted run"
+        in subprocess.run([*COMMAND, *SLOW], cwd=folder, capture_output=True, text=True, check=False).stderr
+    )
+    # Nor is another command taken for the same.
+    other = subprocess.run([*COMMAND, *SLOW, "--resume", "--no-strict"], cwd=folder, capture_output=True, text=True, check=False)
+    assert "cannot be resumed: load options not as before" in other.stderr
+    done = subprocess.run([*COMMAND, *SLOW, "--resume", "--workers", "1", "--json"], cwd=folder, capture_output=True, text=True, check=True)
+    summary = json.loads(done.stdout)
+    assert summary["resumed_rows"] == sum(400 if unit % 3 < 2 else 200 for unit in kept)
+    assert (summary["rows"], summary["scored"]) == (COUNT, COUNT)
+    check(folder / "out")
+    assert not (folder / ".out.partial").exists()
+
+
+def test_a_killed_run_is_resumed(source: Path) -> None:
+    """The whole process group at once, as when power fails."""
+    folder = source.parent
+    process = start(folder, "--workers", "2")
+    wait_for(folder, 4, process)
+    for child in children(process.pid) if sys.platform.startswith("linux") else []:
+        os.kill(child, signal.SIGKILL)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=60)
+    partial = folder / ".out.partial"
+    # A line that was being written, and parts that are not what the journal says.
+    with open(partial / JOURNAL, "a") as journal:
+        journal.write('{"unit": 59, "counts": {"ro')
+    first, second = sorted(partial.glob("part-*.parquet"))[:2]
+    first.write_bytes(first.read_bytes()[:-1])
+    second.unlink()
+    (partial / "part-00059.parquet.123.tmp").write_text("half")
+    subprocess.run([*COMMAND, *SLOW, "--resume", "--workers", "2"], cwd=folder, check=True, capture_output=True)
+    check(folder / "out")
+    assert sorted(path.name for path in (folder / "out").iterdir()) == ["_SUCCESS", *(f"part-{i:05d}.parquet" for i in range(60))]
+
+
+def test_workers_end_with_their_parent(source: Path) -> None:
+    process = start(source.parent, "--workers", "2")
+    wait_for(source.parent, 1, process)
+    workers = children(process.pid)
+    assert len(workers) == 2
+    process.kill()
+    process.communicate(timeout=60)
+    until = time.monotonic() + 20
+    while any(Path(f"/proc/{worker}").exists() and "Z" not in Path(f"/proc/{worker}/stat").read_text() for worker in workers):
+        assert time.monotonic() < until, "a worker lives on"
+        time.sleep(0.05)
+
+
+def test_one_run_at_a_time(source: Path) -> None:
+    process = start(source.parent, "--workers", "1")
+    try:
+        wait_for(source.parent, 1, process)
+        other = subprocess.run([*COMMAND, *SLOW, "--resume"], cwd=source.parent, capture_output=True, text=True, check=False)
+        assert "out: is being written by another run" in other.stderr
+    finally:
+        process.communicate(timeout=120)
+    assert process.returncode == 0
+    check(source.parent / "out")
+
+
+def test_a_source_that_changed_is_not_resumed(source: Path) -> None:
+    folder = source.parent
+    process = start(folder, "--workers", "1")
+    wait_for(folder, 2, process)
+    os.killpg(process.pid, signal.SIGINT)
+    process.communicate(timeout=60)
+    os.utime(source)
+    done = subprocess.run([*COMMAND, *SLOW, "--resume"], cwd=folder, capture_output=True, text=True, check=False)
+    assert "cannot be resumed: source not as before" in done.stderr
+    assert done.returncode == 1
+
+
+def test_a_full_disk(source: Path) -> None:
+    """A limit on the size of files stands for the disk: writing fails in the same place with another number."""
+    folder = source.parent
+    wide = ["--keep", "row,user,items", "--batch-size", "512", "--rows-per-part", "20000", "--workers", "2"]
+    done = limited(60_000, folder, *wide)
+    assert done.returncode == 1
+    assert "cannot be written: " in done.stderr
+    assert "File too large" in done.stderr
+    assert "nothing was written" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (folder / "out").exists()
+    assert not (folder / ".out.partial").exists()
+
+
+def test_a_full_disk_in_mid_run_is_resumed(source: Path) -> None:
+    """Parts of rows with long lists do not fit; those before them are kept."""
+    folder = source.parent
+    rows = [Row(i, [i % 20] * (3 if i < 1200 else 3000)) for i in range(2000)]
+    write(source, rows, 400)
+    wide = ["--keep", "row,items", "--batch-size", "100", "--rows-per-part", "400", "--workers", "1"]
+    # Values that do not compress.
+    table = pq.read_table(source)
+    noise = pa.array([os.urandom(20 if i < 1200 else 1500).hex() for i in range(2000)])
+    pq.write_table(table.append_column("noise", noise), source, row_group_size=400)
+    wide[1] = "row,noise"
+    done = limited(200_000, folder, *wide)
+    assert "File too large" in done.stderr
+    assert "3 of 5 parts (1,200 rows) are kept in " in done.stderr
+    subprocess.run([*COMMAND, *wide, "--resume"], cwd=folder, check=True, capture_output=True)
+    check(folder / "out", rows)
+    assert pq.read_table(folder / "out")["noise"].to_pylist() == noise.to_pylist()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux") or os.getuid() != 0, reason="mounts a file system")
+def test_a_really_full_disk(source: Path) -> None:
+    small = source.parent / "small"
+    small.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(small)], check=False, capture_output=True).returncode:
+        pytest.skip("may not mount")
+    try:
+        with pytest.raises(UncorkError, match=r"cannot be written: .*No space left on device"):
+            uncork.score(source.parent / "bags.xml", source, small / "out", inputs=BAGS, keep=["row", "user", "items"], workers=2)
+        assert not (small / "out").exists()
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+
+
+def damaged(source: Path, column: str) -> None:
+    """Overwrite bytes in the middle of a column's data of the second half of the file; the footer stays whole."""
+    metadata = pq.ParquetFile(source).metadata
+    group = metadata.row_group(metadata.num_row_groups - 2)
+    chunk = next(group.column(i) for i in range(group.num_columns) if group.column(i).path_in_schema.startswith(column))
+    data = bytearray(source.read_bytes())
+    begin = chunk.dictionary_page_offset or chunk.data_page_offset
+    data[begin : begin + chunk.total_compressed_size] = b"\xff" * chunk.total_compressed_size
+    source.write_bytes(data)
+
+
+def test_a_damaged_file_is_named(source: Path) -> None:
+    damaged(source, "items")
+    with pytest.raises(
+        UncorkError, match=r"rows.parquet: cannot be read, at row 0 of groups 18 to 18: .*\n\d+ of 20 parts .* are kept"
+    ) as caught:
+        uncork.score(source.parent / "bags.xml", source, source.parent / "out", inputs=BAGS, workers=1, rows_per_part=1000, batch_size=100)
+    assert "18 of 20 parts (18,000 rows)" in str(caught.value)
+    assert not (source.parent / "out").exists()
+
+
+def test_a_file_that_is_cut_while_it_is_read(source: Path) -> None:
+    prepared = prepare_score(source.parent / "bags.xml", source, inputs=BAGS)
+    source.write_bytes(source.read_bytes()[:5000])
+    from uncork.score.unit import score_unit
+
+    with pytest.raises(UncorkError, match=r"rows.parquet: cannot be read, at row 0 of groups"):
+        score_unit(prepared.job, prepared.units[0])
+
+
+def test_bad_rows_can_be_taken_out_of_a_run_that_failed(source: Path) -> None:
+    folder = source.parent
+    rows = [Row(row.user, list(row.items)) for row in ROWS[:3000]]
+    rows[2500].items.append(20)
+    write(source, rows, 500)
+    options: dict[str, Any] = {"inputs": BAGS, "workers": 1, "rows_per_part": 500, "batch_size": 100}
+    with pytest.raises(InputError, match=r"row 2500, column 'items', value 20: (.|\n)*5 of 6 parts \(2,500 rows\) are kept"):
+        uncork.score(folder / "bags.xml", source, folder / "out", **options)
+    more: dict[str, Any] = {"on_error": "reject", "rejects": folder / "bad.parquet", "resume": True}
+    summary = uncork.score(folder / "bags.xml", source, folder / "out", **options, **more)
+    assert (summary.counts.rows, summary.counts.scored, summary.counts.rejected, summary.resumed_rows) == (3000, 2999, 1, 2500)
+    table = pq.read_table(folder / "out")
+    assert table["row"].to_pylist() == [i for i in range(3000) if i != 2500]
+    assert pq.read_table(folder / "bad.parquet")["reject_row"].to_pylist() == [2500]
+
+
+def test_ctrl_c_from_python(source: Path) -> None:
+    """KeyboardInterrupt says what is kept, and no worker is left."""
+    folder = source.parent
+    before = threading.active_count()
+
+    def interrupt() -> None:
+        wait_for(folder, 2)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt, match=r"interrupted; \d+ of 60 parts"):
+        uncork.score(folder / "bags.xml", source, folder / "out", inputs=BAGS, workers=2, batch_size=1, rows_per_part=400)
+    thread.join()
+    assert threading.active_count() == before
+    assert not (folder / "out").exists()
+
+
+def test_engine_ends_workers_that_it_never_needed(source: Path) -> None:
+    engine = LocalEngine(3)
+    processes = [worker.process for worker in engine._workers]
+    engine.close()
+    assert all(process.returncode is not None for process in processes)
