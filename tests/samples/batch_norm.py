@@ -66,7 +66,7 @@ def entry(operation, version: int) -> Samples:
                 exact,
             ),
             Refusal("too many variances", in_order(version, DATA, variance=THREE), r"'variance': expected 2 values, one for", exact),
-            Refusal("a mean of rank 2", in_order(version, DATA, mean=DATA), r"'mean': expected one dimension, got shape \[2,2\]", exact),
+            Refusal("a mean of rank 2", in_order(version, DATA, mean=DATA), r"'mean': expected a 1-D tensor, got shape \[2,2\]", exact),
             Refusal("negative epsilon", in_order(version, DATA), r"'epsilon': expected at least 0, got -1", {"epsilon": -1.0}),
             Refusal("no epsilon", in_order(version, DATA), r"'epsilon' is missing"),
         ],

@@ -82,8 +82,8 @@ EXAMPLES = [
     Sample("no images", [ROW[:0], row(0)[:0]], [np.zeros((0, 1, 1, 1), "f4")], openvino="not for empty tensors"),
 ]
 REFUSALS = [
-    Refusal("data of rank 3", [ROW[0], row(0)], r"'data': expected rank 4, got shape \[1,1,4\]"),
-    Refusal("grid of rank 3", [ROW, row(0)[0]], "'grid': expected rank 4"),
+    Refusal("data of rank 3", [ROW[0], row(0)], r"'data': expected \[N, C, H, W\], got shape \[1,1,4\]"),
+    Refusal("grid of rank 3", [ROW, row(0)[0]], r"'grid': expected \[N, H, W, 2\]"),
     Refusal("triples", [ROW, np.zeros((1, 1, 1, 3), "f4")], r"'grid': expected pairs of coordinates \[N, H, W, 2\], got shape \[1,1,1,3\]"),
     Refusal("two grids", [ROW, np.zeros((2, 1, 1, 2), "f4")], r"a grid for each image, got data \[1,1,1,4\] and grid \[2,1,1,2\]"),
     Refusal("no cells", [ROW[..., :0], row(0)], r"data \[1,1,1,0\] has no cells to read from", {"padding_mode": "border"}),

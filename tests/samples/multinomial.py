@@ -77,7 +77,7 @@ SAMPLES = [
             Sample("no rows", [CERTAIN[:0], TWO], [np.zeros((0, 2), np.int32)], how(), openvino="not for empty tensors"),
         ],
         [
-            Refusal("one dimension", [CERTAIN[0], TWO], r"'probs': expected 2 dimensions, got shape \[3\]", how()),
+            Refusal("one dimension", [CERTAIN[0], TWO], r"'probs': expected rank 2, got shape \[3\]", how()),
             Refusal("a negative count", [CERTAIN, np.array(-1)], "'num_samples' is -1, expected at least 0", how()),
             Refusal("two counts", [CERTAIN, np.array([1, 1])], r"'num_samples': expected a scalar or one element, got shape \[2\]", how()),
             Refusal("a negative probability", [f32([1, -1]), TWO], r"probs\[0, 1\] is -1.0, expected a finite number of at least 0", how()),

@@ -122,7 +122,7 @@ SAMPLES = [
             *[Refusal(r.name, [DATA, LAST], r.message, r.attributes | {"eps_mode": "inside_sqrt"}) for r in MISSING],
             Refusal("axis past the rank", [DATA, np.array([3])], r"axes 3 is outside -3\.\.2 for rank 3", six()),
             Refusal("axis twice", [DATA, np.array([0, 0])], r"axes \[0, 0\] name an axis twice", six()),
-            Refusal("axes of rank 2", [DATA, np.array([[0]])], r"'axes': expected one dimension, got shape \[1,1\]", six()),
+            Refusal("axes of rank 2", [DATA, np.array([[0]])], r"'axes': expected a scalar or a 1-D tensor, got shape \[1,1\]", six()),
             Refusal("an unknown mode", [DATA, LAST], "'eps_mode' is missing", one()),
         ],
         cases(6),

@@ -21,7 +21,7 @@ WINDOW = {"alpha": 1.0, "beta": 1.0, "bias": 0.0, "size": 3}
 AXES = [
     Refusal("axis past the rank", [DATA, np.array([2])], r"axes 2 is outside -2\.\.1 for rank 2"),
     Refusal("axis twice", [DATA, np.array([0, 0])], r"axes \[0, 0\] name an axis twice"),
-    Refusal("axes of rank 2", [DATA, np.array([[0]])], r"'axes': expected a scalar or one dimension, got shape \[1,1\]"),
+    Refusal("axes of rank 2", [DATA, np.array([[0]])], r"'axes': expected a scalar or a 1-D tensor, got shape \[1,1\]"),
 ]
 
 

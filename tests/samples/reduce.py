@@ -88,7 +88,7 @@ def entry(
         [
             Refusal("axis past the rank", [data, np.array([0, 2])], r"axes 2 is outside -2\.\.1 for rank 2"),
             Refusal("axis twice", [data, np.array([1, -1])], r"axes \[1, -1\] name an axis twice"),
-            Refusal("axes of rank 2", [data, np.array([[0]])], r"'axes': expected a scalar or one dimension, got shape \[1,1\]"),
+            Refusal("axes of rank 2", [data, np.array([[0]])], r"'axes': expected a scalar or a 1-D tensor, got shape \[1,1\]"),
             Refusal("axes that are no integers", [data, f32(0)], r"'axes' \(port 1\): expected an integer type .* got f32"),
             Refusal("another type", [other, LAST], r"'data' \(port 0\): expected .* got (boolean|i64)"),
             *refusals,

@@ -108,7 +108,7 @@ REFUSALS = [
         r"'rois': expected boxes of 4 numbers \[boxes, 4\], got shape \[1,3\]",
         ONE,
     ),
-    Refusal("data of rank 3", [PLANE[0], box(0, 0, 1, 1), FIRST], "'data': expected rank 4", ONE),
+    Refusal("data of rank 3", [PLANE[0], box(0, 0, 1, 1), FIRST], r"'data': expected \[N, C, H, W\]", ONE),
     Refusal("indices as a matrix", [PLANE, box(0, 0, 1, 1), FIRST[None]], "'batch_indices': expected a 1-D tensor", ONE),
     Refusal("no bins", [PLANE, box(0, 0, 1, 1), FIRST], "'pooled_h': expected at least 1", {**ONE, "pooled_h": 0}),
     Refusal("negative ratio", [PLANE, box(0, 0, 1, 1), FIRST], "'sampling_ratio': expected at least 0", {**ONE, "sampling_ratio": -1}),

@@ -53,7 +53,7 @@ REFUSALS = [
     ),
     Refusal("half an image", [IMAGE, f32([[0.5, 0, 0, 1, 1]])], r"rois\[:, 0\]\[0\] is 0.5", ONE),
     Refusal("boxes of 4 numbers", [IMAGE, np.zeros((1, 4), "f4")], "'rois': expected boxes of 5 numbers", ONE),
-    Refusal("data of rank 3", [IMAGE[0], np.zeros((1, 5), "f4")], "'data': expected rank 4", ONE),
+    Refusal("data of rank 3", [IMAGE[0], np.zeros((1, 5), "f4")], r"'data': expected \[N, C, H, W\]", ONE),
     Refusal("no bins", [IMAGE, np.zeros((1, 5), "f4")], "'pooled_w': expected at least 1", {**ONE, "pooled_w": 0}),
 ]
 

@@ -77,12 +77,6 @@ class RealFunction(Unary):
         raise NotImplementedError
 
 
-def require_one(operation: Operation, name: str, spec: TensorSpec) -> None:
-    """Refuse an input that is neither a scalar nor has one element."""
-    fits = spec.shape.compatible(PartialShape([])) or spec.shape.compatible(PartialShape([1]))
-    operation.require(fits, "input '{}': expected a scalar or one element, got shape {}", name, spec.shape)
-
-
 def refuse_zero(operation: Operation, b: Array, size: int) -> None:
     """Refuse integer division by zero: an integer type has neither infinity nor NaN to answer with."""
     if b.dtype.kind != "f" and size:

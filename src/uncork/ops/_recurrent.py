@@ -22,19 +22,13 @@ from typing import ClassVar
 import numpy as np
 
 from uncork.errors import UnsupportedError
+from uncork.ops._elementwise import sigmoid
 from uncork.ops._operation import Operation
 from uncork.ops._ports import Attribute, Kind, at_least, integer, names, number, numbers, one_of
 from uncork.ops._sequences import agreed_sizes, check_lengths, shape_in_words
 from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 State = tuple[Array, ...]
-
-
-def sigmoid(values: Array) -> Array:
-    """1 / (1 + exp(-values)), without overflow and accurate at both ends."""
-    small = np.exp(-np.abs(values))
-    result: Array = np.where(values >= 0, values.dtype.type(1), small) / (1 + small)
-    return result
 
 
 def relu(values: Array) -> Array:

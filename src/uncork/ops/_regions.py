@@ -11,12 +11,6 @@ from uncork.ops._operation import Operation
 from uncork.types import DYNAMIC, Array, Dimension, TensorSpec
 
 
-def image_dims(operation: Operation, name: str, spec: TensorSpec) -> tuple[Dimension, ...]:
-    """The dimensions [N, C, H, W] of an input."""
-    operation.require(spec.rank in (None, 4), "input '{}': expected rank 4, got shape {}", name, spec.shape)
-    return (DYNAMIC,) * 4 if spec.rank is None else spec.shape.dims
-
-
 def box_count(operation: Operation, name: str, spec: TensorSpec, numbers: int) -> Dimension:
     """How many boxes an input [boxes, numbers] holds."""
     operation.require(

@@ -8,6 +8,7 @@ import numpy as np
 
 from uncork.ops._indices import refuse_first
 from uncork.ops._operation import Operation
+from uncork.ops._ranks import require_one, require_rank
 from uncork.types import DYNAMIC, Dimension, PartialShape, TensorSpec
 
 Sizes = dict[str, Dimension]
@@ -63,9 +64,10 @@ def check_blank(operation: Operation, blank_index: TensorSpec | None, data: Tens
     operation.require(classes.high != 0, "input '{}': expected at least one class, got {}", operation.inputs[0].name, data.shape)
     if blank_index is None:
         return
-    one = blank_index.shape.compatible(PartialShape([])) or (vector and blank_index.shape.compatible(PartialShape([1])))
-    expected = "a scalar or one element" if vector else "a scalar"
-    operation.require(one, "input 'blank_index': expected {}, got shape {}", expected, blank_index.shape)
+    if vector:
+        require_one(operation, "blank_index", blank_index)
+    else:
+        require_rank(operation, "blank_index", blank_index, 0)
     if blank_index.value is not None:
         last = np.inf if classes.high is None else classes.high - 1
         wrong = np.asarray((blank_index.value < 0) | (blank_index.value > last))

@@ -23,6 +23,7 @@ import numpy as np
 from uncork.ops._boxes import best_first, without_overlap
 from uncork.ops._operation import Operation
 from uncork.ops._ports import I32_I64, INTEGER, REAL, Attribute, Input, Output, boolean, element_type
+from uncork.ops._ranks import require_one
 from uncork.ops._sequences import agreed_sizes
 from uncork.ops._vectors import scalar
 from uncork.types import DYNAMIC, Array, Dimension, ElementType, PartialShape, TensorSpec
@@ -31,13 +32,6 @@ from uncork.types import DYNAMIC, Array, Dimension, ElementType, PartialShape, T
 def index_type() -> Attribute[ElementType]:
     """The attribute that says the type of the outputs that hold indices and counts."""
     return Attribute(element_type, default=ElementType.i64, check=lambda t: None if t in I32_I64 else "i32 or i64")
-
-
-def check_one_element(operation: Operation, name: str, spec: TensorSpec | None) -> None:
-    """A threshold is a scalar or has one element."""
-    if spec is not None:
-        fits = spec.shape.compatible(PartialShape([])) or spec.shape.compatible(PartialShape([1]))
-        operation.require(fits, "input '{}': expected a scalar or one element, got shape {}", name, spec.shape)
 
 
 def single(array: Array | None, absent: Any) -> Any:
@@ -77,7 +71,8 @@ class Suppression(Operation):
         sizes = agreed_sizes(self, specs, layout, {size: Dimension(self.box_size, self.box_size)})
         scores, maximum, *thresholds = specs[1:]
         for port, threshold in zip(self.inputs[3:], thresholds):
-            check_one_element(self, port.name, threshold)
+            if threshold is not None:
+                require_one(self, port.name, threshold)
         number = 0 if maximum is None else scalar(self, "max_output_boxes_per_class", maximum)
         if number is not None:
             self.require(number >= 0 or not self.strict, "input 'max_output_boxes_per_class' is {}, expected 0 or more", number)

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from uncork.ops._indices import normalised_axis, refuse_first
+from uncork.ops._indices import normalised_axes, normalised_axis, refuse_first
 from uncork.ops._operation import Operation
+from uncork.ops._ranks import require_one, require_rank
 from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
 
 Numbers = list[int | None]
@@ -27,12 +28,7 @@ def vector(operation: Operation, name: str, spec: TensorSpec, scalar_too: bool =
 
 def scalar(operation: Operation, name: str, spec: TensorSpec) -> int | None:
     """The value of an input that is a scalar or has one element; None when it is not known."""
-    operation.require(
-        spec.shape.compatible(PartialShape([])) or spec.shape.compatible(PartialShape([1])),
-        "input '{}': expected a scalar or one element, got shape {}",
-        name,
-        spec.shape,
-    )
+    require_one(operation, name, spec)
     numbers = spec.integers()
     return numbers[0] if numbers else None
 
@@ -50,6 +46,13 @@ def known_axes(operation: Operation, numbers: Numbers | None, rank: int, name: s
     known = [a for a in axes if a is not None]
     operation.require(not unique or len(set(known)) == len(known), "input '{}': {} name an axis twice", name, numbers)
     return axes
+
+
+def check_axes(operation: Operation, data: TensorSpec, axes: TensorSpec) -> None:
+    """Refuse an input `axes`, a scalar or 1-D, whose axes are known not to be axes of the data, or to come twice."""
+    require_rank(operation, "axes", axes, 0, 1)
+    if data.rank is not None and axes.value is not None:
+        normalised_axes(operation, axes.value, data.rank)
 
 
 def all_known(numbers: Sequence[int | None] | None) -> list[int] | None:

@@ -18,6 +18,7 @@ import numpy as np
 
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import I32_I64, REAL, Attribute, Input, Output, element_type
+from uncork.ops._ranks import require_rank
 from uncork.ops._vectors import vector
 from uncork.ops.max_pool import index_type_problem
 from uncork.types import Array, Dimension, ElementType, PartialShape, TensorSpec
@@ -31,7 +32,7 @@ class _AdaptivePool(Operation):
 
     def pooled_shape(self, data: TensorSpec, output_shape: TensorSpec) -> PartialShape:
         numbers = vector(self, "output_shape", output_shape)
-        self.require(data.rank in (None, 3, 4, 5), "input 'data': expected rank 3, 4 or 5, got shape {}", data.shape)
+        require_rank(self, "data", data, 3, 4, 5)
         if numbers is None:
             return PartialShape() if data.rank is None else data.shape[:2] + [None] * (data.rank - 2)
         count = len(numbers)

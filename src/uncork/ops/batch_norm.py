@@ -15,6 +15,7 @@ import numpy as np
 
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import REAL, Attribute, Input, Output, at_least, integer, number
+from uncork.ops._ranks import require_rank
 from uncork.ops.mvn import standardised
 from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
@@ -24,7 +25,7 @@ def _channels(operation: Operation, data: TensorSpec, parameters: Mapping[str, T
     operation.require(data.rank is None or data.rank >= 2, "input 'data': expected at least 2 dimensions, got shape {}", data.shape)
     channels = Dimension() if data.rank is None else data.shape[1]
     for name, spec in parameters.items():
-        operation.require(spec.rank in (None, 1), "input '{}': expected one dimension, got shape {}", name, spec.shape)
+        require_rank(operation, name, spec, 1)
         merged = channels if spec.rank is None else channels.merge(spec.shape[0])
         operation.require(merged is not None, "input '{}': expected {} values, one for each channel, got shape {}", name, channels, spec.shape)
         channels = channels if merged is None else merged

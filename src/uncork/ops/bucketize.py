@@ -14,6 +14,7 @@ import numpy as np
 from uncork.ops._indices import refuse_first
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import I32_I64, NUMERIC, Attribute, Input, Output, boolean, element_type
+from uncork.ops._ranks import require_rank
 from uncork.types import Array, ElementType, TensorSpec
 
 
@@ -37,7 +38,7 @@ class Bucketize3(Operation):
     with_right_bound = Attribute(boolean, default=True)
 
     def infer(self, data: TensorSpec, buckets: TensorSpec) -> TensorSpec:
-        self.require(buckets.rank in (None, 1), "input 'buckets': expected a 1-D tensor, got shape {}", buckets.shape)
+        require_rank(self, "buckets", buckets, 1)
         return TensorSpec(self.output_type, data.shape)
 
     def reference(self, data: Array, buckets: Array) -> Array:

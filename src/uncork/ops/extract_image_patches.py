@@ -12,6 +12,7 @@ import numpy as np
 
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, STRING, Attribute, Input, Output, integers, one_of
+from uncork.ops._ranks import image_dims
 from uncork.ops._spatial import Slide, all_at_least, extent, windows
 from uncork.types import Array, Dimension, ElementType, PartialShape, TensorSpec
 
@@ -33,11 +34,9 @@ class ExtractImagePatches3(Operation):
             self.require(len(values) == 2, "attribute '{}': expected 2 numbers, for rows and columns, got {}", name, list(values))
 
     def infer(self, data: TensorSpec) -> PartialShape:
-        self.require(data.rank in (None, 4), "input 'data': expected [N, C, H, W], got shape {}", data.shape)
-        if data.rank is None:
-            return PartialShape([None] * 4)
-        sides = [Dimension(self.count(i, d.low), None if d.high is None else self.count(i, d.high)) for i, d in enumerate(data.shape[2:])]
-        return PartialShape([data.shape[0], data.shape[1] * (self.sizes[0] * self.sizes[1]), *sides])
+        images, channels, *sides = image_dims(self, "data", data)
+        counts = [Dimension(self.count(i, d.low), None if d.high is None else self.count(i, d.high)) for i, d in enumerate(sides)]
+        return PartialShape([images, channels * (self.sizes[0] * self.sizes[1]), *counts])
 
     def count(self, axis: int, size: int) -> int:
         """The number of patches along rows (axis 0) or columns."""

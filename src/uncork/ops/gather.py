@@ -20,6 +20,7 @@ import numpy as np
 from uncork.ops._indices import normalised_axis, refuse_first
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Output, integer
+from uncork.ops._ranks import require_one
 from uncork.types import Array, PartialShape, TensorSpec
 
 
@@ -38,11 +39,7 @@ class _Gather(Operation):
         return 0
 
     def infer(self, data: TensorSpec, indices: TensorSpec, axis: TensorSpec) -> PartialShape:
-        self.require(
-            axis.shape.compatible(PartialShape([])) or axis.shape.compatible(PartialShape([1])),
-            "input 'axis': expected a scalar or one element, got shape {}",
-            axis.shape,
-        )
+        require_one(self, "axis", axis)
         if data.rank is None or indices.rank is None:
             return PartialShape()
         self.require(data.rank > 0, "input 'data' is a scalar: there is no axis to gather along")

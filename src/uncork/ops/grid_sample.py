@@ -23,9 +23,10 @@ import numpy as np
 
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ARITHMETIC, REAL, Attribute, Input, Output, boolean, one_of
+from uncork.ops._ranks import image_dims
 from uncork.ops._resize import keys_kernel, whole
 from uncork.ops._sampling import pixels
-from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
+from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 
 @register("GridSample", 9)
@@ -40,10 +41,8 @@ class GridSample9(Operation):
     padding_mode = Attribute(one_of("zeros", "border", "reflection"), default="zeros")
 
     def infer(self, data: TensorSpec, grid: TensorSpec) -> PartialShape:
-        for name, spec in (("data", data), ("grid", grid)):
-            self.require(spec.rank in (None, 4), "input '{}': expected rank 4, got shape {}", name, spec.shape)
-        image = data.shape.dims if data.rank else (DYNAMIC,) * 4
-        places = grid.shape.dims if grid.rank else (DYNAMIC,) * 4
+        image = image_dims(self, "data", data)
+        places = image_dims(self, "grid", grid, "N, H, W, 2")
         self.require(places[3].compatible(2), "input 'grid': expected pairs of coordinates [N, H, W, 2], got shape {}", grid.shape)
         images = image[0].merge(places[0])
         self.require(images is not None, "expected a grid for each image, got data {} and grid {}", data.shape, grid.shape)

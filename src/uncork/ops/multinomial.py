@@ -18,6 +18,7 @@ from uncork.ops._indices import refuse_first
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import I32_I64, REAL, Attribute, Input, Output, at_least, boolean, element_type, integer
 from uncork.ops._random import fractions
+from uncork.ops._ranks import require_rank
 from uncork.ops._vectors import scalar
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
@@ -45,7 +46,7 @@ class Multinomial(Operation):
     deterministic = False
 
     def infer(self, probs: TensorSpec, num_samples: TensorSpec) -> TensorSpec:
-        self.require(probs.rank in (None, 2), "input 'probs': expected 2 dimensions, got shape {}", probs.shape)
+        require_rank(self, "probs", probs, 2)
         count = scalar(self, "num_samples", num_samples)
         self.require(count is None or count >= 0, "input 'num_samples' is {}, expected at least 0", count)
         batch, classes = (None, None) if probs.rank is None else probs.shape

@@ -16,6 +16,7 @@ import numpy as np
 from uncork.ops._indices import normalised_axes
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import I32_I64, REAL, Attribute, Input, Output, boolean, integers, number, one_of
+from uncork.ops._vectors import check_axes
 from uncork.types import Array, PartialShape, TensorSpec
 
 
@@ -67,9 +68,7 @@ class MVN6(Operation):
     eps_mode = Attribute(one_of("inside_sqrt", "outside_sqrt"))
 
     def infer(self, data: TensorSpec, axes: TensorSpec) -> PartialShape:
-        self.require(axes.rank in (None, 0, 1), "input 'axes': expected one dimension, got shape {}", axes.shape)
-        if data.rank is not None and axes.value is not None:
-            normalised_axes(self, axes.value, data.rank)
+        check_axes(self, data, axes)
         return data.shape
 
     def reference(self, data: Array, axes: Array) -> Array:

@@ -17,6 +17,7 @@ import numpy as np
 from uncork.ops._indices import normalised_axes
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import INTEGER, REAL, Attribute, Input, Output, at_least, integer, number, one_of
+from uncork.ops._vectors import check_axes
 from uncork.types import Array, PartialShape, TensorSpec
 
 
@@ -26,9 +27,7 @@ class _WithAxes(Operation):
     output = Output("T")
 
     def infer(self, data: TensorSpec, axes: TensorSpec) -> PartialShape:
-        self.require(axes.rank in (None, 0, 1), "input 'axes': expected a scalar or one dimension, got shape {}", axes.shape)
-        if data.rank is not None and axes.value is not None:
-            normalised_axes(self, axes.value, data.rank)
+        check_axes(self, data, axes)
         return data.shape
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from uncork.ops._indices import normalised_axis, refuse_first
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Kind, Output, integer
+from uncork.ops._ranks import require_rank
 from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
 
 _MODES = {"ignore_negative": "ignore_negative", "ignore-negative": "ignore_negative", "normalize": "normalize"}
@@ -32,7 +33,7 @@ class OneHot1(Operation):
 
     def infer(self, indices: TensorSpec, depth: TensorSpec, on_value: TensorSpec, off_value: TensorSpec) -> PartialShape:
         for name, spec in (("depth", depth), ("on_value", on_value), ("off_value", off_value)):
-            self.require(spec.rank in (None, 0), "input '{}': expected a scalar, got shape {}", name, spec.shape)
+            require_rank(self, name, spec, 0)
         numbers = depth.integers()
         size = numbers[0] if numbers else None
         self.require(size is None or size >= 0, "input 'depth' is {}, expected at least 0", size)

@@ -22,6 +22,7 @@ from uncork.ops._elementwise import nearest_root
 from uncork.ops._indices import normalised_axes
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ARITHMETIC, BOOLEAN, INTEGER, Attribute, Input, Output, boolean
+from uncork.ops._ranks import require_rank
 from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 
@@ -32,7 +33,7 @@ class _Reduction(Operation):
     keep_dims = Attribute(boolean, default=False)
 
     def infer(self, data: TensorSpec, axes: TensorSpec) -> PartialShape:
-        self.require(axes.rank in (None, 0, 1), "input 'axes': expected a scalar or one dimension, got shape {}", axes.shape)
+        require_rank(self, "axes", axes, 0, 1)
         if data.rank is None:
             return PartialShape()
         if axes.value is not None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, Attribute, Input, Output, at_least, integer
+from uncork.ops._ranks import image_dims
 from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 
@@ -27,10 +28,7 @@ class ReorgYolo2(Operation):
     stride = Attribute(integer, check=at_least(1))
 
     def infer(self, image: TensorSpec) -> PartialShape:
-        self.require(image.rank in (None, 4), "input 'input': expected [N, C, H, W], got shape {}", image.shape)
-        if image.rank is None:
-            return PartialShape([None] * 4)
-        batch, channels, *sides = image.shape
+        batch, channels, *sides = image_dims(self, "input", image)
         block = self.stride**2
         self.require(channels.high is None or channels.high >= block, "expected at least {} channels, stride^2, got {}", block, image.shape)
         self.require(

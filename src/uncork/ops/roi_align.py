@@ -27,7 +27,8 @@ import numpy as np
 from uncork.ops._indices import refuse_first
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import INTEGER, REAL, Attribute, Input, Output, at_least, boolean, integer, number, one_of
-from uncork.ops._regions import box_count, image_dims
+from uncork.ops._ranks import image_dims, require_rank
+from uncork.ops._regions import box_count
 from uncork.ops._sampling import bilinear
 from uncork.ops._spatial import check_room
 from uncork.types import DYNAMIC, Array, PartialShape, TensorSpec
@@ -51,7 +52,7 @@ class _Align(Operation):
     def infer(self, data: TensorSpec, rois: TensorSpec, batch_indices: TensorSpec) -> PartialShape:
         image = image_dims(self, "data", data)
         boxes = box_count(self, "rois", rois, self.box_size)
-        self.require(batch_indices.rank in (None, 1), "input 'batch_indices': expected a 1-D tensor, got shape {}", batch_indices.shape)
+        require_rank(self, "batch_indices", batch_indices, 1)
         merged = boxes.merge(DYNAMIC if batch_indices.rank is None else batch_indices.shape[0])
         self.require(merged is not None, "expected an image for each box, got rois {} and batch_indices {}", rois.shape, batch_indices.shape)
         return PartialShape([merged, image[1], self.pooled_h, self.pooled_w])

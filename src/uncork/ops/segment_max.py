@@ -16,6 +16,7 @@ import numpy as np
 from uncork.ops._indices import refuse_first
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ARITHMETIC, I32_I64, Attribute, Input, Output, one_of
+from uncork.ops._ranks import require_rank
 from uncork.ops.bucketize import refuse_unsorted
 from uncork.storage import decode
 from uncork.types import DYNAMIC, Array, Dimension, ElementType, PartialShape, TensorSpec
@@ -35,7 +36,7 @@ class SegmentMax16(Operation):
 
     def infer(self, data: TensorSpec, segment_ids: TensorSpec, num_segments: TensorSpec | None) -> PartialShape:
         self.data_type = data.element_type
-        self.require(segment_ids.rank in (None, 1), "input 'segment_ids': expected a 1-D tensor, got shape {}", segment_ids.shape)
+        require_rank(self, "segment_ids", segment_ids, 1)
         self.require(data.rank != 0, "input 'data' is a scalar: it has no rows")
         self.require(
             data.rank is None or segment_ids.rank is None or data.shape[0].compatible(segment_ids.shape[0]),
@@ -45,7 +46,7 @@ class SegmentMax16(Operation):
         )
         count = DYNAMIC
         if num_segments is not None:
-            self.require(num_segments.rank in (None, 0), "input 'num_segments': expected a scalar, got shape {}", num_segments.shape)
+            require_rank(self, "num_segments", num_segments, 0)
             if num_segments.value is not None:
                 given = int(num_segments.value.reshape(()))
                 self.require(given >= 0, "input 'num_segments' is {}, expected at least 0", given)

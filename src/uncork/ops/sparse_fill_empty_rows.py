@@ -12,6 +12,7 @@ import numpy as np
 from uncork.ops._indices import refuse_first
 from uncork.ops._operation import FOLD_LIMIT, Operation, register
 from uncork.ops._ports import ANY, I32_I64, Input, Output
+from uncork.ops._ranks import require_rank
 from uncork.ops._vectors import length, vector
 from uncork.types import DYNAMIC, Array, Dimension, ElementType, PartialShape, TensorSpec
 
@@ -29,8 +30,8 @@ class SparseFillEmptyRows16(Operation):
     empty_row_indicator = Output(ElementType.boolean)
 
     def infer(self, values: TensorSpec, dense_shape: TensorSpec, indices: TensorSpec, default_value: TensorSpec) -> list[PartialShape]:
-        self.require(values.rank in (None, 1), "input 'values': expected a 1-D tensor, got shape {}", values.shape)
-        self.require(default_value.rank in (None, 0), "input 'default_value': expected a scalar, got shape {}", default_value.shape)
+        require_rank(self, "values", values, 1)
+        require_rank(self, "default_value", default_value, 0)
         sizes = vector(self, "dense_shape", dense_shape)
         self.require(length(dense_shape).contains(2), "input 'dense_shape': expected 2 numbers, got shape {}", dense_shape.shape)
         self.require(all(n is None or n >= 0 for n in sizes or []), "input 'dense_shape': expected no negative numbers, got {}", sizes)

@@ -22,6 +22,7 @@ import numpy as np
 
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import I32_I64, REAL, Attribute, Input, Output, boolean
+from uncork.ops._ranks import require_rank
 from uncork.ops._spatial import check_room
 from uncork.ops._vectors import scalar
 from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
@@ -34,7 +35,7 @@ def positive_scalar(operation: Operation, name: str, spec: TensorSpec) -> int | 
 
 
 def check_window(operation: Operation, window: TensorSpec, frame_size: int | None) -> None:
-    operation.require(window.rank in (None, 1), "input 'window': expected a 1-D tensor, got shape {}", window.shape)
+    require_rank(operation, "window", window, 1)
     length = DYNAMIC if window.rank is None else window.shape[0]
     operation.require(
         length.high != 0 and (frame_size is None or length.low <= frame_size),
@@ -65,7 +66,7 @@ class STFT15(Operation):
     def infer(self, signal: TensorSpec, window: TensorSpec, frame_size: TensorSpec, frame_step: TensorSpec) -> PartialShape:
         size, step = positive_scalar(self, "frame_size", frame_size), positive_scalar(self, "frame_step", frame_step)
         check_window(self, window, size)
-        self.require(signal.rank in (None, 1, 2), "input 'signal': expected rank 1 or 2, got shape {}", signal.shape)
+        require_rank(self, "signal", signal, 1, 2)
         if signal.rank is None:
             return PartialShape()
         length = signal.shape[-1]
@@ -106,7 +107,7 @@ class ISTFT16(Operation):
         check_window(self, window, size)
         wanted = None if signal_length is None else scalar(self, "signal_length", signal_length)
         self.require(wanted is None or wanted >= 0, "input 'signal_length': expected a length, got {}", wanted)
-        self.require(data.rank in (None, 3, 4), "input 'data': expected rank 3 or 4, got shape {}", data.shape)
+        require_rank(self, "data", data, 3, 4)
         if data.rank is None:
             return PartialShape()
         frequencies, frames, pair = data.shape[-3:]

@@ -16,6 +16,7 @@ import numpy as np
 from uncork.ops._indices import refuse_first
 from uncork.ops._operation import FOLD_LIMIT, Operation, register
 from uncork.ops._ports import I32_I64, STRING, Input, Output
+from uncork.ops._ranks import require_rank
 from uncork.types import DYNAMIC, Array, Dimension, ElementType, PartialShape, TensorSpec
 
 
@@ -29,7 +30,7 @@ class StringTensorPack15(Operation):
     output = Output(ElementType.string)
 
     def infer(self, begins: TensorSpec, ends: TensorSpec, symbols: TensorSpec) -> PartialShape:
-        self.require(symbols.rank in (None, 1), "input 'symbols': expected a 1-D tensor, got shape {}", symbols.shape)
+        require_rank(self, "symbols", symbols, 1)
         common = begins.shape.merge(ends.shape)
         self.require(common is not None, "expected begins and ends of one shape, got {} and {}", begins.shape, ends.shape)
         return PartialShape() if common is None else common
