@@ -48,17 +48,38 @@ def activation_names(*defaults: str) -> Attribute[tuple[str, ...]]:
 
 
 class Recurrent(Operation):
-    """Any of the family. A subclass gives `activations`, the `layout` of its ports, and `step`."""
+    """Any of the family. A subclass gives its ports, `activations`, `gates`, and `step`."""
 
+    #: How many blocks of hidden_size W and R have.
+    gates: ClassVar[int]
+    #: What sequences have more of than cells, as `layout` spells it.
+    each_direction: ClassVar[str] = ""
+    each_step: ClassVar[str] = ""
     hidden_size = Attribute(integer, check=at_least(1))
     activations: ClassVar[Attribute[tuple[str, ...]]]
     activations_alpha = Attribute(numbers, default=())
     activations_beta = Attribute(numbers, default=())
     clip = Attribute(number, default=math.inf, check=lambda value: "a number" if math.isnan(value) else None)
 
+    def bias_count(self) -> int:
+        """How many biases of hidden_size there are."""
+        return self.gates
+
     def layout(self) -> Mapping[str, str]:
-        """The shape of every port in the words of the specification page: `batch_size, 3 * hidden_size`."""
-        raise NotImplementedError
+        """The shape of every port that one of the family has, in the words of the specification pages."""
+        each = self.each_direction
+        gates, biases = (f"{n} * hidden_size" if n > 1 else "hidden_size" for n in (self.gates, self.bias_count()))
+        states = ("initial_hidden_state", "H", "initial_cell_state", "Ho", "Co")
+        return {
+            "X": f"batch_size, {self.each_step}input_size",
+            **dict.fromkeys(states, f"batch_size, {each}hidden_size"),
+            "sequence_lengths": "batch_size",
+            "W": f"{each}{gates}, input_size",
+            "R": f"{each}{gates}, hidden_size",
+            "B": f"{each}{biases}",
+            "P": f"{each}3 * hidden_size",
+            "Y": f"batch_size, {each}{self.each_step}hidden_size",
+        }
 
     def step(self, x: Array, state: State, w: Array, r: Array, b: Array | None) -> State:
         """The state of some rows after one step, from x [rows, input_size] and each state [rows, hidden_size]."""
@@ -106,6 +127,8 @@ class Recurrent(Operation):
 class RecurrentSequence(Recurrent):
     """The operations that walk over steps."""
 
+    each_direction = "num_directions, "
+    each_step = "seq_length, "
     direction = Attribute(one_of(*WALKS), default="forward")
 
     def sizes(self) -> dict[str, Dimension]:

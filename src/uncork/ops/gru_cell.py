@@ -12,8 +12,6 @@ _recurrent.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from uncork.ops._operation import register
@@ -25,11 +23,12 @@ from uncork.types import Array
 class GRU(Recurrent):
     """The formula, for the cell and the sequence."""
 
+    gates = 3
     activations = activation_names("sigmoid", "tanh")
     linear_before_reset = Attribute(boolean, default=False)
 
     def bias_count(self) -> int:
-        return 4 if self.linear_before_reset else 3
+        return self.gates + self.linear_before_reset
 
     def step(self, x: Array, state: State, w: Array, r: Array, b: Array | None) -> State:
         (h,) = state
@@ -54,16 +53,6 @@ class GRUCell3(GRU):
     R = Input(REAL, "T")
     B = Input(REAL, "T", optional=True)
     Ho = Output("T")
-
-    def layout(self) -> Mapping[str, str]:
-        return {
-            "X": "batch_size, input_size",
-            "initial_hidden_state": "batch_size, hidden_size",
-            "W": "3 * hidden_size, input_size",
-            "R": "3 * hidden_size, hidden_size",
-            "B": f"{self.bias_count()} * hidden_size",
-            "Ho": "batch_size, hidden_size",
-        }
 
     def reference(self, x: Array, h: Array, w: Array, r: Array, b: Array | None) -> State:
         return self.step(x, (h,), w, r, b)

@@ -8,8 +8,6 @@ Page: operation-specs/sequence/gru-sequence-5. Decisions: _recurrent.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from uncork.ops._operation import register
 from uncork.ops._ports import INTEGER, REAL, Input, Output
 from uncork.ops._recurrent import RecurrentSequence
@@ -27,18 +25,6 @@ class GRUSequence5(RecurrentSequence, GRU):
     B = Input(REAL, "T")
     Y = Output("T")
     Ho = Output("T")
-
-    def layout(self) -> Mapping[str, str]:
-        return {
-            "X": "batch_size, seq_length, input_size",
-            "initial_hidden_state": "batch_size, num_directions, hidden_size",
-            "sequence_lengths": "batch_size",
-            "W": "num_directions, 3 * hidden_size, input_size",
-            "R": "num_directions, 3 * hidden_size, hidden_size",
-            "B": f"num_directions, {self.bias_count()} * hidden_size",
-            "Y": "batch_size, num_directions, seq_length, hidden_size",
-            "Ho": "batch_size, num_directions, hidden_size",
-        }
 
     def reference(self, x: Array, h: Array, lengths: Array, w: Array, r: Array, b: Array) -> list[Array]:
         return self.run(x, (h,), lengths, w, r, b)

@@ -16,8 +16,6 @@ Further decisions: _recurrent.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from uncork.errors import UnsupportedError
@@ -30,6 +28,7 @@ from uncork.types import Array, PartialShape, TensorSpec
 class LSTM(Recurrent):
     """The formula, for the cell and the sequence."""
 
+    gates = 4
     activations = activation_names("sigmoid", "tanh", "tanh")
 
     def step(self, x: Array, state: State, w: Array, r: Array, b: Array | None) -> State:
@@ -80,19 +79,6 @@ class _LSTMCell(LSTM):
     B = Input(REAL, "T", optional=True)
     Ho = Output("T")
     Co = Output("T")
-
-    def layout(self) -> Mapping[str, str]:
-        return {
-            "X": "batch_size, input_size",
-            "initial_hidden_state": "batch_size, hidden_size",
-            "initial_cell_state": "batch_size, hidden_size",
-            "W": "4 * hidden_size, input_size",
-            "R": "4 * hidden_size, hidden_size",
-            "B": "4 * hidden_size",
-            "P": "3 * hidden_size",
-            "Ho": "batch_size, hidden_size",
-            "Co": "batch_size, hidden_size",
-        }
 
     def reference(self, x: Array, h: Array, c: Array, w: Array, r: Array, b: Array | None, p: Array | None = None) -> State:
         return self.step(x, (h, c), w, r, b)

@@ -6,8 +6,6 @@ Decisions: _recurrent.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from uncork.ops._operation import register
 from uncork.ops._ports import INTEGER, REAL, Input, Output
 from uncork.ops._recurrent import RecurrentSequence
@@ -26,21 +24,6 @@ class _LSTMSequence(RecurrentSequence, LSTM):
     Y = Output("T")
     Ho = Output("T")
     Co = Output("T")
-
-    def layout(self) -> Mapping[str, str]:
-        return {
-            "X": "batch_size, seq_length, input_size",
-            "initial_hidden_state": "batch_size, num_directions, hidden_size",
-            "initial_cell_state": "batch_size, num_directions, hidden_size",
-            "sequence_lengths": "batch_size",
-            "W": "num_directions, 4 * hidden_size, input_size",
-            "R": "num_directions, 4 * hidden_size, hidden_size",
-            "B": "num_directions, 4 * hidden_size",
-            "P": "num_directions, 3 * hidden_size",
-            "Y": "batch_size, num_directions, seq_length, hidden_size",
-            "Ho": "batch_size, num_directions, hidden_size",
-            "Co": "batch_size, num_directions, hidden_size",
-        }
 
     def reference(self, x: Array, h: Array, c: Array, lengths: Array, w: Array, r: Array, b: Array, p: Array | None = None) -> list[Array]:
         return self.run(x, (h, c), lengths, w, r, b)

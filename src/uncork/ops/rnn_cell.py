@@ -8,8 +8,6 @@ where it is absent it counts as zeros, as in the other cells. Further decisions:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from uncork.ops._operation import register
 from uncork.ops._ports import REAL, Input, Output
 from uncork.ops._recurrent import Recurrent, State, activation_names, bias_parts
@@ -19,6 +17,7 @@ from uncork.types import Array
 class RNN(Recurrent):
     """The formula, for the cell and the sequence."""
 
+    gates = 1
     activations = activation_names("tanh")
 
     def step(self, x: Array, state: State, w: Array, r: Array, b: Array | None) -> State:
@@ -35,16 +34,6 @@ class RNNCell0(RNN):
     R = Input(REAL, "T")
     B = Input(REAL, "T", optional=True)
     Ho = Output("T")
-
-    def layout(self) -> Mapping[str, str]:
-        return {
-            "X": "batch_size, input_size",
-            "H": "batch_size, hidden_size",
-            "W": "hidden_size, input_size",
-            "R": "hidden_size, hidden_size",
-            "B": "hidden_size",
-            "Ho": "batch_size, hidden_size",
-        }
 
     def reference(self, x: Array, h: Array, w: Array, r: Array, b: Array | None) -> State:
         return self.step(x, (h,), w, r, b)

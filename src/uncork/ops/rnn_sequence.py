@@ -5,8 +5,6 @@ Page: operation-specs/sequence/rnn-sequence-5. Decisions: _recurrent.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from uncork.ops._operation import register
 from uncork.ops._ports import INTEGER, REAL, Input, Output
 from uncork.ops._recurrent import RecurrentSequence
@@ -24,18 +22,6 @@ class RNNSequence5(RecurrentSequence, RNN):
     B = Input(REAL, "T")
     Y = Output("T")
     Ho = Output("T")
-
-    def layout(self) -> Mapping[str, str]:
-        return {
-            "X": "batch_size, seq_length, input_size",
-            "H": "batch_size, num_directions, hidden_size",
-            "sequence_lengths": "batch_size",
-            "W": "num_directions, hidden_size, input_size",
-            "R": "num_directions, hidden_size, hidden_size",
-            "B": "num_directions, hidden_size",
-            "Y": "batch_size, num_directions, seq_length, hidden_size",
-            "Ho": "batch_size, num_directions, hidden_size",
-        }
 
     def reference(self, x: Array, h: Array, lengths: Array, w: Array, r: Array, b: Array) -> list[Array]:
         return self.run(x, (h,), lengths, w, r, b)
