@@ -21,7 +21,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -80,6 +80,8 @@ class Sliding(Operation):
     pads_begin: Attribute[tuple[int, ...]] = Attribute(integers, default=(), check=all_at_least(0))
     pads_end: Attribute[tuple[int, ...]] = Attribute(integers, default=(), check=all_at_least(0))
     auto_pad = Attribute(auto_pad_kind, default="explicit")
+    #: There are just two spatial axes.
+    planar: ClassVar[bool] = False
     #: floor, ceil or ceil_torch; an attribute of the poolings.
     rounding_type: Any = "floor"
     #: One for each axis; an attribute of most of these operations. Without it the cells of a window are neighbours.
@@ -91,7 +93,9 @@ class Sliding(Operation):
         return len(self.strides)
 
     def check_attributes(self) -> None:
-        self.require(1 <= self.axes <= 3, "attribute 'strides': expected 1 to 3 numbers, one for each spatial axis, got {}", list(self.strides))
+        fits = 1 <= self.axes <= 3
+        self.require(fits, "attribute 'strides': expected 1 to 3 numbers, one for each spatial axis, got {}", list(self.strides))
+        self.require(self.axes == 2 or not self.planar, "attribute 'strides': expected 2 numbers, got {}", list(self.strides))
         for name, neutral in (("pads_begin", 0), ("pads_end", 0), ("dilations", 1), ("output_padding", 0)):
             if name not in self.attributes:
                 continue
@@ -132,6 +136,11 @@ class Sliding(Operation):
             shape,
         )
         return PartialShape([DYNAMIC] * expected) if shape.rank is None else shape
+
+    def require_channels(self, data: PartialShape, needed: Dimension, filters: TensorSpec) -> None:
+        """Refuse data [N, C, ..] whose channels are not as many as the filters need."""
+        rule = "expected 'data' with {} channels as 'filters' {} need, got {} in data {}"
+        self.require(data[1].compatible(needed), rule, needed, filters.shape, data[1], data)
 
     def window_counts(self, sizes: Sequence[Dimension], kernels: Sequence[Dimension]) -> list[Dimension]:
         """The number of windows along each axis; refused where not even one fits."""

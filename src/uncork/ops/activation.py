@@ -17,7 +17,7 @@ from uncork.ops._broadcast import broadcast_shapes
 from uncork.ops._elementwise import Unary, erf, sigmoid, softplus
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ARITHMETIC, REAL, Attribute, Input, Output, number, one_of
-from uncork.ops._ranks import require_one
+from uncork.ops._shapes import require_one
 from uncork.types import Array, PartialShape, TensorSpec
 
 

@@ -30,24 +30,14 @@ class BinaryConvolution1(Sliding):
     data = Input(ARITHMETIC, "T")
     filters = Input(frozenset({ElementType.u1}))
     output = Output("T")
+    planar = True
     dilations = Attribute(integers, check=all_at_least(1))
     mode = Attribute(one_of("xnor-popcount"))
     pad_value = Attribute(number)
 
-    def check_attributes(self) -> None:
-        super().check_attributes()
-        self.require(self.axes == 2, "attribute 'strides': expected 2 numbers, got {}", list(self.strides))
-
     def infer(self, data: TensorSpec, filters: TensorSpec) -> PartialShape:
         inputs, weights = self.with_rank("data", data.shape, 2), self.with_rank("filters", filters.shape, 2)
-        self.require(
-            inputs[1].compatible(weights[1]),
-            "expected 'data' with {} channels as 'filters' {} need, got {} in data {}",
-            weights[1],
-            filters.shape,
-            inputs[1],
-            data.shape,
-        )
+        self.require_channels(inputs, weights[1], filters)
         count = weights.size.size
         if count is not None and count % 8:
             raise UnsupportedError(f"BinaryConvolution-1 with {count} bits in 'filters': expected a multiple of 8")

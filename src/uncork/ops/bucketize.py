@@ -14,7 +14,7 @@ import numpy as np
 from uncork.ops._indices import refuse_first
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import I32_I64, NUMERIC, Attribute, Input, Output, boolean, element_type
-from uncork.ops._ranks import require_rank
+from uncork.ops._shapes import require_rank
 from uncork.types import Array, ElementType, TensorSpec
 
 

@@ -16,9 +16,10 @@ import numpy as np
 
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ARITHMETIC, I32_I64, Attribute, Input, Output, integers
+from uncork.ops._shapes import divided
 from uncork.ops._spatial import all_at_least, check_room, extent
 from uncork.ops._vectors import all_known, length, vector
-from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
+from uncork.types import DYNAMIC, Array, PartialShape, TensorSpec
 
 
 @register("Col2Im", 15)
@@ -55,11 +56,9 @@ class Col2Im15(Operation):
         known = all_known(kernel)
         if known is not None:
             cells = known[0] * known[1]
-            low, high = -(-columns.low // cells), None if columns.high is None else columns.high // cells
-            self.require(
-                high is None or low <= high, "input 'data': expected a multiple of {} = {} x {} rows, got {}", cells, *known, data.shape
+            channels = divided(
+                self, columns, cells, "input 'data': expected a multiple of {} = {} x {} rows, got {}", cells, *known, data.shape
             )
-            channels = Dimension(low, high)
         sizes = all_known(image)
         if known is not None and sizes is not None:
             expected = self.counts(sizes, known)

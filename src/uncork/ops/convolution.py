@@ -55,14 +55,7 @@ class Convolution1(Sliding):
         inputs = self.with_rank("data", data.shape, 2)
         weights = self.with_rank("filters", filters.shape, self.lead)
         groups, outputs, channels = weights[0] if self.lead == 3 else Dimension(1, 1), weights[self.lead - 2], weights[self.lead - 1]
-        self.require(
-            inputs[1].compatible(groups * channels),
-            "expected 'data' with {} channels as 'filters' {} need, got {} in data {}",
-            groups * channels,
-            filters.shape,
-            inputs[1],
-            data.shape,
-        )
+        self.require_channels(inputs, groups * channels, filters)
         return PartialShape([inputs[0], groups * outputs, *self.window_counts(inputs.dims[2:], weights.dims[self.lead :])])
 
     def reference(self, data: Array, filters: Array) -> Array:

@@ -53,14 +53,7 @@ class ConvolutionBackpropData1(Sliding):
         weights = self.with_rank("filters", filters.shape, self.lead)
         groups = weights[0] if self.lead == 3 else Dimension(1, 1)
         channels, outputs = weights[self.lead - 2], weights[self.lead - 1]
-        self.require(
-            inputs[1].compatible(groups * channels),
-            "expected 'data' with {} channels as 'filters' {} need, got {} in data {}",
-            groups * channels,
-            filters.shape,
-            inputs[1],
-            data.shape,
-        )
+        self.require_channels(inputs, groups * channels, filters)
         sizes = [self._size(axis, d, k) for axis, (d, k) in enumerate(zip(inputs.dims[2:], weights.dims[self.lead :]))]
         if output_shape is not None:
             sizes = self._given_sizes(output_shape)

@@ -37,26 +37,15 @@ class DeformableConvolution1(Sliding):
     offsets = Input(ARITHMETIC, "T")
     filters = Input(ARITHMETIC, "T")
     output = Output("T")
+    planar = True
     dilations = Attribute(integers, check=all_at_least(1))
     group = Attribute(integer, default=1, check=at_least(1))
     deformable_group = Attribute(integer, default=1, check=at_least(1))
     bilinear_interpolation_pad = False
 
-    def check_attributes(self) -> None:
-        super().check_attributes()
-        self.require(self.axes == 2, "attribute 'strides': expected 2 numbers, got {}", list(self.strides))
-
     def infer(self, data: TensorSpec, offsets: TensorSpec, filters: TensorSpec, mask: TensorSpec | None = None) -> PartialShape:
         image, weights = self.with_rank("data", data.shape, 2), self.with_rank("filters", filters.shape, 2)
-        self.require(
-            image[1].compatible(weights[1] * self.group),
-            "expected 'data' with {} channels as 'filters' {} in {} groups need, got {} in data {}",
-            weights[1] * self.group,
-            filters.shape,
-            self.group,
-            image[1],
-            data.shape,
-        )
+        self.require_channels(image, weights[1] * self.group, filters)
         for what, size, parts in (
             ("channels of data", image[1], self.deformable_group),
             ("channels of data", image[1], self.group),

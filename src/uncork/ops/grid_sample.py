@@ -23,9 +23,9 @@ import numpy as np
 
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ARITHMETIC, REAL, Attribute, Input, Output, boolean, one_of
-from uncork.ops._ranks import image_dims
 from uncork.ops._resize import keys_kernel, whole
 from uncork.ops._sampling import pixels
+from uncork.ops._shapes import image_dims
 from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 

@@ -18,7 +18,7 @@ from uncork.ops._indices import refuse_first
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import I32_I64, REAL, Attribute, Input, Output, at_least, boolean, element_type, integer
 from uncork.ops._random import fractions
-from uncork.ops._ranks import require_rank
+from uncork.ops._shapes import require_rank
 from uncork.ops._vectors import scalar
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
 

@@ -14,7 +14,7 @@ import numpy as np
 from uncork.ops._indices import normalised_axis, refuse_first
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Kind, Output, integer
-from uncork.ops._ranks import require_rank
+from uncork.ops._shapes import require_rank
 from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
 
 _MODES = {"ignore_negative": "ignore_negative", "ignore-negative": "ignore_negative", "normalize": "normalize"}

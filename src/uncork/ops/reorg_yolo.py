@@ -15,8 +15,8 @@ import numpy as np
 
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, Attribute, Input, Output, at_least, integer
-from uncork.ops._ranks import image_dims
-from uncork.types import Array, Dimension, PartialShape, TensorSpec
+from uncork.ops._shapes import divided, image_dims
+from uncork.types import Array, PartialShape, TensorSpec
 
 
 @register("ReorgYolo", 2)
@@ -37,11 +37,7 @@ class ReorgYolo2(Operation):
             block,
             image.shape,
         )
-        parts: list[Dimension] = []
-        for side in sides:
-            low, high = -(-side.low // self.stride), None if side.high is None else side.high // self.stride
-            self.require(high is None or low <= high, "expected sides that stride {} divides, got {}", self.stride, image.shape)
-            parts.append(Dimension(low, high))
+        parts = [divided(self, side, self.stride, "expected sides that stride {} divides, got {}", self.stride, image.shape) for side in sides]
         return PartialShape([batch, channels * block, *parts])
 
     def reference(self, image: Array) -> Array:

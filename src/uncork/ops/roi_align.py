@@ -27,9 +27,9 @@ import numpy as np
 from uncork.ops._indices import refuse_first
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import INTEGER, REAL, Attribute, Input, Output, at_least, boolean, integer, number, one_of
-from uncork.ops._ranks import image_dims, require_rank
 from uncork.ops._regions import box_count
 from uncork.ops._sampling import bilinear
+from uncork.ops._shapes import image_dims, require_rank
 from uncork.ops._spatial import check_room
 from uncork.types import DYNAMIC, Array, PartialShape, TensorSpec
 

@@ -12,6 +12,7 @@ import numpy as np
 from uncork.ops._indices import normalised_axis
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, Attribute, Input, Output, at_least, integer
+from uncork.ops._shapes import divided
 from uncork.types import Array, PartialShape, TensorSpec
 
 
@@ -28,8 +29,7 @@ class ShuffleChannels1(Operation):
         if data.rank is not None:
             self.require(data.rank > 0, "input 'data' is a scalar: there is no axis to shuffle along")
             dim = data.shape[normalised_axis(self, self.axis, data.rank)]
-            fits = dim.high is None or -(-dim.low // self.group) <= dim.high // self.group
-            self.require(fits, "expected a multiple of group {} along axis {}, got data {}", self.group, self.axis, data.shape)
+            divided(self, dim, self.group, "expected a multiple of group {} along axis {}, got data {}", self.group, self.axis, data.shape)
         return data.shape
 
     def reference(self, data: Array) -> Array:

@@ -16,8 +16,9 @@ import numpy as np
 
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, INTEGER, Input, Output
-from uncork.ops._vectors import Numbers, length, vector
-from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
+from uncork.ops._shapes import divided
+from uncork.ops._vectors import Numbers, all_known, length, vector
+from uncork.types import DYNAMIC, Array, PartialShape, TensorSpec
 
 
 class _Blocks(Operation):
@@ -55,22 +56,16 @@ class SpaceToBatch2(_Blocks):
         blocks = self.numbers(data, "block_shape", block_shape, 1)
         begins = self.numbers(data, "pads_begin", pads_begin, 0)
         ends = self.numbers(data, "pads_end", pads_end, 0)
-        dims = [data.shape[0] * math.prod(b for b in blocks if b is not None) if None not in blocks else DYNAMIC]
+        known = all_known(blocks)
+        dims = [DYNAMIC if known is None else data.shape[0] * math.prod(known)]
         for axis in range(1, data.rank):
             block, begin, end = blocks[axis], begins[axis], ends[axis]
             if block is None or begin is None or end is None:
                 dims.append(DYNAMIC)
                 continue
             padded = data.shape[axis] + (begin + end)
-            low, high = -(-padded.low // block), None if padded.high is None else padded.high // block
-            self.require(
-                high is None or low <= high,
-                "expected blocks that divide the padded size {} of axis {}, got block_shape {}",
-                padded,
-                axis,
-                blocks,
-            )
-            dims.append(Dimension(low, high))
+            rule = "expected blocks that divide the padded size {} of axis {}, got block_shape {}"
+            dims.append(divided(self, padded, block, rule, padded, axis, blocks))
         return PartialShape(dims)
 
     def reference(self, data: Array, block_shape: Array, pads_begin: Array, pads_end: Array) -> Array:
@@ -103,15 +98,9 @@ class BatchToSpace2(_Blocks):
         blocks = self.numbers(data, "block_shape", block_shape, 1)
         begins = self.numbers(data, "crops_begin", crops_begin, 0)
         ends = self.numbers(data, "crops_end", crops_end, 0)
-        batch, times = data.shape[0], math.prod(b for b in blocks if b is not None)
-        low, high = -(-batch.low // times), None if batch.high is None else batch.high // times
-        self.require(
-            None in blocks or high is None or low <= high,
-            "expected blocks whose product divides the batch {}, got block_shape {}",
-            batch,
-            blocks,
-        )
-        dims = [DYNAMIC if None in blocks else Dimension(low, high)]
+        batch, known = data.shape[0], all_known(blocks)
+        rule = "expected blocks whose product divides the batch {}, got block_shape {}"
+        dims = [DYNAMIC if known is None else divided(self, batch, math.prod(known), rule, batch, blocks)]
         for axis in range(1, data.rank):
             block, begin, end = blocks[axis], begins[axis], ends[axis]
             if block is None or begin is None or end is None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, Attribute, Input, Output, at_least, integer, one_of
+from uncork.ops._shapes import divided
 from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 
@@ -22,10 +23,7 @@ class _Depth(Operation):
     mode = Attribute(one_of("blocks_first", "depth_first"))
 
     def divided(self, dim: Dimension, times: int, what: str, data: TensorSpec) -> Dimension:
-        """A dimension over a number that must divide it."""
-        low, high = -(-dim.low // times), None if dim.high is None else dim.high // times
-        self.require(high is None or low <= high, "expected {} that are multiples of {}, got data {}", what, times, data.shape)
-        return Dimension(low, high)
+        return divided(self, dim, times, "expected {} that are multiples of {}, got data {}", what, times, data.shape)
 
     def check_rank(self, data: TensorSpec) -> None:
         self.require(data.rank is None or data.rank >= 3, "input 'data': expected at least 3 dimensions, got shape {}", data.shape)

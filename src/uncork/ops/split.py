@@ -10,6 +10,7 @@ import numpy as np
 from uncork.ops._indices import normalised_axis
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Output, integer
+from uncork.ops._shapes import divided
 from uncork.ops._vectors import length, scalar, vector
 from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
 
@@ -57,15 +58,8 @@ class Split1(_Split):
         if along is None:
             return _parts(data, None, [DYNAMIC] * self.num_splits)
         dim = data.shape[along]
-        low, high = -(-dim.low // self.num_splits), None if dim.high is None else dim.high // self.num_splits
-        self.require(
-            high is None or low <= high,
-            "expected a multiple of num_splits {} along axis {}, got data {}",
-            self.num_splits,
-            along,
-            data.shape,
-        )
-        return _parts(data, along, [Dimension(low, high)] * self.num_splits)
+        rule = "expected a multiple of num_splits {} along axis {}, got data {}"
+        return _parts(data, along, [divided(self, dim, self.num_splits, rule, self.num_splits, along, data.shape)] * self.num_splits)
 
     def reference(self, data: Array, axis: Array) -> list[Array]:
         along = int(axis.reshape(-1)[0])

@@ -16,7 +16,7 @@ import numpy as np
 from uncork.ops._indices import refuse_first
 from uncork.ops._operation import FOLD_LIMIT, Operation, register
 from uncork.ops._ports import I32_I64, STRING, Input, Output
-from uncork.ops._ranks import require_rank
+from uncork.ops._shapes import require_rank
 from uncork.types import DYNAMIC, Array, Dimension, ElementType, PartialShape, TensorSpec
 
 

@@ -1,0 +1,33 @@
+"""Checks of shapes that operations share, with one wording of their errors. What is unknown passes."""
+
+from __future__ import annotations
+
+from uncork.ops._operation import Operation
+from uncork.types import DYNAMIC, Dimension, PartialShape, TensorSpec
+
+_SMALL = {(0,): "a scalar", (1,): "a 1-D tensor", (0, 1): "a scalar or a 1-D tensor"}
+
+
+def require_rank(operation: Operation, name: str, spec: TensorSpec, *ranks: int) -> None:
+    """Refuse an input of any other rank."""
+    expected = _SMALL.get(ranks) or "rank " + ", ".join(map(str, ranks[:-1])) + " or " * (len(ranks) > 1) + str(ranks[-1])
+    operation.require(spec.rank in (None, *ranks), "input '{}': expected {}, got shape {}", name, expected, spec.shape)
+
+
+def require_one(operation: Operation, name: str, spec: TensorSpec) -> None:
+    """Refuse an input that is neither a scalar nor has one element."""
+    fits = spec.shape.compatible(PartialShape([])) or spec.shape.compatible(PartialShape([1]))
+    operation.require(fits, "input '{}': expected a scalar or one element, got shape {}", name, spec.shape)
+
+
+def image_dims(operation: Operation, name: str, spec: TensorSpec, layout: str = "N, C, H, W") -> tuple[Dimension, ...]:
+    """The four dimensions of an input; any other rank is refused."""
+    operation.require(spec.rank in (None, 4), "input '{}': expected [{}], got shape {}", name, layout, spec.shape)
+    return (DYNAMIC,) * 4 if spec.rank is None else spec.shape.dims
+
+
+def divided(operation: Operation, dim: Dimension, divisor: int, template: str, *details: object) -> Dimension:
+    """The sizes that a dimension can have over a number that must divide it; refused, in the words given, when it has no such size."""
+    low, high = -(-dim.low // divisor), None if dim.high is None else dim.high // divisor
+    operation.require(high is None or low <= high, template, *details)
+    return Dimension(low, high)
