@@ -93,9 +93,9 @@ class Sliding(Operation):
         return len(self.strides)
 
     def check_attributes(self) -> None:
-        fits = 1 <= self.axes <= 3
-        self.require(fits, "attribute 'strides': expected 1 to 3 numbers, one for each spatial axis, got {}", list(self.strides))
-        self.require(self.axes == 2 or not self.planar, "attribute 'strides': expected 2 numbers, got {}", list(self.strides))
+        expected = "2 numbers" if self.planar else "1 to 3 numbers, one for each spatial axis"
+        fits = self.axes == 2 if self.planar else 1 <= self.axes <= 3
+        self.require(fits, "attribute 'strides': expected {}, got {}", expected, list(self.strides))
         for name, neutral in (("pads_begin", 0), ("pads_end", 0), ("dilations", 1), ("output_padding", 0)):
             if name not in self.attributes:
                 continue
