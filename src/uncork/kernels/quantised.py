@@ -24,6 +24,7 @@ class Rows:
     """How a row becomes f32: what is stored, which steps the chain has, and how wide the vectors are.
 
     `stored` is the element type of the codes; "u4" and "i4" are two a byte. `per_row`: each row has a pair of parameters of its own.
+    `aligned`: every row begins at a cache line.
     """
 
     stored: str
@@ -32,11 +33,12 @@ class Rows:
     scale: bool
     per_row: bool
     half: bool
+    aligned: bool
     lanes: int
 
     @property
     def name(self) -> str:
-        flags = "".join(f"_{flag}" for flag in ("zero_point", "scale", "per_row", "half") if getattr(self, flag))
+        flags = "".join(f"_{flag}" for flag in ("zero_point", "scale", "per_row", "half", "aligned") if getattr(self, flag))
         return f"{self.stored}_{self.columns}{flags}"
 
 
@@ -87,7 +89,9 @@ def rows_of(table: CompressedTable) -> Rows:
     if stored in ("u4", "i4") and not table.packed:
         stored = {"u4": "u8", "i4": "i8"}[stored]  # carriers: a byte each
     per_row = table.parameters is not None and len(table.parameters) > 1
-    return Rows(stored, table.columns, table.zero_point is not None, table.scale is not None, per_row, table.half, lanes())
+    row_bits = table.columns * (table.element_type.bits if table.packed else table.codes.itemsize * 8)
+    aligned = table.codes.ctypes.data % 64 == 0 and row_bits % 512 == 0
+    return Rows(stored, table.columns, table.zero_point is not None, table.scale is not None, per_row, table.half, aligned, lanes())
 
 
 def _function(spec: QuantisedBag | QuantisedGather) -> int:

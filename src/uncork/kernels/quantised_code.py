@@ -65,8 +65,9 @@ class _Reader:
         self.odd = self.nibbles and rows.columns % 2 == 1
         self.type: Type = U8 if self.nibbles else _TYPES[rows.stored]
         self.row_bits = rows.columns * (4 if self.nibbles else self.type.bits)
-        lanes = 1 if self.odd else rows.lanes
-        block = lanes * _BLOCK_VECTORS
+        # 4-bit values are taken apart two vectors at a time: as many bytes as one has lanes.
+        lanes = 1 if self.odd else rows.lanes * 2 if self.nibbles else rows.lanes
+        block = _BLOCK_VECTORS * (1 if self.odd else rows.lanes)
         #: Blocks of columns: how many whole ones of the same parts, and the parts of the rest.
         self.whole, rest = divmod(rows.columns, block)
         self.block, self.block_parts, self.rest_parts = block, pieces(block, lanes), pieces(rest, lanes)
@@ -79,8 +80,8 @@ class _Reader:
         first = self.table + ((index * self.row_bits + column * (self.row_bits // self.rows.columns)) >> 3)
         for byte in range(0, bits // 8, 64):
             k.prefetch(first + byte)
-        if bits % 512:
-            k.prefetch(first + bits // 8)  # a row may straddle a line
+        if not self.rows.aligned:
+            k.prefetch(first + bits // 8)  # a row that begins within a line ends in one more
         if self.rows.per_row:
             k.prefetch(self.parameters + index * 8)
 
