@@ -48,6 +48,7 @@ def safetensors(path: Path, tensors: dict[str, tuple[str, np.ndarray]], edit: Ca
         data += array.tobytes()
     edit(header)
     text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)  # as the package pads it: NumPy copies a table that is not aligned
     path.write_bytes(struct.pack("<Q", len(text)) + text + data)
     return path
 

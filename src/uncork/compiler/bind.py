@@ -33,11 +33,11 @@ class BoundCall:
             made = direct.results()
             for port, array, own in zip(compiled.outputs, given or [], made):
                 _fits(port, array, own)
-            _apart(compiled, self._inputs, given or [])
             self._outputs = given or made
             self._run = direct.bound().run
             self._arrays = (*self._inputs, *self._outputs)
             self._results = Results(compiled.outputs, self._outputs)
+        _apart(compiled, self._inputs, given or [])
 
     def __call__(self) -> Results:
         """Run the model. The results are the bound outputs; where none were given and references work, arrays of this call."""
@@ -95,7 +95,7 @@ def _apart(compiled: CompiledModel, inputs: Sequence[Array], outputs: Sequence[A
     """No result is written where an input or another result lies."""
     for number, array in enumerate(outputs):
         for other in (*inputs, *outputs[:number]):
-            if np.may_share_memory(array, other):
+            if isinstance(array, np.ndarray) and np.may_share_memory(array, other):
                 raise InputError(
                     "expected memory of its own, got some that another bound array has", f"output '{compiled.outputs[number].name}'"
                 )
