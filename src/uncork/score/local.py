@@ -57,7 +57,7 @@ class LocalEngine:
         return [worker.process.pid for worker in self._workers]
 
     def run(self, job: Job, units: Sequence[Unit], sink: Sink, progress: Callable[[int], None]) -> list[Fault]:
-        """Score the units into the sink. `progress` is told, in this thread, how many rows of these units are scored so far.
+        """Score the units into the sink. `progress` is told, in this thread, how many rows are scored, those of earlier runs included.
 
         Returns some of the faults. Raises what a worker raised; the sink then has what was finished before.
         """
@@ -69,21 +69,22 @@ class LocalEngine:
             worker.serve(job, sink.folder)
         faults: list[Fault] = []
         rows: dict[_Worker, int] = {}
-        finished = left = 0
+        before, finished = sink.counts.rows, 0
         while finished < len(units):
             kind, worker, *rest = self._events.get()
             if kind == "rows":
                 rows[worker] = rows.get(worker, 0) + rest[0]
             elif kind == "died":
-                left -= rows.pop(worker, 0)
+                rows.pop(worker, None)
             elif kind == "error":
                 raise rest[0]
             else:
                 sink.done(rest[0])
                 faults.extend(rest[1])
-                left += rest[0].counts.rows - rows.pop(worker, 0)
+                before += rest[0].counts.rows
                 finished += 1
-            progress(sum(f.counts.rows for f in sink.finished.values()) + sum(rows.values()))
+                rows.pop(worker, None)
+            progress(before + sum(rows.values()))
         return sorted(faults, key=lambda fault: fault.row)
 
     def close(self) -> None:

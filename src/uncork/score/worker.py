@@ -10,6 +10,7 @@ import os
 import pickle
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +26,8 @@ from uncork.score.unit import Counts, UnitScorer
 
 #: Faults that a unit reports as examples; the rejects have all.
 EXAMPLES = 5
+#: Seconds between two messages about rows.
+_PERIOD = 0.1
 
 
 def write_unit(scorer: UnitScorer, unit: Any, folder: Path, progress: Callable[[int], None]) -> tuple[Finished, list[Fault]]:
@@ -57,6 +60,20 @@ def write_unit(scorer: UnitScorer, unit: Any, folder: Path, progress: Callable[[
     return Finished(unit.number, counts, part_path(folder, unit.number).stat().st_size, rejects), examples
 
 
+def _seldom(say: Callable[[int], None]) -> Callable[[int], None]:
+    """Add numbers up and say them a few times a second: small batches would keep the parent busy listening."""
+    waiting, last = 0, time.monotonic()
+
+    def add(rows: int) -> None:
+        nonlocal waiting, last
+        waiting += rows
+        if time.monotonic() - last > _PERIOD:
+            say(waiting)
+            waiting, last = 0, time.monotonic()
+
+    return add
+
+
 def main() -> None:
     """Serve until standard input ends."""
     messages = os.fdopen(os.dup(1), "wb")
@@ -79,7 +96,7 @@ def main() -> None:
                 unit = pickle.load(sys.stdin.buffer)
             except EOFError:
                 return
-            say("done", *write_unit(scorer, unit, folder, lambda rows: say("rows", rows)))
+            say("done", *write_unit(scorer, unit, folder, _seldom(lambda rows: say("rows", rows))))
     except (BrokenPipeError, EOFError):
         return  # the parent is gone
     except UncorkError as error:
