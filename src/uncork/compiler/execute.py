@@ -155,7 +155,7 @@ class Executor:
         if problems:
             interpret(self.model, inputs)  # raises what a call raises, with the values of this one
             raise ValidationError.of_all("", problems)
-        return Specialisation(model, self.use_kernels, self._likes(inputs))
+        return Specialisation(self._fused(model), self.use_kernels, self._likes(inputs))
 
     def plan(self) -> Plan:
         """How a call runs; for a model with dynamic inputs, what is known before one."""
@@ -163,4 +163,12 @@ class Executor:
         model, problems = infer(self._prepared, specs, trust_ports=True)
         if problems:
             raise ValidationError.of_all("", problems)
-        return Specialisation(model, self.use_kernels).plan
+        return Specialisation(self._fused(model), self.use_kernels).plan
+
+    def _fused(self, model: Model) -> Model:
+        """What can only be fused when the shapes of the call are known."""
+        if not self.use_kernels:
+            return model
+        from uncork.compiler.passes.fuse_elementwise import fuse_elementwise  # with kernels only
+
+        return fuse_elementwise(model)

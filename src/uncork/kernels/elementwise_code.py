@@ -1,132 +1,107 @@
-"""Element by element: one loop over rows, one along them, in vectors and then one by one."""
+"""Element by element: loops over the rows of the result, one along them in vectors, and in it the whole expression.
+
+What does not change along a row is loaded and computed once a row. The last vector of a row lies over the one before it, so that
+no row needs anything but whole vectors: what both hold is computed twice, to the same value.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from uncork.kernels.activations import exact_sigmoid, exact_tanh, exp, relu
-from uncork.kernels.elementwise import Elementwise, SoftMax
-from uncork.kernels.emit import F32, F64, INDEX_TYPES, U8, Kernel, Type, Value
+from uncork.kernels.elementwise import Expression, argument_names
+from uncork.kernels.emit import BOOL, F16, F32, F64, INDEX_TYPES, U8, U16, U32, Kernel, Type, Value
+from uncork.kernels.words import COMPUTED, MOVING, WORDS, converted
 
-_TYPES: dict[str, Type] = {"f32": F32, "f64": F64, "boolean": U8, **INDEX_TYPES}
-
-
-def _larger(k: Kernel, a: Value, b: Value) -> Value:
-    """As NumPy's maximum: NaN when either is."""
-    return k.select(a.equals(a), k.select(b.equals(b), k.select(a > b, a, b), b), a)
+#: How values lie in memory. f16 and bf16 pass through as their bits.
+STORED: dict[str, Type] = {"f32": F32, "f64": F64, "f16": U16, "bf16": U16, "boolean": U8, **INDEX_TYPES}
 
 
-def _smaller(k: Kernel, a: Value, b: Value) -> Value:
-    return k.select(a.equals(a), k.select(b.equals(b), k.select(a < b, a, b), b), a)
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A value of an expression by its element type, and as it is stored (booleans: one bit)."""
+
+    element_type: str
+    value: Value
 
 
-def _absolute(k: Kernel, a: Value) -> Value:
-    if a.type.kind == "float":
-        return k.intrinsic("fabs", a)
-    return a if a.type.kind == "unsigned" else k.select(a < 0, -a, a)
-
-
-def _rectified(k: Kernel, a: Value) -> Value:
-    return relu(k, a) if a.type == F32 else k.select(a < 0, k.number(0, a.type, a.lanes), a)
-
-
-_UNARY: dict[str, Callable[[Kernel, Value], Value]] = {
-    "ReLU": _rectified,
-    "Sigmoid": exact_sigmoid,
-    "Tanh": exact_tanh,
-    "Exp": exp,
-    "Sqrt": lambda k, a: k.intrinsic("sqrt", a),
-    "Abs": _absolute,
-    "Negative": lambda k, a: -a,
-    "Convert": lambda k, a: a,
-}
-_BINARY: dict[str, Callable[[Kernel, Value, Value], Value]] = {
-    "Add": lambda k, a, b: a + b,
-    "Subtract": lambda k, a, b: a - b,
-    "Multiply": lambda k, a, b: a * b,
-    "Divide": lambda k, a, b: a / b,
-    "SquaredDifference": lambda k, a, b: (a - b) * (a - b),
-    "Maximum": _larger,
-    "Minimum": _smaller,
-}
-
-
-def emit_elementwise(spec: Elementwise, estimates: bool) -> str:
-    """The LLVM text of an element-wise kernel."""
-    k = Kernel(spec.name, ["a", "b", "output", "outer", "inner"])
+def emit_expression(spec: Expression, estimates: bool) -> str:
+    """The LLVM text of an element-wise kernel. `estimates`: the machine has AVX-512's reciprocal estimate."""
+    k = Kernel(spec.name, argument_names(spec))
     k.estimates = estimates
-    a, b, output, outer, inner = k.arguments
-    types = [_TYPES[t] for t in spec.operands]
-    result = _TYPES[spec.result]
-    width = max(1, spec.lanes * 4 // max(t.bytes for t in (*types, result)))
+    a = dict(zip(argument_names(spec), k.arguments))
+    operands = range(len(spec.operands))
 
-    def operand(number: int, row: Value, position: Value, count: int) -> Value:
-        base, type_, pattern = (a, b)[number], types[number], spec.patterns[number]
-        if pattern in ("one", "outer"):
-            at = base if pattern == "one" else base + row * type_.bytes
-            return k.splat(k.load(at, type_), count)
-        index = position if pattern == "inner" else row * inner + position
-        return k.load(base + index * type_.bytes, type_, count)
+    def row(output: Value, addresses: Sequence[Value]) -> None:
+        """The innermost loop."""
+        fixed: dict[int, _Held] = {}
+        for i in operands:
+            if not spec.varying[i]:
+                fixed[i] = _loaded(k, spec.operands[i], addresses[i], 1)
+        for number, member in enumerate(spec.members, len(operands)):
+            if all(i in fixed for i in member.arguments):
+                fixed[number] = _computed(k, spec, number, fixed)
+        size, result = a[f"size_{spec.loops - 1}"], STORED[spec.members[-1].result]
+        with k.loop(0, size, spec.lanes) as start:
+            position = k.minimum(start, size - spec.lanes) if spec.lanes > 1 else start
+            values = {i: _Held(held.element_type, k.splat(held.value, spec.lanes)) for i, held in fixed.items()}
+            for i in operands:
+                if spec.varying[i]:
+                    address = addresses[i] + position * STORED[spec.operands[i]].bytes
+                    values[i] = _loaded(k, spec.operands[i], address, spec.lanes)
+            for number in range(len(operands), len(operands) + len(spec.members)):
+                if number not in values:
+                    values[number] = _computed(k, spec, number, values)
+            last = values[len(operands) + len(spec.members) - 1].value
+            k.store(last.to(U8) if last.type == BOOL else last, output + position * result.bytes)
 
-    def compute(row: Value, position: Value, count: int) -> None:
-        values = [operand(i, row, position, count) for i in range(len(types))]
-        value = _UNARY[spec.operation](k, values[0]) if len(values) == 1 else _BINARY[spec.operation](k, values[0], values[1])
-        k.store(value.to(result), output + (row * inner + position) * result.bytes)
+    def loops(depth: int, output: Value, addresses: Sequence[Value]) -> None:
+        if depth == spec.loops - 1:
+            row(output, addresses)
+            return
+        with k.loop(0, a[f"size_{depth}"]) as i:
+            inner = [address + i * a[f"stride_{depth}_{n}"] for n, address in enumerate(addresses)]
+            loops(depth + 1, output + i * a[f"stride_{depth}"], inner)
 
-    whole = inner // width * width
-    with k.loop(0, outer) as row:
-        with k.loop(0, whole, width) as position:
-            compute(row, position, width)
-        with k.loop(whole, inner) as position:
-            compute(row, position, 1)
+    loops(0, a["output"], [a[f"operand_{i}"] for i in operands])
     k.finish()
     return k.text()
 
 
-def emit_softmax(spec: SoftMax, estimates: bool) -> str:
-    """The LLVM text of a softmax along the last axis: exp of the distance to the largest, divided by their sum."""
-    k = Kernel(spec.name, ["data", "output", "rows", "count"])
-    k.estimates = estimates
-    data, output, rows, count = k.arguments
-    whole = count // spec.lanes * spec.lanes
+def _loaded(k: Kernel, element_type: str, address: Value, lanes: int) -> _Held:
+    value = k.load(address, STORED[element_type], lanes)
+    return _Held(element_type, value > 0 if element_type == "boolean" else value)
 
-    def along(step: Callable[[Value, int], None]) -> None:
-        with k.loop(0, whole, spec.lanes) as i:
-            step(i, spec.lanes)
-        with k.loop(whole, count) as i:
-            step(i, 1)
 
-    with k.loop(0, rows) as row:
-        source, target = data + row * count * 4, output + row * count * 4
-        lowest = float("-inf")
-        wide, single = k.variable(k.number(lowest, F32, spec.lanes)), k.variable(k.number(lowest, F32))
+def _computed(k: Kernel, spec: Expression, number: int, values: dict[int, _Held]) -> _Held:
+    """A member's result, rounded to its type as the reference rounds it."""
+    member = spec.members[number - len(spec.operands)]
+    given = [values[i] for i in member.arguments]
+    # A condition may be one for the whole row, or the values.
+    lanes = max(held.value.lanes for held in given)
+    given = [_Held(held.element_type, k.splat(held.value, lanes) if held.value.lanes < lanes else held.value) for held in given]
+    if member.word in MOVING:
+        return _Held(member.result, WORDS[member.word](k, [held.value for held in given], ()))
+    wide = [widened(k, held.element_type, held.value) for held in given]
+    result = converted(k, wide[0], member.result) if member.word == "convert" else WORDS[member.word](k, wide, member.numbers)
+    return _Held(member.result, narrowed(k, result, member.result))
 
-        def find(i: Value, n: int, source: Value = source, wide: object = wide, single: object = single) -> None:
-            largest = wide if n > 1 else single
-            largest.set(_larger(k, largest.get(), k.load(source + i * 4, F32, n)))  # type: ignore[attr-defined]
 
-        along(find)
-        top = single.get()
-        for lane in range(spec.lanes):
-            top = _larger(k, top, wide.get().part(lane, 1))
-        wide.set(k.number(0.0, F32, spec.lanes))
-        single.set(k.number(0.0, F32))
+def widened(k: Kernel, element_type: str, value: Value) -> Value:
+    """A stored value as it is computed with."""
+    if element_type == "f16":
+        return value.bits_as(F16).to(F32)
+    return (value.to(U32) << 16).bits_as(F32) if element_type == "bf16" else value
 
-        def raise_(i: Value, n: int, source: Value = source, target: Value = target, top: Value = top) -> None:
-            value = exp(k, k.load(source + i * 4, F32, n) - k.splat(top, n))
-            k.store(value, target + i * 4)
-            total = wide if n > 1 else single
-            total.set(total.get() + value)
 
-        along(raise_)
-        sum_ = single.get()
-        for lane in range(spec.lanes):
-            sum_ = sum_ + wide.get().part(lane, 1)
-        scale = k.number(1.0, F32) / sum_
-
-        def divide(i: Value, n: int, target: Value = target, scale: Value = scale) -> None:
-            k.store(k.load(target + i * 4, F32, n) * k.splat(scale, n), target + i * 4)
-
-        along(divide)
-    k.finish()
-    return k.text()
+def narrowed(k: Kernel, value: Value, element_type: str) -> Value:
+    """A computed value rounded as it is stored."""
+    if element_type == "f16":
+        return value.to(F16).bits_as(U16)
+    if element_type == "bf16":
+        bits = value.bits_as(U32)
+        rounded = (bits + ((bits >> 16) & 1) + 0x7FFF) >> 16  # half of the last place less a bit: ties go to even
+        quiet = (bits >> 16) | 0x40  # rounding the bits of a NaN up could make another number of it
+        return k.select(value.equals(value), rounded, quiet).to(U16)
+    assert value.type == COMPUTED[element_type], f"a value of {value.type} where {element_type} is expected"
+    return value

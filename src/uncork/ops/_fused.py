@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from uncork.ops._operation import Operation
-from uncork.ops._ports import ARITHMETIC, REAL, Input, Output
+from uncork.ops._ports import ANY, ARITHMETIC, REAL, Input, Output
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
 
@@ -61,3 +62,39 @@ class NarrowedBag(Operation):
             wraps = spec is not None and spec.value is not None and position > 0
             narrowed.append(TensorSpec(ElementType.i32, spec.shape, spec.value.astype(np.int32)) if wraps else spec)  # type: ignore[union-attr]
         return self.bag.evaluate(narrowed)
+
+
+@dataclass(frozen=True, slots=True)
+class FusedMember:
+    """An operation of a `Fused` one: its arguments are inputs of the whole (by number), then results of members before it."""
+
+    operation: Operation
+    arguments: tuple[int, ...]
+
+
+class Fused(Operation):
+    """Several operations element by element, each rounded to its own type; the result is that of the last member."""
+
+    type_name, opset = "Fused", 0
+    values = Input(ANY, variadic=True)
+    output = Output()
+
+    def __init__(self, members: Sequence[FusedMember]) -> None:
+        super().__init__()
+        self.members = tuple(members)
+
+    def describe(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
+        known = list(specs)
+        for member in self.members:
+            known.append(member.operation.describe([known[i] for i in member.arguments])[0])
+        result = known[-1]
+        assert result is not None
+        return (result,)
+
+    def evaluate(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
+        known = list(specs)
+        for member in self.members:
+            known.append(member.operation.evaluate([known[i] for i in member.arguments])[0])
+        result = known[-1]
+        assert result is not None
+        return (result,)

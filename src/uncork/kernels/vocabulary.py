@@ -1,0 +1,243 @@
+"""Which operations kernels compute element by element: the word of each (see `words.py`), for which types, with which numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Union
+
+import numpy as np
+
+from uncork.ops import Operation
+from uncork.ops.activation import Clamp, PReLU
+from uncork.ops.convert import Convert1, ConvertLike1
+from uncork.types import Array, ElementType, TensorSpec
+
+_HALVES = frozenset({"f16", "bf16"})
+_FLOATS = frozenset({"f32", "f64"}) | _HALVES
+_SINGLE = frozenset({"f32"}) | _HALVES
+_INTEGERS = frozenset({"i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"})
+_NUMBERS = _FLOATS | _INTEGERS
+_BOOLEAN = frozenset({"boolean"})
+_COMPARED = _NUMBERS | _BOOLEAN
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """An operation as a word: of which inputs, with which numbers, and by which shapes the inputs stretch to the result."""
+
+    word: str
+    inputs: tuple[int, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    numbers: tuple[float, ...] = ()
+
+
+Saying = Callable[[Operation, Sequence[TensorSpec], TensorSpec], Union[Said, str]]
+
+#: Operation types whose word says everything: the word, and the types of their first input.
+_PLAIN: dict[str, tuple[str, frozenset[str]]] = {
+    "Add": ("add", _NUMBERS),
+    "Subtract": ("subtract", _NUMBERS),
+    "Multiply": ("multiply", _NUMBERS),
+    "Divide": ("divide", _FLOATS),
+    "SquaredDifference": ("squared_difference", _NUMBERS),
+    "Maximum": ("maximum", _NUMBERS),
+    "Minimum": ("minimum", _NUMBERS),
+    "Equal": ("equal", _COMPARED),
+    "NotEqual": ("not_equal", _COMPARED),
+    "Less": ("less", _COMPARED),
+    "LessEqual": ("less_equal", _COMPARED),
+    "Greater": ("greater", _COMPARED),
+    "GreaterEqual": ("greater_equal", _COMPARED),
+    "LogicalAnd": ("and", _BOOLEAN),
+    "LogicalOr": ("or", _BOOLEAN),
+    "LogicalXor": ("xor", _BOOLEAN),
+    "Xor": ("xor", _BOOLEAN),
+    "LogicalNot": ("not", _BOOLEAN),
+    "BitwiseAnd": ("and", _INTEGERS | _BOOLEAN),
+    "BitwiseOr": ("or", _INTEGERS | _BOOLEAN),
+    "BitwiseXor": ("xor", _INTEGERS | _BOOLEAN),
+    "BitwiseNot": ("not", _INTEGERS | _BOOLEAN),
+    "Abs": ("abs", _NUMBERS),
+    "Negative": ("negative", _NUMBERS),
+    "Sign": ("sign", _NUMBERS),
+    "Floor": ("floor", _NUMBERS),
+    "Ceiling": ("ceiling", _NUMBERS),
+    "ReLU": ("relu", _NUMBERS),
+    "HSigmoid": ("hsigmoid", _FLOATS),
+    "HSwish": ("hswish", _FLOATS),
+    "SoftSign": ("softsign", _FLOATS),
+    "Sqrt": ("sqrt", _FLOATS),
+    "Sigmoid": ("sigmoid", _SINGLE),
+    "Tanh": ("tanh", _SINGLE),
+    "Exp": ("exp", _SINGLE),
+    "Log": ("log", _SINGLE),
+    "Erf": ("erf", _SINGLE),
+    "SoftPlus": ("softplus", _SINGLE),
+    "Mish": ("mish", _SINGLE),
+    "IsNaN": ("is_nan", _FLOATS),
+    "IsFinite": ("is_finite", _FLOATS),
+}
+
+
+def said(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Said | str:
+    """The word for an operation on these static specs, or the reason why there is none."""
+    saying = _SAYINGS.get(operation.type_name)
+    if saying is not None:
+        return saying(operation, inputs, output)
+    word, types = _PLAIN[operation.type_name]
+    return _all(operation, inputs, word, types)
+
+
+def has_word(operation: Operation | None) -> bool:
+    """There may be a word for this kind of operation."""
+    return operation is not None and operation.opset > 0 and (operation.type_name in _PLAIN or operation.type_name in _SAYINGS)
+
+
+def _all(operation: Operation, inputs: Sequence[TensorSpec], word: str, types: frozenset[str], numbers: Sequence[float] = ()) -> Said | str:
+    """Every input is an operand."""
+    name = inputs[0].element_type.name
+    if name not in types:
+        return f"no kernel for {name}"
+    if getattr(operation, "auto_broadcast", "numpy") == "pdpd":
+        return "no kernel for pdpd broadcasting"
+    return Said(word, tuple(range(len(inputs))), tuple(s.shape.static for s in inputs), tuple(float(n) for n in numbers))
+
+
+def _select(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Said | str:
+    return _all(operation, inputs, "select", _BOOLEAN)
+
+
+def _round(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Said | str:
+    return _all(operation, inputs, "round_even" if getattr(operation, "mode", "") == "half_to_even" else "round_away", _NUMBERS)
+
+
+def _gelu(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Said | str:
+    return _all(operation, inputs, "gelu_tanh" if getattr(operation, "approximation_mode", "erf") == "tanh" else "gelu", _SINGLE)
+
+
+def _swish(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Said | str:
+    return _with_parameters(operation, inputs, "swish" if len(inputs) == 1 else "swish_scaled", _SINGLE)
+
+
+def _selu(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Said | str:
+    return _with_parameters(operation, inputs, "selu", _SINGLE)
+
+
+def _hard_sigmoid(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Said | str:
+    return _with_parameters(operation, inputs, "hard_sigmoid", _FLOATS)
+
+
+def _with_parameters(operation: Operation, inputs: Sequence[TensorSpec], word: str, types: frozenset[str]) -> Said | str:
+    """All inputs but the first are one element, whatever their rank."""
+    found = _all(operation, inputs, word, types)
+    return found if isinstance(found, str) else Said(word, found.inputs, (found.shapes[0], *((),) * (len(inputs) - 1)))
+
+
+def _elu(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Said | str:
+    alpha: float = getattr(operation, "alpha", 1.0)
+    return _all(operation, inputs, "elu", _SINGLE, [np.float32(alpha)])
+
+
+def _clamp(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Said | str:
+    assert isinstance(operation, Clamp)
+    element_type = inputs[0].element_type
+    low, high = float(operation.min), float(operation.max)
+    if element_type.is_integer:
+        if element_type.bits == 64:
+            return "no kernel for bounds of 64 bits"
+        limits = np.iinfo(element_type.dtype)
+        low, high = operation.bound(low, limits.min, limits.max, True), operation.bound(high, limits.min, limits.max, False)
+    elif element_type.bits <= 32:
+        with np.errstate(over="ignore"):
+            low, high = float(np.float32(low)), float(np.float32(high))
+    return _all(operation, inputs, "clamp", _NUMBERS, [low, high])
+
+
+def _is_infinite(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Said | str:
+    signs = [getattr(operation, name) for name in ("detect_positive", "detect_negative")]
+    return _all(operation, inputs, "is_infinite", _FLOATS, signs)
+
+
+def _prelu(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Said | str:
+    assert isinstance(operation, PReLU)
+    found = _all(operation, inputs, "prelu", _NUMBERS)
+    if isinstance(found, str) or not operation.by_channel(inputs[0].shape, inputs[1].shape):
+        return found
+    return Said("prelu", found.inputs, (found.shapes[0], _by_channel(found.shapes[1], found.shapes[0])))
+
+
+def _by_channel(parameter: tuple[int, ...], data: tuple[int, ...]) -> tuple[int, ...]:
+    return (*parameter, *(1,) * (len(data) - 2))
+
+
+def _batch_norm(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Said | str:
+    order = (0, 1, 2, 3, 4) if operation.opset >= 5 else (2, 0, 1, 3, 4)
+    name = inputs[0].element_type.name
+    if name not in _FLOATS:
+        return f"no kernel for {name}"
+    epsilon: float = getattr(operation, "epsilon", 0.0)
+    shapes = [inputs[i].shape.static for i in order]
+    numbers = (float(np.float32(epsilon)) if name != "f64" else epsilon,)
+    return Said("batch_norm", order, (shapes[0], *(_by_channel(shape, shapes[0]) for shape in shapes[1:])), numbers)
+
+
+def _broadcast(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Said | str:
+    if any(spec.value is None for spec in inputs[1:]):
+        return "the target shape is known at the call only"
+    if getattr(operation, "mode", "") not in ("numpy", "bidirectional"):
+        return "no kernel for explicit axes"
+    return Said("same", (0,), (inputs[0].shape.static,))
+
+
+#: Exponents that need no logarithm.
+_EXPONENTS = {1.0: "same", 2.0: "square", 3.0: "cube", 0.5: "root", -0.5: "inverse_root", -1.0: "inverse"}
+
+
+def _power(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Said | str:
+    exponents: Array | None = inputs[1].value
+    if exponents is None or exponents.size == 0 or inputs[1].element_type.name in _HALVES or (exponents != exponents.flat[0]).any():
+        return "no kernel for exponents other than one constant"
+    word = _EXPONENTS.get(float(exponents.flat[0]))
+    name = inputs[0].element_type.name
+    if word is None or name not in (_FLOATS if word not in ("same", "square", "cube") else _NUMBERS):
+        return f"no kernel for powers of {float(exponents.flat[0])} of {name}"
+    found = _all(operation, inputs, word, _NUMBERS)
+    return found if isinstance(found, str) else Said(word, (0,), found.shapes[:1])
+
+
+def _convert(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Said | str:
+    assert isinstance(operation, (Convert1, ConvertLike1))
+    source, target = inputs[0].element_type, output.element_type
+    if not _converts(source, target):
+        return f"no kernel from {source} to {target}"
+    return Said("same" if source is target else "convert", (0,), (inputs[0].shape.static,))
+
+
+def _converts(source: ElementType, target: ElementType) -> bool:
+    if source is target:
+        return True
+    if source.name not in _COMPARED or target.name not in _COMPARED:
+        return False
+    if target.name in _HALVES:  # of f32 only: what must be rounded to f32 first would be rounded twice
+        return source.name in _SINGLE or (source.bits <= 16 and source.name not in ("f64",))
+    return not (source.is_float and target is ElementType.u64)
+
+
+_SAYINGS: dict[str, Saying] = {
+    "Select": _select,
+    "Round": _round,
+    "Gelu": _gelu,
+    "Swish": _swish,
+    "Selu": _selu,
+    "HardSigmoid": _hard_sigmoid,
+    "Elu": _elu,
+    "Clamp": _clamp,
+    "IsInf": _is_infinite,
+    "PReLU": _prelu,
+    "BatchNormInference": _batch_norm,
+    "Broadcast": _broadcast,
+    "Power": _power,
+    "Convert": _convert,
+    "ConvertLike": _convert,
+}

@@ -1,0 +1,114 @@
+"""Kernels along axes: lengths around those of vectors and of their blocks, edge values, and what falls to the references."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite")
+
+from tests.kernels._run import run_native, spec_of
+from uncork import storage
+from uncork.kernels.choose import Native
+from uncork.ops import Operation, find
+from uncork.types import ElementType, TensorSpec
+
+LENGTHS = [1, 2, 3, 7, 15, 16, 17, 31, 33, 63, 64, 65, 100, 127, 129, 1000]
+F32 = ElementType.f32
+VERSION = {"ReduceL1": 4, "ReduceL2": 4}
+
+
+def run(operation: Operation, specs: list[TensorSpec], shift: int = 0) -> tuple[np.ndarray, TensorSpec]:
+    results, choice = run_native(operation, specs, shift)
+    assert isinstance(choice, Native), choice
+    assert results is not None
+    return results[0], operation.evaluate(specs)[0]
+
+
+def axes(*numbers: int) -> TensorSpec:
+    return spec_of(np.array(numbers, np.int64), ElementType.i64)
+
+
+@pytest.mark.parametrize("type_name", ["ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2"])
+@pytest.mark.parametrize("length", LENGTHS)
+def test_lengths(type_name: str, length: int) -> None:
+    generator = np.random.default_rng(length)
+    operation = find(type_name, VERSION.get(type_name, 1))(keep_dims=True)
+    for shape, along in (
+        ((3, length), (1,)),
+        ((3, length), (0,)),
+        ((2, 3, length), (1,)),
+        ((2, length, 2, 3), (1, 2)),
+        ((length, 2, 3), (-1, -2)),
+    ):
+        data = spec_of(generator.standard_normal(shape).astype(np.float32), F32)
+        got, wanted = run(operation, [data, axes(*along)], shift=4)
+        scale = np.abs(data.value).sum(tuple(along), keepdims=True) if type_name in ("ReduceSum", "ReduceMean") else 1
+        assert got.shape == wanted.value.shape
+        assert (np.abs(got - wanted.value) <= 1e-6 * scale + 1e-6 * np.abs(wanted.value)).all()
+
+
+@pytest.mark.parametrize("type_name", ["ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1"])
+@pytest.mark.parametrize("element_type", ["i8", "u8", "i16", "i32", "u32", "i64", "u64"])
+def test_integers_wrap(type_name: str, element_type: str) -> None:
+    kind = ElementType.parse(element_type)
+    limits = np.iinfo(kind.dtype)
+    values = np.random.default_rng(0).integers(limits.min, limits.max, (5, 37), kind.dtype, endpoint=True)
+    for along in (0, 1):
+        got, wanted = run(find(type_name, VERSION.get(type_name, 1))(), [spec_of(values, kind), axes(along)])
+        np.testing.assert_array_equal(got, wanted.value)
+
+
+@pytest.mark.parametrize("element_type", ["f16", "bf16"])
+def test_halves_are_summed_in_f32(element_type: str) -> None:
+    kind = ElementType.parse(element_type)
+    values = storage.encode(np.full((2, 3000), 1.0, np.float32), kind)
+    got, wanted = run(find("ReduceSum", 1)(), [spec_of(values, kind), axes(1)])
+    np.testing.assert_array_equal(storage.decode(got, kind), storage.decode(storage.encode(np.full(2, 3000.0, np.float32), kind), kind))
+    np.testing.assert_array_equal(got, wanted.value)
+
+
+@pytest.mark.parametrize("type_name", ["ReduceMax", "ReduceMin"])
+@pytest.mark.parametrize("place", [0, 20, 35, 36])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_what_is_no_number_is_seen_everywhere(type_name: str, place: int, value: float) -> None:
+    values = np.zeros((2, 37), np.float32)
+    values[1, place] = value
+    got, wanted = run(find(type_name, 1)(), [spec_of(values, F32), axes(1)])
+    np.testing.assert_array_equal(got, wanted.value)
+
+
+def test_over_no_elements() -> None:
+    data = spec_of(np.zeros((3, 0, 2), np.float32), F32)
+    for type_name, expected in (("ReduceSum", 0), ("ReduceProd", 1), ("ReduceMax", -np.inf), ("ReduceMin", np.inf), ("ReduceMean", np.nan)):
+        got, _ = run(find(type_name, 1)(), [data, axes(1)])
+        np.testing.assert_array_equal(got, np.full((3, 2), expected))
+
+
+def test_axes_with_others_between_are_left_to_the_reference() -> None:
+    data = spec_of(np.zeros((2, 3, 4), np.float32), F32)
+    _, choice = run_native(find("ReduceSum", 1)(), [data, axes(0, 2)])
+    assert choice == "no kernel for no axes, or axes that are not next to each other"
+
+
+@pytest.mark.parametrize("type_name", ["SoftMax", "LogSoftmax"])
+@pytest.mark.parametrize("length", LENGTHS)
+def test_softmax(type_name: str, length: int) -> None:
+    data = spec_of(np.random.default_rng(length).standard_normal((4, length)).astype(np.float32) * 20, F32)
+    got, wanted = run(find(type_name, 8 if type_name == "SoftMax" else 5)(axis=-1), [data], shift=4)
+    np.testing.assert_allclose(got, wanted.value, rtol=2e-6, atol=1e-7 if type_name == "SoftMax" else 1e-6)
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("eps_mode", ["inside_sqrt", "outside_sqrt"])
+@pytest.mark.parametrize("divide", [False, True])
+def test_standardising(length: int, eps_mode: str, divide: bool) -> None:
+    values = np.random.default_rng(length).standard_normal((3, 2, length)).astype(np.float32) + 5
+    operation = find("MVN", 6)(normalize_variance=divide, eps=1e-3, eps_mode=eps_mode)
+    for along, shape in (((-1,), (3, 2, length)), ((1, 2), (3, 1, 2 * length))):
+        got, _ = run(operation, [spec_of(values, F32), axes(*along)], shift=4)
+        wide = values.reshape(shape).astype(np.float64)
+        centred = wide - wide.mean(-1, keepdims=True)
+        variance = (centred**2).mean(-1, keepdims=True)
+        divisor = (np.sqrt(variance + 1e-3) if eps_mode == "inside_sqrt" else np.sqrt(variance) + 1e-3) if divide else 1
+        np.testing.assert_allclose(got.reshape(shape), centred / divisor, rtol=1e-4, atol=5e-5 if divide else 3e-6)
