@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +13,16 @@ from tests._openvino import OpenVino
 # The same cases on every machine and in every run: a failure in CI is a failure at home.
 settings.register_profile("fixed", derandomize=True, deadline=None, database=None)
 settings.load_profile("fixed")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--without-llvmlite", action="store_true", help="hide llvmlite: everything must work by the references")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--without-llvmlite"):
+        assert "llvmlite" not in sys.modules, "too late to hide it"
+        sys.modules["llvmlite"] = None  # type: ignore[assignment]  # which is how Python spells that an import fails
 
 
 @pytest.fixture(scope="session")

@@ -271,3 +271,16 @@ def test_a_process_that_finds_its_kernels_does_without_llvm(tmp_path: Path) -> N
     for llvm in (True, False):
         done = subprocess.run([sys.executable, "-c", MODEL], capture_output=True, text=True, env=environment, timeout=120, check=True)
         assert done.stdout.startswith(f"[0.0, 2.0, 4.0, 6.0] {llvm}")
+
+
+def test_an_llvmlite_that_cannot_be_imported_is_none(tmp_path: Path) -> None:
+    """Installed for another system, or without its library: the model runs by the references, and its plan says why."""
+    (tmp_path / "llvmlite").mkdir()
+    (tmp_path / "llvmlite" / "__init__.py").write_text("raise OSError('no libllvmlite.so')")
+    path = os.pathsep.join([str(tmp_path), str(Path(uncork.__file__).parents[1])])
+    environment = {**os.environ, "HOME": str(tmp_path), "PYTHONPATH": path}
+    done = subprocess.run(
+        [sys.executable, "-c", MODEL + "print(compiled.plan)"], capture_output=True, text=True, env=environment, timeout=120, check=True
+    )
+    assert done.stdout.startswith("[0.0, 2.0, 4.0, 6.0]")
+    assert "llvmlite cannot be imported: no libllvmlite.so" in done.stdout

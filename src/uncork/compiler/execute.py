@@ -6,8 +6,6 @@ as a combination of its own.
 
 from __future__ import annotations
 
-import functools
-import importlib.util
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -31,10 +29,9 @@ from uncork.types import Array, PartialShape, TensorSpec
 _KEPT = 64
 
 
-@functools.lru_cache(maxsize=1)
 def kernels_available() -> bool:
     """llvmlite is there; it is imported when a kernel has to be compiled."""
-    return importlib.util.find_spec("llvmlite") is not None
+    return not choose.unavailable()
 
 
 class Executor:

@@ -143,7 +143,7 @@ class Specialisation:
 
     def _choice(self, node: Node, outputs: Sequence[TensorSpec]) -> choose.Choice:
         if not self.use_kernels or node.operation is None:
-            return "asked for"
+            return choose.unavailable() or "asked for"
         if not all(spec.shape.is_static for spec in outputs):
             return "the shape of the result is known at the call only"
         if any(spec.element_type.dtype == object for spec in outputs):

@@ -7,11 +7,12 @@ found by operation class, so the operations know nothing of them. A family is im
 from __future__ import annotations
 
 import functools
-import importlib
+import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar, Union
 
+from uncork.kernels.cpu import host
 from uncork.ops import Operation
 from uncork.types import Array, TensorSpec
 
@@ -126,12 +127,19 @@ def choose(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: S
     if chooser is None and operation.moves_values and operation.deterministic:
         _imported("")
         chooser = _choosers.get(Operation)  # what serves every operation that only moves values
-    if chooser is None:
-        return "no kernel"
+    return "no kernel" if chooser is None else chooser(operation, inputs, outputs)
+
+
+@functools.lru_cache(maxsize=1)
+def unavailable() -> str:
+    """Why there are no kernels at all on this machine; empty when there are."""
+    if importlib.util.find_spec("llvmlite") is None:
+        return "llvmlite is not installed"
     try:
-        return chooser(operation, inputs, outputs)
+        host()
     except (ImportError, OSError) as error:
         return f"llvmlite cannot be imported: {error}"
+    return ""
 
 
 def family_of(type_name: str) -> str | None:
