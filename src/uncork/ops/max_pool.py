@@ -67,13 +67,14 @@ class MaxPool8(Pooling):
         sizes = data.shape[2:]
         largest = reduced(data, slides, lowest(data), np.maximum)
         covered = windows(data, slides, lowest(data))
-        numbered = windows(np.arange(1, math.prod(sizes) + 1).reshape(sizes), slides, 0)  # 0 outside
-        winner = np.ones(largest.shape, np.int64)
-        for cell in reversed(list(np.ndindex(*self.kernel))):  # so that the first winner stays
-            value, number = (cells[(slice(None),) * (cells.ndim - self.axes) + cell] for cells in (covered, numbered))
-            np.copyto(winner, number, where=((value == largest) | (value != value)) & (number > 0))
+        # Numbered from the end, and 0 outside: of the cells that win the first has the highest number.
+        numbered = windows(np.arange(math.prod(sizes), 0, -1).reshape(sizes), slides, 0)
+        number = np.zeros(largest.shape, np.int64)
+        for cell in np.ndindex(*self.kernel):
+            value, own = (cells[(slice(None),) * (cells.ndim - self.axes) + cell] for cells in (covered, numbered))
+            np.maximum(number, ((value == largest) | (value != value)) * own, out=number)
         channels = np.arange(math.prod(data.shape[:2])).reshape(data.shape[:2] + (1,) * self.axes)
-        index = channels * math.prod(sizes) + winner - 1
+        index = channels * math.prod(sizes) + np.where(number > 0, math.prod(sizes) - number, 0)
         return largest, index % max(1, math.prod(data.shape[normalised_axis(self, self.axis, data.ndim) :]))
 
 
