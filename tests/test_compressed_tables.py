@@ -163,6 +163,7 @@ def test_a_table_that_others_read_too(numbers: dict[str, np.ndarray]) -> None:
         scores, _, rows = uncork.compile_model(model)(np.ones((1, COLUMNS), np.float32), IDS, OFFSETS)
         np.testing.assert_array_equal(rows, table[IDS])
         np.testing.assert_allclose(scores[0], table.sum(1), rtol=1e-6)
+    assert "users" not in [step.layer for step in uncork.compile_model(model).plan.steps], "a constant is no step"
 
 
 def test_ids_converted_first_are_taken_as_they_come(numbers: dict[str, np.ndarray]) -> None:

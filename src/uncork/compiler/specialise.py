@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Union
 
@@ -22,6 +22,7 @@ from uncork.ir.model import Model, Node, Source
 from uncork.kernels import choose
 from uncork.kernels.program import WELL, Address, Call, Is, Like, Program, Size, Word
 from uncork.ops._operation import check_memory
+from uncork.ops.parameter import Const
 from uncork.types import Array, PartialShape, TensorSpec
 
 #: Calls that take longer than this many nanoseconds let other threads run meanwhile; for shorter ones handing over costs more.
@@ -109,6 +110,8 @@ class Specialisation:
         if node.type_name in ("Parameter", "Result"):
             return
         specs = [port.spec for port in node.outputs]
+        if isinstance(node.operation, Const):  # which may keep its values packed until they are asked for, as now
+            specs = [replace(specs[0], value=node.operation.value)]
         if all(spec.value is not None for spec in specs):
             for position, spec in enumerate(specs):
                 assert spec.value is not None
