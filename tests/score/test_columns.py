@@ -110,6 +110,17 @@ def test_fixed_lists_and_plain_columns() -> None:
     assert made('"my, (column)"', "i64[?]", **{"my, (column)": pa.array([1])})[0].tolist() == [1]
 
 
+def test_bags_of_one() -> None:
+    column = pa.array([7, None, 9])
+    assert made("values(a)", "i64[?]", a=pa.array([7, 8]))[0].tolist() == [7, 8]
+    assert made("offsets(a)", "i64[?]", a=pa.array([7, 8]))[0].tolist() == [0, 1]
+    assert made("segments(a)", "i32[?]", a=pa.array([7, 8]))[0].tolist() == [0, 1]
+    assert [fault.row for fault in made("values(a)", "i64[?]", a=column)[1]] == [1]
+    assert made("values(a, fill=3)", "i64[?]", a=column)[0].tolist() == [7, 3, 9]
+    assert made("values(a, fill=empty)", "i64[?]", a=column)[0].tolist() == [7, 9]
+    assert made("offsets(a, fill=empty)", "i64[?]", a=column)[0].tolist() == [0, 1, 1]
+
+
 def test_rows_that_cannot_be_given_are_all_named() -> None:
     _, faults = made("a", "i64[?]", a=pa.array([1, None, 3, None]))
     assert [(f.row, f.column, f.value, f.reason) for f in faults] == [

@@ -111,7 +111,7 @@ def test_equal_names_map_by_default_and_positions_are_names() -> None:
         ("i64[?,?]", "age", "expected shape [?,?], and age gives [rows]"),
         ("i64[?,4]", "padded(items, 5)", "expected shape [?,4], and padded(items, 5) gives [rows,5]"),
         ("i64[?,1]", "values(items)", "expected shape [?,1], and values(items) gives [values]"),
-        ("i64[?]", "values(age)", "values() needs a column of lists, and column 'age' has int32"),
+        ("i64[?,3]", "padded(age, 3)", "padded() needs a column of lists, and column 'age' has int32"),
         ("i64[?]", "price", "expected i64, and column 'price' has double; ids and counts are never rounded: convert the column itself"),
         ("f32[?]", "word", "expected f32, and column 'word' has string"),
         ("string[?]", "age", "expected string, and column 'age' has int32"),

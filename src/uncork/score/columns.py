@@ -92,6 +92,8 @@ class Columns:
 
     def _made_lists(self, name: str, expression: Expression) -> Lists:
         array = self.column(name)
+        if list_item(array.type) is None:
+            return self._singles(array, name, expression)
         if pa.types.is_fixed_size_list(array.type):
             size = array.type.list_size
             child = array.values.slice(array.offset * size, len(array) * size)
@@ -116,6 +118,13 @@ class Columns:
             else:
                 child = child.fill_null(_scalar(expression.fill, child.type, name))
         return Lists(_numpy(child), offsets)
+
+    def _singles(self, array: pa.Array, name: str, expression: Expression) -> Lists:
+        """A column of single values as lists of one; with `fill=empty` a null is an empty list."""
+        if array.null_count and expression.fill_empty:
+            offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(~_nulls(array))])
+            return Lists(_numpy(array.drop_null()), offsets)
+        return Lists(self.scalars(name, expression), np.arange(self.count + 1))
 
     def exact(self, name: str, bound: BoundInput, values: Array, owners: Callable[[Array], Array]) -> Array:
         """`values` in the input's carrier type; numbers that it does not have are faults of the rows that `owners` names."""

@@ -8,6 +8,7 @@
     padded(items, 50)           [rows, 50], zeros after the values; side=left before them; a longer list keeps its last 50,
                                 with keep=first its first; pad=-1 pads with -1
     length(items, 50)           how many values `padded` kept of each row; without a number, all
+                                of a column of single values these three make lists of one
     rows()                      the number of rows in the batch
     0.5, [1, 2], constant("a")  a constant in JSON
 

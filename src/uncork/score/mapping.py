@@ -179,11 +179,11 @@ def _made(port: ModelPort, expression: Expression, schema: pa.Schema) -> tuple[P
     if expression.of_list:
         (column,) = expression.columns
         inner = list_item(types[column])
+        if inner is None and expression.function in ("values", "offsets", "segments"):
+            inner = types[column]  # bags of one
         if inner is None:
             raise InputError(f"{expression.function}() needs a column of lists, and column '{column}' has {types[column]}")
-        if expression.function in ("offsets", "length"):
-            return PartialShape([None]), {}
-        if expression.function == "segments":
+        if expression.function in ("offsets", "segments", "length"):
             return PartialShape([None]), {}
         shape = PartialShape([None] if expression.function == "values" else [None, expression.width])
         return shape, {column: kind_of(inner, column)}

@@ -57,7 +57,7 @@ class Summary:
         lines = [f"{counts.rows:,} rows in = {counts.scored:,} scored + {counts.rejected:,} rejected"]
         own = f" ({self.resumed_rows:,} rows by an earlier run)" if self.resumed_rows else ""
         workers = "1 worker" if self.workers == 1 else f"{self.workers} workers"
-        replaced = f", {self.replaced_workers} of them replaced" if self.replaced_workers else ""
+        replaced = f", {self.replaced_workers} replaced" if self.replaced_workers else ""
         lines.append(f"{self.seconds:.1f} s, {self.rows_per_second:,.0f} rows/s, {workers}{replaced}{own}")
         lines.extend(f"  {fault}" for fault in self.faults)
         if counts.rejected > len(self.faults):

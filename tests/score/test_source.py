@@ -1,0 +1,77 @@
+"""Units: every row in exactly one, whatever the row groups; and readers that give batches of one size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from uncork.score.read import Reader
+from uncork.score.source import File, Source, open_source, plan_units
+
+
+def source_of(files: list[list[int]]) -> Source:
+    schema = pa.schema({"x": pa.int64()})
+    return Source("made", "parquet", None, tuple(File(f"{i}", 1, 1, tuple(groups)) for i, groups in enumerate(files)), schema)
+
+
+@given(st.lists(st.lists(st.integers(0, 50), max_size=5), max_size=4), st.integers(1, 20), st.one_of(st.none(), st.integers(1, 60)))
+def test_every_row_is_in_one_unit(files: list[list[int]], batch_size: int, rows_per_unit: int | None) -> None:
+    source = source_of(files)
+    units = plan_units(source, batch_size, rows_per_unit)
+    seen: list[tuple[int, int, int]] = []
+    for number, unit in enumerate(units):
+        assert unit.number == number
+        assert unit.first_row == len(seen)
+        assert unit.rows == sum(span.rows for span in unit.spans) > 0
+        for span in unit.spans:
+            groups = source.files[span.file].groups[span.first : span.last + 1]
+            rows = [(span.file, span.first + g, r) for g, count in enumerate(groups) for r in range(count)]
+            assert span.first == span.last or span.skip == 0
+            seen.extend(rows[span.skip : span.skip + span.rows])
+    assert seen == [(f, g, r) for f, groups in enumerate(files) for g, count in enumerate(groups) for r in range(count)]
+
+
+def test_default_units() -> None:
+    assert [unit.rows for unit in plan_units(source_of([[1_000_000]]), 4096)] == [32768] * 30 + [16960]
+    assert {unit.rows for unit in plan_units(source_of([[1_048_576] * 10]), 4096)} == {131_072}
+    # Small groups and files are taken together; a large group is cut at whole batches.
+    assert [unit.rows for unit in plan_units(source_of([[100] * 50, [100] * 14]), 64, 640)] == [600] * 10 + [400]
+    assert plan_units(source_of([]), 4096) == []
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 100, 1000])
+@pytest.mark.parametrize("order", ["in turn", "every other", "backwards"])
+def test_readers_give_the_rows_of_units_in_any_order(tmp_path: Path, batch_size: int, order: str) -> None:
+    for name, start, count, group in (("a", 0, 500, 500), ("b", 500, 230, 20), ("c", 730, 270, 100)):
+        table = pa.table({"x": list(range(start, start + count)), "y": ["y"] * count, "l": [[i] for i in range(start, start + count)]})
+        pq.write_table(table, tmp_path / f"{name}.parquet", row_group_size=group)
+    source = open_source(tmp_path)
+    assert source.rows == 1000
+    units = plan_units(source, batch_size, 70)
+    reader = Reader(source, ["l", "x"], batch_size)
+    chosen = {"in turn": units, "every other": units[::2], "backwards": units[::-1]}[order]
+    for unit in chosen:
+        batches = list(reader.batches(unit))
+        assert [batch.num_rows for batch in batches[:-1]] == [batch_size] * (len(batches) - 1)
+        expected = list(range(unit.first_row, unit.first_row + unit.rows))
+        assert [x for batch in batches for x in batch["x"].to_pylist()] == expected
+        assert [x for batch in batches for (x,) in batch["l"].to_pylist()] == expected
+        assert batches[0].schema.names == ["l", "x"]
+
+
+def test_a_reader_keeps_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pieces of one row group, as a worker among two gets them: the group is opened once."""
+    pq.write_table(pa.table({"x": list(range(1000))}), tmp_path / "x.parquet", row_group_size=1000)
+    source = open_source(tmp_path / "x.parquet")
+    reader = Reader(source, ["x"], 10)
+    opened: list[int] = []
+    groups = reader._groups
+    monkeypatch.setattr(reader, "_groups", lambda span: (opened.append(span.skip), groups(span))[1])
+    for unit in plan_units(source, 10, 100)[::2]:
+        assert [x for batch in reader.batches(unit) for x in batch["x"].to_pylist()] == list(range(unit.first_row, unit.first_row + 100))
+    assert opened == [0]
