@@ -99,14 +99,14 @@ def _loaded(code: bytes, name: str) -> int:
     return loaded(code, name)
 
 
-def kernel_name(entry: Entry) -> str:
-    """The kernel that a file of the store holds, or what else it is."""
+def kernel_name(entry: Entry) -> str | None:
+    """The kernel that a file of the folder holds; None for another file, such as what LLVM said of the CPU."""
     try:
         with open(entry.path, "rb") as file:
             line = file.read(512).partition(b"\n")[0].decode()
     except (OSError, UnicodeDecodeError):
-        return "?"
-    return line.removeprefix(_TITLE + " ").split(" ")[0] if line.startswith(_TITLE) else "CPU" if line == "uncork host" else "?"
+        return None
+    return line[len(_TITLE) + 1 :].split(" ")[0] if line.startswith(_TITLE + " ") else None
 
 
 #: The store that kernels use.
