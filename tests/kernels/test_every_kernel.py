@@ -180,6 +180,7 @@ def test_all_families_are_known() -> None:
     assert choosing == set(choose.FAMILIES)
     choose.operations_with_kernels()
     chosen = [(operation.type_name, chooser.__module__) for operation, chooser in choose._choosers.items() if operation is not Operation]
+    chosen += [(type_name, chooser.__module__) for type_name, chooser in choose._choosers_of_types.items()]
     chosen += [(operation.type_name, "uncork.kernels.views") for operation in choose._views]
     assert {type_name: f"uncork.kernels.{choose.family_of(type_name)}" for type_name, _ in chosen} == dict(chosen)
     listed = [type_name for type_names in choose.FAMILIES.values() for type_name in type_names]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar, Union
 
 from uncork.kernels.cpu import host
-from uncork.ops import Operation
+from uncork.ops import Operation, versions_of
 from uncork.types import Array, TensorSpec
 
 
@@ -102,15 +102,22 @@ _FAMILY_OF = {type_name: family for family, type_names in FAMILIES.items() for t
 Choice = Union[Native, Alias, str]
 Chooser = Callable[[Operation, Sequence[Union[TensorSpec, None]], Sequence[TensorSpec]], Choice]
 _choosers: dict[type[Operation], Chooser] = {}
+_choosers_of_types: dict[str, Chooser] = {}
 Function = TypeVar("Function", bound=Chooser)
 
 
-def chooses(*operations: type[Operation]) -> Callable[[Function], Function]:
-    """Decorator: this function chooses kernels for these operations. Their types stand in `FAMILIES`, too."""
+def chooses(*operations: type[Operation] | str) -> Callable[[Function], Function]:
+    """Decorator: this function chooses kernels for these operations. Their types stand in `FAMILIES`, too.
+
+    A type's name stands for all its versions, and does not import them.
+    """
 
     def add(function: Function) -> Function:
         for operation in operations:
-            _choosers[operation] = function
+            if isinstance(operation, str):
+                _choosers_of_types[operation] = function
+            else:
+                _choosers[operation] = function
         return function
 
     return add
@@ -123,7 +130,7 @@ def choose(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: S
         known = all(spec is None or spec.value is not None for spec in inputs[1:])
         return Alias(0) if known else "its other inputs are known at the call only"
     _imported(operation.type_name)
-    chooser = _choosers.get(type(operation))
+    chooser = _choosers.get(type(operation)) or _choosers_of_types.get(operation.type_name)
     if chooser is None and operation.moves_values and operation.deterministic:
         _imported("")
         chooser = _choosers.get(Operation)  # what serves every operation that only moves values
@@ -158,7 +165,7 @@ def operations_with_kernels() -> frozenset[type[Operation]]:
     """The operations that any family chooses for."""
     for type_name in _FAMILY_OF:
         _imported(type_name)
-    return frozenset(_choosers)
+    return frozenset(_choosers).union(*(versions_of(type_name).values() for type_name in _choosers_of_types))
 
 
 def chooses_view(*operations: type[Operation]) -> None:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from uncork.kernels.choose import Choice, In, Native, Operand, Out, chooses
 from uncork.kernels.store import STORE, has_feature, lanes
-from uncork.kernels.vocabulary import Said, said
-from uncork.ops import Operation, activation, arithmetic, batch_norm, bitwise, broadcast, comparison, convert, logical, select, unary
+from uncork.kernels.vocabulary import OPERATIONS, Said, said
+from uncork.ops import Operation
 from uncork.ops._fused import Fused
 from uncork.types import ElementType, TensorSpec
 
@@ -182,18 +182,7 @@ def _native(parts: Sequence[Part]) -> Choice:
     return Native(spec.name, [(_kernel(spec), words)], cost=math.prod(loops.sizes) / spec.lanes * steps)
 
 
-@chooses(
-    *(arithmetic.Add, arithmetic.Subtract, arithmetic.Multiply, arithmetic.Divide, arithmetic.Power, arithmetic.SquaredDifference),
-    *(arithmetic.Maximum, arithmetic.Minimum, comparison.Equal, comparison.NotEqual, comparison.Less, comparison.LessEqual),
-    *(comparison.Greater, comparison.GreaterEqual, comparison.IsNaN, comparison.IsFinite, comparison.IsInf),
-    *(logical.LogicalAnd, logical.LogicalOr, logical.LogicalXor, logical.Xor, logical.LogicalNot),
-    *(bitwise.BitwiseAnd, bitwise.BitwiseOr, bitwise.BitwiseXor, bitwise.BitwiseNot, unary.Abs, unary.Negative, unary.Sign),
-    *(unary.Floor, unary.Ceiling, unary.Round, unary.Exp, unary.Log, unary.Sqrt, unary.Erf, unary.Tanh),
-    *(activation.ReLU, activation.PReLU, activation.Elu, activation.Selu, activation.Sigmoid, activation.HardSigmoid, activation.HSigmoid),
-    *(activation.HSwish, activation.Swish, activation.Mish, activation.SoftPlus, activation.SoftSign, activation.Gelu2, activation.Gelu7),
-    *(activation.Clamp, select.Select1, convert.Convert1, convert.ConvertLike1, broadcast.Broadcast1, broadcast.Broadcast3),
-    *(batch_norm.BatchNormInference1, batch_norm.BatchNormInference5),
-)
+@chooses(*OPERATIONS)
 def choose_elementwise(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
     specs = tuple(spec for spec in inputs if spec is not None)
     if len(specs) < len(inputs):

@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -13,10 +14,10 @@ from uncork.kernels.choose import Choice, In, Native, Operand, Out, chooses
 from uncork.kernels.store import STORE, has_feature, lanes
 from uncork.ops import Operation
 from uncork.ops._indices import normalised_axes, normalised_axis
-from uncork.ops.mvn import MVN1, MVN6
-from uncork.ops.reduce import ReduceL1, ReduceL2, ReduceMax, ReduceMean, ReduceMin, ReduceProd, ReduceSum
-from uncork.ops.softmax import LogSoftmax, SoftMax1, SoftMax8
 from uncork.types import ElementType, TensorSpec
+
+if TYPE_CHECKING:  # a model need not have them, and importing costs time
+    from uncork.ops.mvn import MVN1, MVN6
 
 #: Longer rows are left to NumPy, which adds in pairs: more accurate, and as fast there.
 _LONGEST = 1 << 16
@@ -70,14 +71,14 @@ def _make(spec: Reduction | Rows, emitter: str) -> int:
     return STORE.function(spec.name, repr(spec), make)
 
 
-_WORDS: dict[type[Operation], str] = {
-    ReduceSum: "sum",
-    ReduceMean: "mean",
-    ReduceMax: "max",
-    ReduceMin: "min",
-    ReduceProd: "prod",
-    ReduceL1: "l1",
-    ReduceL2: "l2",
+_WORDS = {
+    "ReduceSum": "sum",
+    "ReduceMean": "mean",
+    "ReduceMax": "max",
+    "ReduceMin": "min",
+    "ReduceProd": "prod",
+    "ReduceL1": "l1",
+    "ReduceL2": "l2",
 }
 
 
@@ -88,7 +89,7 @@ def choose_reduction(operation: Operation, inputs: Sequence[TensorSpec | None], 
     assert axes is not None
     if not data.shape.is_static or axes.value is None:
         return "axes or shapes are known at the call only"
-    word, name = _WORDS[type(operation)], data.element_type.name
+    word, name = _WORDS[operation.type_name], data.element_type.name
     if name not in (_FLOATS if word in ("mean", "l2") else _FLOATS | _INTEGERS):
         return f"no kernel for {name}"
     if name == "f16" and has_feature("sse2") and not has_feature("f16c"):
@@ -129,7 +130,7 @@ def _rows(kind: str, spec: TensorSpec, count: int, epsilon: float, emitter: str,
     return Native(found.name, [(_make(found, emitter), words)], cost=cost * size)
 
 
-@chooses(SoftMax1, SoftMax8, LogSoftmax)
+@chooses("SoftMax", "LogSoftmax")
 def choose_softmax(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
     data = inputs[0]
     assert data is not None
@@ -140,28 +141,29 @@ def choose_softmax(operation: Operation, inputs: Sequence[TensorSpec | None], ou
     along = normalised_axis(operation, axis, len(shape)) if shape else 0
     if not shape or math.prod(shape[along + 1 :]) != 1:
         return "no kernel along other axes than the last"
-    kind = "log_softmax" if isinstance(operation, LogSoftmax) else "softmax"
+    kind = "log_softmax" if operation.type_name == "LogSoftmax" else "softmax"
     return _rows(kind, data, shape[along], 0.0, "emit_softmax", 2.0)
 
 
-@chooses(MVN1, MVN6)
+@chooses("MVN")
 def choose_standardising(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
     data = inputs[0]
     assert data is not None
-    assert isinstance(operation, (MVN1, MVN6))
     if data.element_type is not ElementType.f32 or not data.shape.is_static:
         return "no kernel for types other than f32 and open shapes"
     shape = data.shape.static
-    if isinstance(operation, MVN1):
-        axes, outside = operation.axes(len(shape)), False
+    if operation.opset < 6:
+        axes, outside = cast("MVN1", operation).axes(len(shape)), False
     else:
         given = inputs[1]
         assert given is not None
         if given.value is None:
             return "axes are known at the call only"
-        axes, outside = normalised_axes(operation, given.value, len(shape)), operation.eps_mode == "outside_sqrt"
+        axes, outside = normalised_axes(operation, given.value, len(shape)), cast("MVN6", operation).eps_mode == "outside_sqrt"
     folds = _folds(shape, axes)
     if folds is None or folds[2] != 1 or not axes:
         return "no kernel along other axes than the last"
-    kind = ("standardise_outside" if outside else "standardise") if operation.normalize_variance else "centre"
-    return _rows(kind, data, folds[1], float(np.float32(operation.eps)) if operation.normalize_variance else 0.0, "emit_standardising", 1.0)
+    divide: bool = cast("MVN1", operation).normalize_variance
+    kind = ("standardise_outside" if outside else "standardise") if divide else "centre"
+    epsilon = float(np.float32(cast("MVN1", operation).eps)) if divide else 0.0
+    return _rows(kind, data, folds[1], epsilon, "emit_standardising", 1.0)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Union
+from typing import TYPE_CHECKING, Union, cast
 
 import numpy as np
 
 from uncork.ops import Operation
-from uncork.ops.activation import Clamp, PReLU
-from uncork.ops.convert import Convert1, ConvertLike1
 from uncork.types import Array, ElementType, TensorSpec
+
+if TYPE_CHECKING:  # a model need not have them, and importing costs time
+    from uncork.ops.activation import Clamp, PReLU
 
 _HALVES = frozenset({"f16", "bf16"})
 _FLOATS = frozenset({"f32", "f64"}) | _HALVES
@@ -140,14 +141,14 @@ def _elu(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec)
 
 
 def _clamp(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Said | str:
-    assert isinstance(operation, Clamp)
+    clamp = cast("Clamp", operation)
     element_type = inputs[0].element_type
-    low, high = float(operation.min), float(operation.max)
+    low, high = float(clamp.min), float(clamp.max)
     if element_type.is_integer:
         if element_type.bits == 64:
             return "no kernel for bounds of 64 bits"
         limits = np.iinfo(element_type.dtype)
-        low, high = operation.bound(low, limits.min, limits.max, True), operation.bound(high, limits.min, limits.max, False)
+        low, high = clamp.bound(low, limits.min, limits.max, True), clamp.bound(high, limits.min, limits.max, False)
     elif element_type.bits <= 32:
         with np.errstate(over="ignore"):
             low, high = float(np.float32(low)), float(np.float32(high))
@@ -160,9 +161,8 @@ def _is_infinite(operation: Operation, inputs: Sequence[TensorSpec], output: Ten
 
 
 def _prelu(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Said | str:
-    assert isinstance(operation, PReLU)
     found = _all(operation, inputs, "prelu", _NUMBERS)
-    if isinstance(found, str) or not operation.by_channel(inputs[0].shape, inputs[1].shape):
+    if isinstance(found, str) or not cast("PReLU", operation).by_channel(inputs[0].shape, inputs[1].shape):
         return found
     return Said("prelu", found.inputs, (found.shapes[0], _by_channel(found.shapes[1], found.shapes[0])))
 
@@ -207,7 +207,6 @@ def _power(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpe
 
 
 def _convert(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Said | str:
-    assert isinstance(operation, (Convert1, ConvertLike1))
     source, target = inputs[0].element_type, output.element_type
     if not _converts(source, target):
         return f"no kernel from {source} to {target}"
@@ -241,3 +240,5 @@ _SAYINGS: dict[str, Saying] = {
     "Convert": _convert,
     "ConvertLike": _convert,
 }
+#: The types of all operations that have a word.
+OPERATIONS = (*_PLAIN, *_SAYINGS)
