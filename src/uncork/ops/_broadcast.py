@@ -86,6 +86,8 @@ def broadcast_shapes(
     """
     result = shapes[0]
     for i in range(1, len(shapes)):
+        if mode != "pdpd" and result.rank is not None and result == shapes[i]:
+            continue
         merged = _pair(result, shapes[i], mode, axis)
         if merged is None:
             where = f" from axis {axis} on" if mode == "pdpd" and axis != -1 else ""

@@ -40,6 +40,8 @@ class Operation:
     attributes: ClassVar[dict[str, Attribute[Any]]] = {}
     #: Each output element depends on the input elements of the same (broadcast) place only.
     elementwise: ClassVar[bool] = False
+    #: Values pass as they are stored, in the carrier type of any element type: nothing is computed with them. Follows from the inputs, if any.
+    moves_values: ClassVar[bool] = False
     #: The same inputs give the same outputs.
     deterministic: ClassVar[bool] = True
     #: Tolerated oddities of the data become errors (decisions.md, rule 4). Set by `with_strict`.
@@ -50,6 +52,8 @@ class Operation:
         for base in reversed(cls.__mro__):
             fields.update(vars(base))
         cls.inputs = tuple(f for f in fields.values() if isinstance(f, Input))
+        if "moves_values" not in vars(cls):
+            cls.moves_values = any(port.moved for port in cls.inputs)
         cls.outputs = tuple(f for f in fields.values() if isinstance(f, Output))
         cls.attributes = {n: f for n, f in fields.items() if isinstance(f, Attribute)}
 
@@ -93,11 +97,6 @@ class Operation:
     def label(cls) -> str:
         """`Gather-8`, as the specification names operations."""
         return f"{cls.type_name}-{cls.opset}"
-
-    @property
-    def moves_values(self) -> bool:
-        """Values pass as they are stored, in the carrier type of any element type: nothing is computed with them."""
-        return any(port.moved for port in self.inputs)
 
     # ---- what a subclass defines
 
@@ -306,10 +305,11 @@ def check_memory(specs: Sequence[TensorSpec]) -> None:
         if spec.shape.is_static:
             # Small floats are computed as f32 and rounded in steps: the result alone is not what it takes.
             size = 16 if spec.element_type.is_float and spec.element_type.bits < 32 else spec.element_type.dtype.itemsize
-            needed += size * math.prod([dim.low for dim in spec.shape.dims])
+            sizes = [dim.low for dim in spec.shape.dims]
+            needed += size * math.prod(sizes)
             if needed > _memory():
                 raise InputError(f"the output {spec} needs {needed:,} bytes, more than this machine's memory ({_memory():,} bytes)")
-            if size * math.prod([max(dim.low, 1) for dim in spec.shape.dims]) >= 2**63:
+            if 0 in sizes and size * math.prod(n or 1 for n in sizes) >= 2**63:
                 raise InputError(f"the output {spec} is empty, but its other dimensions are more than an array can have")
 
 
