@@ -254,7 +254,7 @@ def test_the_table_is_never_made(large: Path, kernels: bool, monkeypatch: pytest
     # 4-bit values become arrays of a byte each while the file is read; what stays is two values a byte.
     allowed = F32_BYTES * 0.7 if large.stem == "u4" else F32_BYTES / 20
     assert loading < allowed, f"loading took {loading:,} bytes"
-    assert kept < (F32_BYTES / 8 if large.stem == "u4" else 0) + F32_BYTES / 50, f"the loaded model keeps {kept:,} bytes"
+    assert kept < (F32_BYTES / 8 if large.stem == "u4" else 0) + F32_BYTES / 200, f"the loaded model keeps {kept:,} bytes"
 
     def calls() -> None:
         for segments in (np.sort(unsorted), unsorted):

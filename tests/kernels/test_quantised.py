@@ -10,6 +10,7 @@ pytest.importorskip("llvmlite")
 from tests.kernels._run import run_native, spec_of
 from uncork import storage
 from uncork.kernels.choose import Native
+from uncork.kernels.quantised import rows_of
 from uncork.ops import find
 from uncork.ops._compressed import CompressedBag, CompressedGather, CompressedLookup, CompressedPacked, CompressedSegments, CompressedTable
 from uncork.types import ElementType, TensorSpec
@@ -130,6 +131,30 @@ def test_every_lookup(stored: str) -> None:
     expected[[0, 1, 3, 4, 5, 7]] = weighted
     specs = [i64(flat), i64(segments), i64(9), none, f32(weights.reshape(-1))]
     check(CompressedSegments(find("EmbeddingSegmentsSum", 3)(), table), specs, expected)
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+@pytest.mark.parametrize("stored", STORED)
+def test_vectors_of_other_machines(stored: str, lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("uncork.kernels.quantised.lanes", lambda: lanes)
+    for columns in (6, 64, 131, 200):
+        table, whole = compressed(stored, columns, ("row", "row", False))
+        check(CompressedBag(find("EmbeddingBagOffsetsSum", 3)(), table), [i64([3, 1, 59]), i64([0])], summed(whole, np.array([3, 1, 59]))[None])
+
+
+@pytest.mark.parametrize("stored", STORED)
+def test_rows_that_begin_at_cache_lines(stored: str) -> None:
+    """Another kernel than for rows that begin anywhere."""
+    table, whole = compressed(stored, 128, ("row", "row", False))
+    memory = np.zeros(table.codes.nbytes + 64, np.uint8)
+    begin = -memory.ctypes.data % 64
+    aligned = memory[begin : begin + table.codes.nbytes].view(table.codes.dtype).reshape(table.codes.shape)
+    aligned[...] = table.codes
+    lined_up = CompressedTable(table.element_type, table.shape, aligned, table.zero_point, table.scale, table.half, table.packed)
+    assert rows_of(lined_up).aligned
+    ids = np.arange(ROWS)[::-1]
+    check(CompressedBag(find("EmbeddingBagOffsetsSum", 3)(), lined_up), [i64(ids), i64([0])], summed(whole, ids)[None])
+    check(CompressedGather(find("Gather", 8)(), lined_up), [i64(ids), i64(0)], whole[ids])
 
 
 def test_narrowed_ids_wrap() -> None:

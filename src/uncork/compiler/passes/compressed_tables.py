@@ -186,4 +186,4 @@ def _parameter(model: Model, source: Source, shape: tuple[int, ...]) -> Array | 
     if value is None and isinstance(node.operation, Convert1):
         inner = model.spec(node.inputs[0])
         value = None if inner.value is None else node.operation.evaluate([inner])[0].value
-    return None if value is None else value.astype(np.float32).reshape(-1)
+    return None if value is None else value.astype(np.float32, copy=False).reshape(-1)
