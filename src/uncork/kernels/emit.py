@@ -133,7 +133,7 @@ class Value:
 
     def below(self, limit: Value) -> Value:
         """0 <= self < limit in one unsigned comparison: negative numbers are huge ones."""
-        return Value(self.kernel, self.kernel.builder.icmp_unsigned("<", self.llvm, limit.llvm), BOOL)
+        return Value(self.kernel, self.kernel.builder.icmp_unsigned("<", self.llvm, limit.llvm), BOOL, self.lanes)
 
     def to(self, target: Type) -> Value:
         """The nearest number of another type; integers wrap, floats round to nearest even."""
@@ -258,6 +258,11 @@ class Kernel:
         """Lane by lane, one of two."""
         return Value(self, self.builder.select(condition.llvm, yes.llvm, no.llvm), yes.type, yes.lanes)
 
+    def all_of(self, condition: Value) -> Value:
+        """Every lane is true."""
+        bits = self.builder.bitcast(condition.llvm, ir.IntType(condition.lanes))
+        return Value(self, self.builder.icmp_unsigned("==", bits, ir.Constant(ir.IntType(condition.lanes), -1)), BOOL)
+
     def minimum(self, a: Value, b: Value) -> Value:
         return self.select(a < b, a, b)
 
@@ -304,11 +309,15 @@ class Kernel:
         return Value(self, value, type_, lanes)
 
     def store(self, value: Value, address: Value, align: int = 1, streaming: bool = False) -> None:
-        """Numbers to memory. `streaming` stores pass the caches by; they want 64-byte `align`."""
+        """Numbers to memory. `streaming` stores pass the caches by; they want an `align` of their size."""
         store = self.builder.store(value.llvm, self._pointer(address, value.type, value.lanes))
         store.align = align
         if streaming:
             store.set_metadata("nontemporal", self.module.add_metadata([ir.Constant(ir.IntType(32), 1)]))
+
+    def fence(self) -> None:
+        """What was stored before, streaming stores too, is seen by others before what is stored after."""
+        self.builder.fence("seq_cst")
 
     def prefetch(self, address: Value) -> None:
         """Ask for a cache line that will be read soon. Any address is safe."""

@@ -15,6 +15,8 @@ from uncork.types import ElementType, TensorSpec
 
 #: Items of up to this many bytes are better fetched by positions when several outer rows share the indices.
 _SMALL_ITEM = 16
+#: Outputs of at least so many bytes are written past the caches.
+_LARGE = 2 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,7 @@ class Gather:
     wraps: bool
     strict: bool = False
     way: str = "rows"
-    #: Stores that pass the caches by, for outputs larger than they are; `output` must then be aligned to 64 bytes.
+    #: Stores that pass the caches by, for outputs that are large; items must be multiples of 64 bytes.
     streaming: bool = False
 
     @property
@@ -66,6 +68,8 @@ def choose_gather(operation: Operation, inputs: Sequence[TensorSpec | None], out
     if not item or not count:
         return Native("gather_nothing", [])
     by_columns = outer > 1 and item <= _SMALL_ITEM and shape[along] < 2**31
-    spec = Gather(item, indices.element_type.name, operation.counts_from_end, operation.strict, "columns" if by_columns else "rows")
+    streaming = not by_columns and item % 64 == 0 and batches * outer * count * item >= _LARGE
+    way = "columns" if by_columns else "rows"
+    spec = Gather(item, indices.element_type.name, operation.counts_from_end, operation.strict, way, streaming)
     words: list[Operand] = [In(0), In(1), Out(0), batches, outer, shape[along], count, Room()]
     return Native(spec.name, [(_gather(spec), words)], room=4 * count if by_columns else 0, cost=batches * outer * count * max(2.0, item / 16))
