@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from uncork.ops._operation import Operation
-from uncork.types import DYNAMIC, Dimension, PartialShape, TensorSpec
+from collections.abc import Sequence
+
+from uncork.ops._operation import Operation, check_memory
+from uncork.types import DYNAMIC, Array, Dimension, ElementType, PartialShape, TensorSpec
 
 _SMALL = {(0,): "a scalar", (1,): "a 1-D tensor", (0, 1): "a scalar or a 1-D tensor"}
 
@@ -31,3 +33,8 @@ def divided(operation: Operation, dim: Dimension, divisor: int, template: str, *
     low, high = -(-dim.low // divisor), None if dim.high is None else dim.high // divisor
     operation.require(high is None or low <= high, template, *details)
     return Dimension(low, high)
+
+
+def check_room(shape: Sequence[int], like: Array) -> None:
+    """Refuse a call that needs an array of this shape, and of the type of `like`, that this machine cannot hold."""
+    check_memory([TensorSpec(ElementType.of_dtype(like.dtype) or ElementType.f32, PartialShape(shape))])

@@ -25,9 +25,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from uncork.ops._operation import Operation, check_memory
+from uncork.ops._operation import Operation
 from uncork.ops._ports import Attribute, integers, one_of
-from uncork.types import DYNAMIC, Array, Dimension, ElementType, PartialShape, TensorSpec
+from uncork.ops._shapes import check_room
+from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
 
 #: Elements of a block.
 _BLOCK = 1 << 18
@@ -190,11 +191,6 @@ class Sliding(Operation):
                 begin, end = (less, more) if self.auto_pad == "same_upper" else (more, less)
             slides.append(Slide(size, cells, stride, dilation, begin, end, count))
         return slides
-
-
-def check_room(shape: Sequence[int], like: Array) -> None:
-    """Refuse a call that needs an array of this shape, and of the type of `like`, that this machine cannot hold."""
-    check_memory([TensorSpec(ElementType.of_dtype(like.dtype) or ElementType.f32, PartialShape(shape))])
 
 
 def block_ranges(count: int, size: int) -> Iterator[slice]:

@@ -16,8 +16,8 @@ import numpy as np
 
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ARITHMETIC, I32_I64, Attribute, Input, Output, integers
-from uncork.ops._shapes import divided
-from uncork.ops._spatial import all_at_least, check_room, extent
+from uncork.ops._shapes import check_room, divided
+from uncork.ops._spatial import all_at_least, extent
 from uncork.ops._vectors import all_known, length, vector
 from uncork.types import DYNAMIC, Array, PartialShape, TensorSpec
 

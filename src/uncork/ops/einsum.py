@@ -21,6 +21,7 @@ import numpy as np
 from uncork.ops._broadcast import broadcast_dimension
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ARITHMETIC, Attribute, Input, Output, text
+from uncork.ops._shapes import check_room
 from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
 
 _ELLIPSIS = "..."
@@ -170,6 +171,7 @@ def _multiplied(a: _Labelled, b: _Labelled, needed: Collection[_Label]) -> _Labe
     many = np.broadcast_shapes(left.shape[: len(batch)], right.shape[: len(batch)])
     summed = np.broadcast_shapes(left.shape[len(batch) + len(rows) :], right.shape[len(batch) : len(shared)])
     high, wide = left.shape[len(batch) : len(batch) + len(rows)], right.shape[len(shared) :]
+    check_room((*many, *high, *wide), left)
     left = np.broadcast_to(left, (*many, *high, *summed)).reshape(*many, math.prod(high), math.prod(summed))
     right = np.broadcast_to(right, (*many, *summed, *wide)).reshape(*many, math.prod(summed), math.prod(wide))
     return (left @ right).reshape((*many, *high, *wide)), batch + rows + columns

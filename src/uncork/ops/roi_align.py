@@ -29,8 +29,7 @@ from uncork.ops._operation import Operation, register
 from uncork.ops._ports import INTEGER, REAL, Attribute, Input, Output, at_least, boolean, integer, number, one_of
 from uncork.ops._regions import box_count
 from uncork.ops._sampling import bilinear
-from uncork.ops._shapes import image_dims, require_rank
-from uncork.ops._spatial import check_room
+from uncork.ops._shapes import check_room, image_dims, require_rank
 from uncork.types import DYNAMIC, Array, PartialShape, TensorSpec
 
 
