@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from uncork.errors import InputError, UncorkError
 
 if TYPE_CHECKING:
+    from uncork.score.engine import Engine
     from uncork.score.prepare import Prepared
     from uncork.score.sink import Sink
     from uncork.score.summary import Summary
@@ -140,14 +141,14 @@ def prepare_score(
 
 
 def _run(
-    engine: Any, prepared: Prepared, output: str, rejects: Location | None, resume: bool, overwrite: bool, progress: bool, started: float
+    engine: Engine, prepared: Prepared, output: str, rejects: Location | None, resume: bool, overwrite: bool, progress: bool, started: float
 ) -> Summary:
     """Score the units with an engine into a sink, and sum it up."""
     from uncork.score.sink import Sink
     from uncork.score.summary import Summary, progress_bar
 
     job, units = prepared.job, prepared.units
-    sink = Sink(output, None if rejects is None else os.fspath(rejects), prepared.describe(), job.schema, job.reject_schema)
+    sink = Sink(output, None if rejects is None else os.fspath(rejects), prepared.describe(), job)
     sink.open(resume, overwrite)
     resumed = sink.counts.rows
     try:
@@ -158,7 +159,7 @@ def _run(
         counts.check(job.source.rows, job.source.name)
         engine.close()
         seconds = time.perf_counter() - started
-        workers = min(len(engine.process_ids), max(1, len(todo)))
+        workers = min(engine.workers, max(1, len(todo)))
         kept = None if sink.rejects is None else str(sink.rejects)
         summary = Summary(
             str(sink.target), kept, counts, resumed, len(units), seconds, workers, engine.replaced, job.on_error, tuple(faults[:5])

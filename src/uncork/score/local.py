@@ -53,7 +53,12 @@ class LocalEngine:
         self.replaced = 0
 
     @property
+    def workers(self) -> int:
+        return len(self._workers)
+
+    @property
     def process_ids(self) -> list[int]:
+        """Of the workers, as they are now."""
         return [worker.process.pid for worker in self._workers]
 
     def run(self, job: Job, units: Sequence[Unit], sink: Sink, progress: Callable[[int], None]) -> list[Fault]:

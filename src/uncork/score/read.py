@@ -7,13 +7,16 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
+import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from uncork.errors import UncorkError
 from uncork.score.source import Source, Span, Unit
 
-#: Bytes that are read from a Parquet file at a time: a column chunk need not be in memory as a whole.
-_BUFFER = 1 << 20
+#: Bytes that are read from a Parquet file's column at a time: a column chunk need not be in memory as a whole. Over a network
+#: every read is a request.
+_LOCAL_BUFFER = 1 << 18
+_REMOTE_BUFFER = 8 << 20
 
 
 class SourceError(UncorkError):
@@ -99,7 +102,8 @@ class Reader:
         source, path = self.source, self.source.files[span.file].path
         groups = range(span.first, span.last + 1)
         if source.format == "parquet":
-            with pq.ParquetFile(path, filesystem=source.filesystem, buffer_size=_BUFFER) as file:
+            buffer = _LOCAL_BUFFER if isinstance(source.filesystem, pafs.LocalFileSystem) else _REMOTE_BUFFER
+            with pq.ParquetFile(path, filesystem=source.filesystem, buffer_size=buffer, pre_buffer=False) as file:
                 yield from file.iter_batches(self.batch_size, row_groups=list(groups), columns=self.columns, use_threads=False)
         elif source.format == "ipc":
             with source.filesystem.open_input_file(path) as stream, pa.ipc.open_file(stream) as reader:

@@ -13,7 +13,7 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from uncork.errors import InputError, UncorkError
 from uncork.score.parts import PartWriter, part_path, rejects_path
-from uncork.score.unit import Counts
+from uncork.score.unit import Counts, Job
 
 JOURNAL = "_journal.jsonl"
 SUCCESS = "_SUCCESS"
@@ -50,14 +50,13 @@ class Finished:
 class Sink:
     """The target of a run. `description` says what is being scored: a resumed run must have the same."""
 
-    def __init__(self, target: str, rejects: str | None, description: dict[str, Any], schema: pa.Schema, reject_schema: pa.Schema) -> None:
+    def __init__(self, target: str, rejects: str | None, description: dict[str, Any], job: Job) -> None:
         self.target = Path(os.path.realpath(target))
         self.is_file = self.target.suffix.lower() in (".parquet", ".pq")
         self.rejects = None if rejects is None else Path(os.path.realpath(rejects))
         self.folder = self.target.with_name(f".{self.target.name}.partial")
         self.description = description
-        self.schema = schema
-        self.reject_schema = reject_schema
+        self.job = job
         self.finished: dict[int, Finished] = {}
         self._journal: IO[bytes] | None = None
 
@@ -186,13 +185,13 @@ class Sink:
         units = sorted(self.finished)
         if self.rejects is not None:
             rejected = [rejects_path(self.folder, unit) for unit in units if self.finished[unit].rejects]
-            self._join(rejected, self.rejects, self.reject_schema)
+            self._join(rejected, self.rejects, self.job.reject_schema, [])
         if self.is_file:
-            self._join([part_path(self.folder, unit) for unit in units], self.target, self.schema)
+            self._join([part_path(self.folder, unit) for unit in units], self.target, self.job.schema, self.job.plain_columns)
             shutil.rmtree(self.folder)
         else:
             if not units:
-                PartWriter(part_path(self.folder, 0), self.schema).close()
+                PartWriter(part_path(self.folder, 0), self.job.schema).close()
             for path in self.folder.glob("_rejects-*"):
                 path.unlink()
             self._write(self.folder / SUCCESS, json.dumps(summary, indent=2) + "\n")
@@ -206,14 +205,14 @@ class Sink:
             (self.target / JOURNAL).unlink()
         _sync_folder(self.target.parent)
 
-    def _join(self, parts: Iterable[Path], target: Path, schema: pa.Schema) -> None:
+    def _join(self, parts: Iterable[Path], target: Path, schema: pa.Schema, plain: Sequence[str]) -> None:
         """The rows of the parts, in order, as one file."""
         parts = list(parts)
         if len(parts) == 1 and target == self.target:
             os.replace(parts[0], target)
             return
         scratch = target.with_name(f".{target.name}.joined")
-        with PartWriter(scratch, schema) as writer:
+        with PartWriter(scratch, schema, plain) as writer:
             for part in parts:
                 with pq.ParquetFile(part) as file:
                     for batch in file.iter_batches(use_threads=False):

@@ -54,6 +54,11 @@ class Job:
         return list(dict.fromkeys([*self.mapping.columns, *kept]))
 
     @property
+    def plain_columns(self) -> list[str]:
+        """Columns of the output that hold scores: compressing them gains next to nothing."""
+        return [field.name for column in self.columns for field in column.fields]
+
+    @property
     def reject_schema(self) -> pa.Schema:
         return pa.schema([*REJECT_FIELDS, *self.source.schema])
 

@@ -13,51 +13,16 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from uncork.errors import UncorkError
-from uncork.score.columns import Fault
-from uncork.score.parts import PartWriter, part_path, rejects_path
-from uncork.score.sink import Finished
-from uncork.score.unit import Counts, UnitScorer
+from uncork.score.engine import write_unit
+from uncork.score.unit import UnitScorer
 
-#: Faults that a unit reports as examples; the rejects have all.
-EXAMPLES = 5
 #: Seconds between two messages about rows.
 _PERIOD = 0.1
-
-
-def write_unit(scorer: UnitScorer, unit: Any, folder: Path, progress: Callable[[int], None]) -> tuple[Finished, list[Fault]]:
-    """Score a unit into its part, a batch at a time, and its rejected rows into theirs.
-
-    `progress` is told the rows of each batch. Returns what the journal keeps and the first faults. What fails leaves no part.
-    """
-    counts = Counts()
-    faults: list[Fault] = []
-    examples: list[Fault] = []
-    job = scorer.job
-    plain = [field.name for column in job.columns for field in column.fields]
-    batches = scorer.batches(unit)
-    with PartWriter(part_path(folder, unit.number), job.schema, plain) as writer:
-        for scored in batches:
-            writer.write(scored.table)
-            counts += Counts(scored.rows, scored.scored, len(scored.faults))
-            examples.extend(scored.faults[: EXAMPLES - len(examples)])
-            if job.on_error == "reject":
-                faults.extend(scored.faults)
-            progress(scored.rows)
-        counts.check(unit.rows, f"rows {unit.first_row} to {unit.first_row + unit.rows - 1}")
-    rejects = 0
-    if faults:
-        table = scorer.rejects(unit, faults)
-        with PartWriter(rejects_path(folder, unit.number), job.reject_schema) as writer:
-            for batch in table.to_batches():
-                writer.write(batch)
-        rejects = rejects_path(folder, unit.number).stat().st_size
-    return Finished(unit.number, counts, part_path(folder, unit.number).stat().st_size, rejects), examples
 
 
 def _seldom(say: Callable[[int], None]) -> Callable[[int], None]:

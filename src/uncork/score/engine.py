@@ -1,0 +1,69 @@
+"""What an engine is: it brings units to workers, wherever those are, and tells the sink of each that is done.
+
+`write_unit` is what a worker does with a unit when it can write into the folder of the run. A worker that cannot takes
+`uncork.score.unit.score_unit`, whose tables the engine writes with a `PartWriter` under the same names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from uncork.score.columns import Fault
+from uncork.score.parts import PartWriter, part_path, rejects_path
+from uncork.score.sink import Finished, Sink
+from uncork.score.source import Unit
+from uncork.score.unit import Counts, Job, UnitScorer
+
+#: Faults that a unit reports as examples; the rejects have all.
+EXAMPLES = 5
+
+
+class Engine(Protocol):
+    """An engine may be made before there is a job, so that its workers start meanwhile; it is closed whatever happens."""
+
+    @property
+    def workers(self) -> int:
+        """How many units can be scored at a time."""
+
+    @property
+    def replaced(self) -> int:
+        """Workers that died, and whose units were scored by another."""
+
+    def run(self, job: Job, units: Sequence[Unit], sink: Sink, progress: Callable[[int], None]) -> list[Fault]:
+        """Score the units, call `sink.done` once for each, and return some of their faults, by row.
+
+        The parts of a unit must be in `sink.folder`, whole and durable, before `sink.done`. `progress` is told how many rows are
+        scored, those of `sink` before the run included. Raises what a worker raised; a unit whose worker died is scored again.
+        """
+
+    def close(self) -> None:
+        """End all workers. May be called twice."""
+
+
+def write_unit(scorer: UnitScorer, unit: Unit, folder: Path, progress: Callable[[int], None]) -> tuple[Finished, list[Fault]]:
+    """Score a unit into its part, a batch at a time, and its rejected rows into theirs.
+
+    `progress` is told the rows of each batch. Returns what the journal keeps and the first faults. What fails leaves no part.
+    """
+    counts = Counts()
+    faults: list[Fault] = []
+    examples: list[Fault] = []
+    job = scorer.job
+    with PartWriter(part_path(folder, unit.number), job.schema, job.plain_columns) as writer:
+        for scored in scorer.batches(unit):
+            writer.write(scored.table)
+            counts += Counts(scored.rows, scored.scored, len(scored.faults))
+            examples.extend(scored.faults[: EXAMPLES - len(examples)])
+            if job.on_error == "reject":
+                faults.extend(scored.faults)
+            progress(scored.rows)
+        counts.check(unit.rows, f"rows {unit.first_row} to {unit.first_row + unit.rows - 1}")
+    rejects = 0
+    if faults:
+        with PartWriter(rejects_path(folder, unit.number), job.reject_schema) as writer:
+            for batch in scorer.rejects(unit, faults).to_batches():
+                writer.write(batch)
+        rejects = rejects_path(folder, unit.number).stat().st_size
+    return Finished(unit.number, counts, part_path(folder, unit.number).stat().st_size, rejects), examples
