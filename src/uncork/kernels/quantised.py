@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from uncork.kernels.choose import Choice, In, Length, Native, Operand, Out, Room, chooses, takes_any_length
 from uncork.kernels.embedding import Segments
-from uncork.kernels.store import STORE, lanes
+from uncork.kernels.store import STORE, has_feature, lanes
 from uncork.ops import Operation
 from uncork.ops._compressed import CompressedBag, CompressedGather, CompressedLookup, CompressedPacked, CompressedSegments, CompressedTable
 from uncork.ops._embedding import ReducedEmbedding
@@ -24,7 +24,8 @@ class Rows:
     """How a row becomes f32: what is stored, which steps the chain has, and how wide the vectors are.
 
     `stored` is the element type of the codes; "u4" and "i4" are two a byte. `per_row`: each row has a pair of parameters of its own.
-    `aligned`: every row begins at a cache line.
+    `aligned`: every row begins at a cache line. `permutes`: the machine looks 16 numbers up in a register (AVX-512), so 4-bit codes
+    are looked up among the 16 values of their row.
     """
 
     stored: str
@@ -35,6 +36,7 @@ class Rows:
     half: bool
     aligned: bool
     lanes: int
+    permutes: bool
 
     @property
     def name(self) -> str:
@@ -91,7 +93,9 @@ def rows_of(table: CompressedTable) -> Rows:
     per_row = table.parameters is not None and len(table.parameters) > 1
     row_bits = table.columns * (table.element_type.bits if table.packed else table.codes.itemsize * 8)
     aligned = table.codes.ctypes.data % 64 == 0 and row_bits % 512 == 0
-    return Rows(stored, table.columns, table.zero_point is not None, table.scale is not None, per_row, table.half, aligned, lanes())
+    steps = table.zero_point is not None, table.scale is not None, per_row, table.half
+    permutes = stored in ("u4", "i4") and lanes() == 16 and has_feature("avx512f")
+    return Rows(stored, table.columns, *steps, aligned, lanes(), permutes)
 
 
 def _function(spec: QuantisedBag | QuantisedGather) -> int:

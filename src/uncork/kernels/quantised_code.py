@@ -9,6 +9,8 @@ Each kernel returns 0, or a positive number when some value must be refused; the
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from llvmlite import ir
 
 from uncork.kernels.emit import F16, F32, I8, I32, I64, INDEX_TYPES, U8, U16, U32, Kernel, Type, Value, Variable, pieces
@@ -55,6 +57,16 @@ def emit_gather(spec: QuantisedGather) -> str:
     return k.text()
 
 
+@dataclass(frozen=True)
+class _Row:
+    """A row with what its values are computed from: zero point and scale, where there are such, or all 16 values that it may have."""
+
+    index: Value
+    zero_point: Value | None
+    scale: Value | None
+    values: Value | None
+
+
 class _Reader:
     """Reads rows of a table."""
 
@@ -85,23 +97,47 @@ class _Reader:
         if self.rows.per_row:
             k.prefetch(self.parameters + index * 8)
 
-    def pair(self, index: Value) -> tuple[Value | None, Value | None]:
-        """Zero point and scale of a row, where there are such."""
+    def row(self, index: Value) -> _Row:
+        """A row that is going to be read."""
         k = self.k
         place = self.parameters + index * 8 if self.rows.per_row else self.parameters
         zero_point = k.load(place, F32) if self.rows.zero_point else None
-        return zero_point, k.load(place + 4, F32) if self.rows.scale else None
+        scale = k.load(place + 4, F32) if self.rows.scale else None
+        if not self.rows.permutes:
+            return _Row(index, zero_point, scale, None)
+        codes = [code - 16 if code > 7 and self.rows.stored == "i4" else code for code in range(16)]
+        vector = ir.VectorType(F32.llvm, 16)
+        numbers = Value(k, ir.Constant(vector, [ir.Constant(F32.llvm, float(code)) for code in codes]), F32, 16)
+        return _Row(index, zero_point, scale, self._computed(numbers, zero_point, scale))
 
-    def values(self, index: Value, column: Value, lanes: int, pair: tuple[Value | None, Value | None]) -> Value:
-        """Consecutive elements of a row from `column` on, as f32."""
-        zero_point, scale = pair
-        codes = self._codes(index, column, lanes)
+    def values(self, row: _Row, column: Value, lanes: int) -> Value:
+        """Consecutive elements of a row from `column` on, as f32, in an order of lanes that `ordered` makes theirs."""
+        if row.values is not None and lanes == 32:
+            return self._looked_up(row.values, row.index, column)
+        codes = self._codes(row.index, column, lanes)
         x = (codes.to(U32) << 16).bits_as(F32) if self.rows.stored == "bf16" else codes.to(F32)
+        return self._computed(x, row.zero_point, row.scale)
+
+    def ordered(self, x: Value) -> Value:
+        """Sums of `values` with their lanes in the order of the columns."""
+        return _interleaved(x.part(0, 16), x.part(16, 16)) if self.rows.permutes and x.lanes == 32 else x
+
+    def _computed(self, x: Value, zero_point: Value | None, scale: Value | None) -> Value:
         if zero_point is not None:
             x = self._rounded(x - zero_point)
         if scale is not None:
             x = self._rounded(x * scale)
         return x
+
+    def _looked_up(self, values: Value, index: Value, column: Value) -> Value:
+        """32 elements by their codes: those of even columns, then those of odd ones."""
+        k = self.k
+        place = self.table + ((index * self.rows.columns + column) >> 1)
+        codes = k.load(place, U8, 16).to(U32)
+        # The instruction looks at the lowest 4 bits of each lane only.
+        even, odd = (_permuted(values, c) for c in (codes, codes >> 4))
+        picks = ir.Constant(ir.VectorType(ir.IntType(32), 32), list(range(32)))
+        return Value(k, k.builder.shuffle_vector(even.llvm, odd.llvm, picks), F32, 32)
 
     def _rounded(self, x: Value) -> Value:
         return x.to(F16).to(F32) if self.rows.half else x
@@ -121,11 +157,11 @@ class _Reader:
 
     def copy(self, index: Value, target: Value) -> None:
         """A row to memory."""
-        pair = self.pair(index)
+        row = self.row(index)
 
         def store(start: Value, parts: list[tuple[int, int]]) -> None:
             for first, lanes in parts:
-                self.k.store(self.values(index, start + first, lanes, pair), target + (start + first) * 4)
+                self.k.store(self.ordered(self.values(row, start + first, lanes)), target + (start + first) * 4)
 
         if self.whole:
             with self.k.loop(0, self.whole) as number:
@@ -140,6 +176,15 @@ class _Reader:
             k.store(k.integer(0), target + i * 8)
         if self.rows.columns % 2:
             k.store(k.number(0, I32), target + words * 8)
+
+
+def _permuted(values: Value, places: Value) -> Value:
+    """16 of the numbers in a register, by place (AVX-512)."""
+    k = values.kernel
+    types = [values.llvm.type, places.llvm.type]
+    name = "llvm.x86.avx512.permvar.sf.512"
+    function = k.module.globals.get(name) or ir.Function(k.module, ir.FunctionType(types[0], types), name)
+    return Value(k, k.builder.call(function, [values.llvm, places.llvm]), F32, 16)
 
 
 def _interleaved(low: Value, high: Value) -> Value:
@@ -229,12 +274,12 @@ class _BagKernel:
             k.stop_unless(index.below(self.count_rows), position + 1)
             reader.prefetch(self._number(self.indices, k.minimum(position + reader.ahead, last)), column, sum(lanes for _, lanes in parts))
             weight = k.load(self.weights + position * 4, F32) if spec.weighted else None
-            pair = reader.pair(index)
+            row = reader.row(index)
             for (first, lanes), total in zip(parts, sums):
-                x = reader.values(index, column + first, lanes, pair)
+                x = reader.values(row, column + first, lanes)
                 total.set(total.get() + (x if weight is None else x * weight))
         for (first, _), total in zip(parts, sums):
-            result = total.get()
+            result = reader.ordered(total.get())
             if spec.mean:
                 result = result / k.splat((end - start).to(F32), result.lanes)
             k.store(result, target + (column + first) * 4)
