@@ -20,7 +20,7 @@ from uncork.compiler.plan import Plan
 from uncork.compiler.tables import Table, with_tables
 from uncork.errors import InputError, UncorkError, UnsupportedError, ValidationError
 from uncork.ir.bodies import configure
-from uncork.ir.interpret import State, interpret
+from uncork.ir.interpret import State
 from uncork.ir.model import Model
 from uncork.ir.read import read_structure
 from uncork.ir.validate import infer
@@ -99,7 +99,7 @@ class CompiledModel:
                 arrays = [accept(port, value) for port, value in zip(self.inputs, match(self.inputs, inputs, named))]
                 if self.model.sinks:
                     with self._turn:
-                        results = interpret(self._executor.model, arrays, self._state)
+                        results = self._executor.run_with_state(arrays, self._state)
                 else:
                     results = self._executor.run(arrays)
         except MemoryError as error:

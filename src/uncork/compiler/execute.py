@@ -9,6 +9,8 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,15 +20,21 @@ from uncork.compiler.passes.fuse_linear import fuse_linear
 from uncork.compiler.plan import Plan
 from uncork.compiler.specialise import Specialisation
 from uncork.errors import ValidationError
-from uncork.ir.interpret import interpret
+from uncork.ir.interpret import State, interpret
 from uncork.ir.model import Model, Source
 from uncork.ir.validate import infer
 from uncork.kernels import choose
 from uncork.kernels.program import Like
+from uncork.ops._body import SubGraphOperation
 from uncork.types import Array, PartialShape, TensorSpec
+
+if TYPE_CHECKING:
+    from uncork.compiler.state import StateExecutor
 
 #: Combinations of input shapes that are kept; the one not used for longest is dropped.
 _KEPT = 64
+#: Where shapes may be others every time: how often they come before they are specialised, and how many are counted.
+_TIMES, _COUNTED = 2, 256
 
 
 def kernels_available() -> bool:
@@ -41,8 +49,9 @@ class Executor:
         self.model = model
         self.use_kernels = use_kernels and kernels_available()
         #: What runs; the interpreter keeps to the model as it was read.
-        self._prepared = fuse_linear(fuse_ids(model)) if self.use_kernels else model
+        self._prepared = self._with_bodies(fuse_linear(fuse_ids(model))) if self.use_kernels else model
         self._kept: OrderedDict[tuple[object, ...], Specialisation] = OrderedDict()
+        self._times: OrderedDict[tuple[object, ...], int] = OrderedDict()
         self._lock = threading.Lock()
         self._free, self._equal = self._open_lengths()
         #: The shapes of the call before this one, when all of it is one native program. Safe to call with anything.
@@ -79,12 +88,48 @@ class Executor:
         shape = self.model.by_id[parameter].outputs[0].spec.shape
         return shape.rank == 1 and not shape.is_static
 
+    def _with_bodies(self, model: Model) -> Model:
+        if not self._has_bodies(model):
+            return model
+        from uncork.compiler.bodies import with_kernel_bodies  # whose bodies are run by an Executor each
+
+        return with_kernel_bodies(model)
+
+    @staticmethod
+    def _has_bodies(model: Model) -> bool:
+        return any(isinstance(node.operation, SubGraphOperation) for node in model.nodes)
+
+    @cached_property
+    def _stateful(self) -> StateExecutor | None:
+        """What runs the model when it has variables; None when only the interpreter does."""
+        from uncork.compiler.passes.lift_state import lift_state
+        from uncork.compiler.state import StateExecutor
+
+        lifted = lift_state(self.model) if self.use_kernels and self.model.sinks else None
+        return None if lifted is None else StateExecutor(self.model, lifted)
+
+    def run_with_state(self, inputs: Sequence[Array], state: State) -> list[Array]:
+        """`run` for a model with variables, whose values `state` keeps by their ids; it changes when the call has succeeded."""
+        stateful = self._stateful
+        return interpret(self.model, inputs, state) if stateful is None else stateful.run(inputs, state)
+
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """The results, in carrier types, from one carrier array per parameter."""
         if not self.use_kernels:
             return interpret(self.model, inputs)
         found = self.known(inputs) or self._remembered(inputs)
         return self.run_with(found, inputs)
+
+    def run_patiently(self, inputs: Sequence[Array]) -> list[Array]:
+        """The same where shapes may be others every time, as those of a loop whose tensors grow: specialised are those that come back."""
+        if not self.use_kernels or self.known(inputs) is not None:
+            return self.run(inputs)
+        key = self._key(inputs)
+        with self._lock:
+            times = self._times[key] = self._times.pop(key, 0) + 1
+            while len(self._times) > _COUNTED:
+                self._times.popitem(last=False)
+        return self.run(inputs) if times >= _TIMES else interpret(self.model, inputs)
 
     def known(self, inputs: Sequence[Array]) -> Specialisation | None:
         """The specialisation for these shapes, when there was a call of them before."""
@@ -156,11 +201,18 @@ class Executor:
 
     def plan(self) -> Plan:
         """How a call runs; for a model with dynamic inputs, what is known before one."""
+        if self.model.sinks and self._stateful is not None:
+            return self._stateful.executor.plan()
         specs = {p: self.model.by_id[p].outputs[0].spec for p in self.model.parameters}
         model, problems = infer(self._prepared, specs, trust_ports=True)
         if problems:
             raise ValidationError.of_all("", problems)
-        return Specialisation(self._fused(model), self.use_kernels).plan
+        plan = Specialisation(self._fused(model), self.use_kernels).plan
+        if not self.use_kernels or not self._has_bodies(model):
+            return plan
+        from uncork.compiler.bodies import with_their_plans
+
+        return with_their_plans(plan, model)
 
     def _fused(self, model: Model) -> Model:
         """What can only be fused when the shapes of the call are known."""

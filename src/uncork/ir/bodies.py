@@ -50,12 +50,16 @@ class GraphBody:
             self._described[key] = results
         return results
 
-    def run(self, inputs: Sequence[Array]) -> list[Array]:
-        """Carrier arrays of the results."""
+    def check(self, inputs: Sequence[Array]) -> None:
+        """Refuse arrays that the body's parameters do not take."""
         for array, declared, parameter in zip(inputs, self.input_specs, self.model.parameters):
             if not declared.shape.contains(array.shape):
                 name = self.model.by_id[parameter].name
                 raise ValidationError(f"parameter '{name}' of the body: expected shape {declared.shape}, got {list(array.shape)}")
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """Carrier arrays of the results."""
+        self.check(inputs)
         return interpret(self.model, inputs)
 
     def configured(self, strict: bool, loop_limit: int | None) -> Body:

@@ -1,0 +1,119 @@
+"""Bodies of If, Loop and TensorIterator, run by kernels: a body is specialised like a model, for the shapes that it is run with."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+
+from uncork.compiler.execute import Executor
+from uncork.compiler.plan import Plan, Step
+from uncork.ir.bodies import GraphBody
+from uncork.ir.interpret import interpret
+from uncork.ir.model import Model, Node
+from uncork.ir.validate import infer
+from uncork.ops._body import Body, BodyMap, SubGraphOperation
+from uncork.types import Array, TensorSpec
+
+#: Specs whose descriptions are kept; the oldest are forgotten.
+_DESCRIBED = 64
+#: Values up to this many elements may tell a shape inside a body.
+_SMALL = 64
+
+
+class KernelBody:
+    """A body that runs by kernels. What it means, and what it refuses, is told by the graph it is made of."""
+
+    def __init__(self, body: GraphBody) -> None:
+        self.body = body
+        self._described: OrderedDict[object, tuple[TensorSpec, ...]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @cached_property
+    def executor(self) -> Executor | None:
+        """Made at the first run, so that bodies in bodies take no stack before; None when the body alone cannot be inferred."""
+        model, problems = infer(self.body.model, trust_ports=True)
+        return None if problems else Executor(model, True)
+
+    @property
+    def input_specs(self) -> tuple[TensorSpec, ...]:
+        """Of the Parameters, as the file declares them."""
+        return self.body.input_specs
+
+    @property
+    def output_count(self) -> int:
+        """The number of Results."""
+        return self.body.output_count
+
+    def describe(self, inputs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
+        """Specs of the results; see `GraphBody`. Of values only small integers are looked at: others tell no shape that matters."""
+        plain = [spec if _tells(spec) else TensorSpec(spec.element_type, spec.shape) for spec in inputs]
+        if any(spec.partial is not None for spec in plain):
+            return self.body.describe(plain)
+        key = tuple((s.element_type, s.shape, None if s.value is None else (s.value.shape, s.value.tobytes())) for s in plain)
+        with self._lock:
+            known = self._described.get(key)
+        if known is None:
+            known = self.body.describe(plain)
+            with self._lock:
+                self._described[key] = known
+                while len(self._described) > _DESCRIBED:
+                    self._described.popitem(last=False)
+        return known
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """Carrier arrays of the results."""
+        self.body.check(inputs)
+        executor = self.executor
+        if executor is None:
+            return interpret(self.body.model, inputs)
+        arrays = [array if array.flags.c_contiguous else np.ascontiguousarray(array).reshape(array.shape) for array in inputs]
+        return executor.run_patiently(arrays)
+
+    def configured(self, strict: bool, loop_limit: int | None) -> Body:
+        """The same body with other options of `compile_model`."""
+        configured = self.body.configured(strict, loop_limit)
+        assert isinstance(configured, GraphBody)
+        return KernelBody(configured)
+
+
+def _tells(spec: TensorSpec) -> bool:
+    return spec.value is not None and spec.value.size <= _SMALL and (spec.element_type.is_integer or spec.value.dtype == bool)
+
+
+def with_their_plans(plan: Plan, model: Model) -> Plan:
+    """The plan with the steps of bodies behind those of their layers, as far as they are known before a call."""
+    steps: list[Step] = []
+    bodies = {node.name: node.operation.bodies for node in model.nodes if isinstance(node.operation, SubGraphOperation)}
+    for step in plan.steps:
+        found = bodies.get(step.layer, {})
+        steps.append(replace(step, kernel="bodies", reason="") if found else step)
+        for name, body in found.items():
+            executor = body.body.executor if isinstance(body.body, KernelBody) else None
+            inner = executor.plan().steps if executor is not None else ()
+            steps += [replace(s, layer=f"{step.layer} <{name}> {s.layer}") for s in inner]
+    return Plan(tuple(steps), plan.working_bytes)
+
+
+def with_kernel_bodies(model: Model) -> Model:
+    """The model with all its bodies run by kernels."""
+    nodes = [_with_kernels(node, node.operation) if isinstance(node.operation, SubGraphOperation) else node for node in model.nodes]
+    return model if all(a is b for a, b in zip(nodes, model.nodes)) else replace(model, nodes=tuple(nodes))
+
+
+def _with_kernels(node: Node, operation: SubGraphOperation) -> Node:
+    if not all(isinstance(b.body, GraphBody) for b in operation.bodies.values()):
+        return node
+    twin: SubGraphOperation = object.__new__(type(operation))
+    twin.__dict__.update(operation.__dict__)
+    twin.bodies = {name: _compiled(body) for name, body in operation.bodies.items()}
+    return replace(node, operation=twin)
+
+
+def _compiled(body: BodyMap) -> BodyMap:
+    assert isinstance(body.body, GraphBody)
+    return BodyMap(KernelBody(body.body), body.inputs, body.outputs, body.back_edges)
