@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.feather
@@ -13,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import uncork
-from tests.score.conftest import Row, random_rows, summed
+from tests.score.conftest import TABLE, Row, random_rows, summed
 from tests.score.test_units import BAGS, GOOD, quads, spoiled, write
 from uncork.errors import InputError
 
@@ -180,6 +181,14 @@ def test_a_mapping_file(bags: Path, tmp_path: Path) -> None:
     table = pq.read_table(tmp_path / "out")
     assert table.column_names == ["user", "best_items", "best"]
     assert table["best"].to_pylist() == [[max(summed(row.items))] for row in ROWS]
+
+
+def test_tables_from_files(bags: Path, tmp_path: Path) -> None:
+    source = write(tmp_path / "rows.parquet", ROWS[:50])
+    np.save(tmp_path / "table.npy", 2 * TABLE)
+    uncork.score(bags, source, tmp_path / "out", inputs=BAGS, workers=1, tables={"bag": tmp_path / "table.npy"})
+    doubled = [[2 * number for number in summed(row.items)] for row in ROWS[:50]]
+    assert pq.read_table(tmp_path / "out")["sums"].to_pylist() == doubled
 
 
 def test_the_module_is_the_function() -> None:

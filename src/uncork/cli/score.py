@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from uncork.cli._output import emit, emit_json, printable
 from uncork.cli._parser import Parser, one_of
+from uncork.cli._tables import add_tables, given_tables
 from uncork.errors import UncorkError
 from uncork.score import ScoringInterrupted, prepare_score, score
 
@@ -80,6 +81,7 @@ def parser() -> Parser:
     add("--format", type=one_of("parquet", "ipc", "csv"), metavar="NAME", help="parquet, ipc or csv, where names do not say it")
     add("--show-mapping", action="store_true", help="print what would be done, checked against the model, and stop; OUTPUT is not needed")
     parser.add_weights()
+    add_tables(parser)
     parser.add_json()
     return parser
 
@@ -125,6 +127,7 @@ def execute(arguments: argparse.Namespace) -> int:
         "rows_per_part": arguments.rows_per_part,
         "format": arguments.format,
         "weights": arguments.weights,
+        "tables": given_tables(arguments) or None,
     }
     try:
         if arguments.show_mapping:

@@ -56,6 +56,7 @@ def score(
     overwrite: bool = False,
     format: str | None = None,
     weights: Location | None = None,
+    tables: Mapping[str, Location] | None = None,
     backend: str = "cpu",
     progress: bool = False,
 ) -> Summary:
@@ -70,7 +71,8 @@ def score(
 
     `on_error` is "fail" (the first row that cannot be scored is an error), "null" (it has no results) or "reject" (it goes to the
     Parquet file `rejects` with its reason). `strict` makes a bad row of an id outside its table also where the operation would give
-    zeros. An interrupted run goes on with `resume`; `overwrite` replaces an output that is there.
+    zeros. An interrupted run goes on with `resume`; `overwrite` replaces an output that is there. `weights`, `tables` (paths of files)
+    and `backend` are those of `uncork.load`.
 
     Raises InputError, before anything is written, when the model, the source and the mapping do not fit, and BadRowError for a bad row.
     """
@@ -97,6 +99,7 @@ def score(
             rows_per_part=rows_per_part,
             format=format,
             weights=weights,
+            tables=tables,
             backend=backend,
         )
         return _run(engine, prepared, os.fspath(output), rejects, resume, overwrite, progress, started)
@@ -119,6 +122,7 @@ def prepare_score(
     rows_per_part: int | None = None,
     format: str | None = None,
     weights: Location | None = None,
+    tables: Mapping[str, Location] | None = None,
     backend: str = "cpu",
 ) -> Prepared:
     """What `score` would do: the checked mapping, columns and units. Print it. Reads footers and no rows."""
@@ -136,7 +140,12 @@ def prepare_score(
         batch_size=batch_size,
         rows_per_part=rows_per_part,
         format=format,
-        load_options={"weights": None if weights is None else os.fspath(weights), "strict": strict, "backend": backend},
+        load_options={
+            "weights": None if weights is None else os.fspath(weights),
+            "tables": None if tables is None else {name: os.fspath(path) for name, path in tables.items()},
+            "strict": strict,
+            "backend": backend,
+        },
     )
 
 

@@ -33,13 +33,14 @@ class Prepared:
         """What must be the same for a run to go on: values of JSON. Sizes and times stand for what files hold."""
         job = self.job
         model = Path(job.model)
-        weights = Path(job.load_options["weights"] or model.with_suffix(".bin"))
-        status = weights.stat() if weights.exists() else None
+        weights = job.load_options["weights"] or model.with_suffix(".bin")
+        tables: dict[str, str] = job.load_options["tables"] or {}
         return {
             "schema": "uncork-score-journal-1",
             "model": hashlib.sha256(model.read_bytes()).hexdigest(),
-            "weights": None if status is None else [status.st_size, status.st_mtime_ns],
-            "load options": {name: repr(value) for name, value in job.load_options.items() if name != "weights"},
+            "weights": _state(weights),
+            "tables": {name: [path, _state(path)] for name, path in tables.items()},
+            "load options": {name: value for name, value in job.load_options.items() if name not in ("weights", "tables")},
             "source": job.source.to_json(),
             "mapping": job.mapping.to_text(),
             "keep": list(job.keep),
@@ -84,6 +85,14 @@ class Prepared:
         if bound.element_type is ElementType.string or (dtype is not None and ElementType.of_dtype(dtype) is bound.element_type):
             return "as it is"
         return f"to the nearest {bound.element_type}" if bound.expression.rounded else f"to {bound.element_type} where exact, else a bad row"
+
+
+def _state(path: str | os.PathLike[str]) -> list[int] | None:
+    """Size and time of a file; `x.safetensors:key` is the file before the key."""
+    name = os.fspath(path)
+    file = Path(name if os.path.exists(name) else name.rpartition(":")[0])
+    status = file.stat() if file.is_file() else None
+    return None if status is None else [status.st_size, status.st_mtime_ns]
 
 
 def prepare(
