@@ -67,8 +67,10 @@ class KernelBody:
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """Carrier arrays of the results."""
-        self.body.check(inputs)
         executor = self.executor
+        if executor is not None and (results := executor.run_as_before(inputs)) is not None:
+            return results
+        self.body.check(inputs)
         if executor is None:
             return interpret(self.body.model, inputs)
         arrays = [array if array.flags.c_contiguous else np.ascontiguousarray(array).reshape(array.shape) for array in inputs]

@@ -33,7 +33,8 @@ class StateExecutor:
             if value is None:  # an initial value that the model computes: for the first call only
                 return interpret(self.model, inputs, state)
             given.append(value)
-        arrays = self._run([*inputs, *given])
+        everything = [*inputs, *given]
+        arrays = self.executor.run_as_before(everything) or self._run(everything)
         results, assigned = arrays[: len(self.model.results)], arrays[len(self.model.results) :]
         # The caller may write to the arrays that were given and to the results.
         theirs = {id(array) for array in (*inputs, *results)}
