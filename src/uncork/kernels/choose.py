@@ -89,6 +89,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "gather": ("Gather",),
     "linear": ("FusedLinear", "MatMul"),
     "move": ("",),
+    "pick": ("GatherElements", "TopK"),
     "quantised": ("CompressedLookup",),
     "recurrent": ("GRUSequence", "LSTMSequence", "RNNSequence"),
     "reduce": (
