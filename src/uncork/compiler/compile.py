@@ -7,7 +7,7 @@ import gc
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from uncork.compiler.direct import Direct, Refused
 from uncork.compiler.execute import Executor
 from uncork.compiler.passes.compressed_tables import compressed_tables, packed_tables
 from uncork.compiler.plan import Plan
-from uncork.compiler.tables import Table, with_tables
 from uncork.errors import InputError, UncorkError, UnsupportedError, ValidationError
 from uncork.ir.bodies import configure
 from uncork.ir.interpret import State
@@ -25,6 +24,9 @@ from uncork.ir.model import Model
 from uncork.ir.read import read_structure
 from uncork.ir.validate import infer
 from uncork.types import Array
+
+if TYPE_CHECKING:
+    from uncork.compiler.tables import Table
 
 Backend = Literal["cpu", "reference"]
 Precision = Literal["f32", "bf16", "bf16x3"]
@@ -227,7 +229,11 @@ def compile_model(
         raise ValidationError(f"threads: expected a number of at least 1, got {threads!r}")
     if loop_limit is not None and (not isinstance(loop_limit, int) or loop_limit < 0):
         raise ValidationError(f"loop_limit: expected a number of at least 0, got {loop_limit!r}")
-    model = configure(with_tables(model, tables) if tables else model, strict, loop_limit)
+    if tables:
+        from uncork.compiler.tables import with_tables  # few models need it: the others do not pay for it
+
+        model = with_tables(model, tables)
+    model = configure(model, strict, loop_limit)
     if backend == "reference":
         return CompiledModel(model, Executor(model, False))
     model = packed_tables(model)
