@@ -1,0 +1,298 @@
+"""Kernels on memory between pages that nobody may touch: a read or a write outside an array ends the process.
+
+`python -m tests.kernels._fences FAMILY` runs the kernels of one family: on the samples and random cases of its operations and on
+sizes around the edges of its blocks. Inputs, packed weights, tables and the kernel's arguments can be read only; what is between
+an array and its page's other end holds canaries. Every case runs with its arrays at the end of their pages and at the beginning.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.samples._sample import Case as Drawn
+from tests.samples._sample import Samples
+from uncork import storage
+from uncork.errors import UncorkError
+from uncork.kernels import choose
+from uncork.kernels.choose import Alias, Choice, In, Length, Native, Operand, Out, Room
+from uncork.ops import Operation, find
+from uncork.types import ElementType, PartialShape, TensorSpec
+
+_NOTHING = 0
+_CANARY = 0xA5
+#: What the compiler aligns working memory to.
+_ALIGNMENT = 64
+Case = tuple[str, Operation, list[TensorSpec]]
+
+
+class Fenced:
+    """Bytes that end where a forbidden page begins, or (`first`) begin where one ends."""
+
+    def __init__(self, size: int, first: bool, alignment: int = 1) -> None:
+        pages = max(1, -(-size // mmap.PAGESIZE))
+        self.memory = mmap.mmap(-1, (pages + 2) * mmap.PAGESIZE)
+        self.inside = pages * mmap.PAGESIZE
+        whole = np.frombuffer(self.memory, np.uint8)
+        self.base = whole.ctypes.data
+        self.page = whole[mmap.PAGESIZE : mmap.PAGESIZE + self.inside]
+        self.page[:] = _CANARY
+        begin = 0 if first else (self.inside - size) // alignment * alignment
+        self.bytes = self.page[begin : begin + size]
+        self.address = self.base + mmap.PAGESIZE + begin
+        self._begin, self._end = begin, begin + size
+        for page in (self.base, self.base + mmap.PAGESIZE + self.inside):
+            _protect(page, mmap.PAGESIZE, _NOTHING)
+
+    def only_read(self) -> None:
+        _protect(self.base + mmap.PAGESIZE, self.inside, mmap.PROT_READ)
+
+    def check(self) -> None:
+        assert (self.page[: self._begin] == _CANARY).all(), "written before the array"
+        assert (self.page[self._end :] == _CANARY).all(), "written behind the array"
+
+
+def _protect(address: int, size: int, protection: int) -> None:
+    done = ctypes.CDLL(None, use_errno=True).mprotect(ctypes.c_void_p(address), ctypes.c_size_t(size), protection)
+    assert done == 0, f"mprotect: error {ctypes.get_errno()}"
+
+
+def _fenced(array: np.ndarray, first: bool) -> Fenced:
+    """A copy that can be read only."""
+    given = Fenced(array.nbytes, first)
+    given.bytes[:] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    given.only_read()
+    return given
+
+
+def run_fenced(native: Native, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], first: bool) -> list[np.ndarray] | None:
+    """The outputs; None when a kernel refuses the values."""
+    given = [_fenced(spec.value, first) for spec in inputs]
+    made = [Fenced(int(o.shape.size) * o.element_type.dtype.itemsize, first) for o in outputs]
+    room = Fenced(native.room, first, _ALIGNMENT)
+    kept = [(int(array.ctypes.data), array.nbytes, _fenced(array, first)) for array in native.keep if array.nbytes]
+
+    def word(operand: Operand) -> int:
+        if isinstance(operand, In):
+            return given[operand.position].address + operand.offset
+        if isinstance(operand, Out):
+            return made[operand.position].address + operand.offset
+        if isinstance(operand, Room):
+            return room.address + operand.offset
+        if isinstance(operand, Length):
+            return int(inputs[operand.position].value.shape[operand.axis])
+        for address, size, fence in kept:
+            if address <= operand < address + size:
+                return fence.address + operand - address
+        assert abs(operand) < 1 << 40 or operand in [int(a.ctypes.data) for a in native.keep], "the address of an array that is not kept"
+        return operand
+
+    status = 0
+    for function, words in native.calls:
+        arguments = _fenced(np.array([word(operand) for operand in words], np.int64), first)
+        status = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(function)(arguments.address)
+        if status:
+            break
+    for fence in (*made, room):
+        fence.check()
+    if status:
+        return None
+    return [fence.bytes.view(o.element_type.dtype).reshape(o.shape.static).copy() for fence, o in zip(made, outputs)]
+
+
+def check(operation: Operation, specs: Sequence[TensorSpec], known: Sequence[TensorSpec] | None = None) -> bool:
+    """Run a case both ways and hold it against the reference; False when no kernel took it. `known` is what the choice may look at."""
+    from tests.test_every_op import agree
+
+    outputs = [TensorSpec(o.element_type, o.shape) for o in operation.describe(specs)]
+    chosen: Choice = choose.choose(operation, known or specs, outputs)
+    if isinstance(chosen, (str, Alias)):
+        return False
+    try:
+        expected = operation.evaluate(specs)
+    except UncorkError:
+        expected = None
+    for first in (False, True):
+        results = run_fenced(chosen, specs, outputs, first)
+        if results is not None:
+            assert expected is not None, "the reference refuses what the kernel computed"
+            for got, wanted in zip(results, expected):
+                agree(got, wanted.value, wanted.element_type, 2e-5, 1e-5)
+    return True
+
+
+# ---- cases
+
+
+def spec(array: np.ndarray, name: str = "") -> TensorSpec:
+    element_type = ElementType.parse(name) if name else ElementType.of_dtype(array.dtype)
+    assert element_type is not None
+    return TensorSpec(element_type, PartialShape(array.shape), array)
+
+
+def numbers(generator: np.random.Generator, *shape: int) -> TensorSpec:
+    return spec(generator.standard_normal(shape).astype(np.float32))
+
+
+def embedding(generator: np.random.Generator) -> Iterator[Case]:
+    for table_type, columns, weighted in product(["f32", "f16", "i8"], [1, 3, 15, 16, 17, 48, 64, 65, 130, 257], [False, True]):
+        rows, count = 40, int(generator.integers(1, 60))
+        element_type = ElementType.parse(table_type)
+        table = spec(storage.encode(generator.integers(-9, 9, (rows, columns)), element_type), table_type)
+        ids = generator.integers(0, rows, count)
+        ids[-1] = rows - 1  # the last row ends where the table does
+        offsets = np.sort(generator.integers(0, count + 1, 9))
+        offsets[0] = 0
+        weights = [spec(storage.encode(generator.integers(-3, 3, count), element_type), table_type)] if weighted else []
+        name = f"{table_type} {columns} {weighted}"
+        bags = [table, spec(ids), spec(offsets), spec(np.int64([rows - 1])[0:1].reshape(())), *weights]
+        yield f"bags {name}", find("EmbeddingBagOffsetsSum", 3)(), bags
+        segments = spec(np.sort(generator.integers(0, 7, count)))
+        given = [table, spec(ids), segments, spec(np.array(8)), spec(np.array(0)), *weights]
+        yield f"segments {name}", find("EmbeddingSegmentsSum", 3)(), given
+        packed = [table, spec(ids.reshape(1, -1)), *(spec(w.value.reshape(1, -1), table_type) for w in weights)]
+        yield f"packed {name}", find("EmbeddingBagPackedSum", 3)(), packed
+
+
+def gather(generator: np.random.Generator) -> Iterator[Case]:
+    sizes = [1, 2, 3, 7, 8, 15, 16, 17, 63, 64, 65, 127, 128, 200, 1023, 1024, 1100, 4096, 5000]
+    for item, outer, index in product(sizes, [1, 3], ["int64", "int32"]):
+        data = spec(generator.integers(0, 256, (outer, 20, item), np.uint8))
+        ids = np.append(generator.integers(-25, 25, 17), [19, -20, 0, 20]).astype(index)
+        yield f"{item} {outer} {index}", find("Gather", 8)(), [data, spec(ids), spec(np.array(1))]
+    batches = spec(generator.integers(0, 256, (3, 5, 33), np.uint8))
+    yield "batches", find("Gather", 8)(batch_dims=1), [batches, spec(generator.integers(0, 5, (3, 4))), spec(np.array(1))]
+    large = spec(generator.integers(0, 256, (30, 4096), np.uint8))
+    yield "past the caches", find("Gather", 8)(), [large, spec(generator.integers(0, 30, 600)), spec(np.array(0))]
+
+
+def linear(generator: np.random.Generator) -> Iterator[Case]:
+    from uncork.ops._fused import FusedLinear
+
+    for rows, columns, inner in product([1, 2, 3, 7, 9], [1, 3, 15, 16, 17, 33, 49], [1, 3, 4, 5, 17]):
+        a, b = numbers(generator, rows, inner), numbers(generator, inner, columns)
+        yield f"{rows} {inner} {columns}", find("MatMul", 1)(), [a, b]
+    for columns, activation in product([1, 16, 20, 50], [None, "ReLU", "Sigmoid", "Tanh"]):
+        a, b, bias = numbers(generator, 3, 10), numbers(generator, columns, 10), numbers(generator, columns)
+        fused = FusedLinear(find("MatMul", 1)(transpose_b=True), activation and find(activation, 1)())
+        yield f"bias {columns} {activation}", fused, [a, b, bias]
+
+
+def recurrent(generator: np.random.Generator) -> Iterator[Case]:
+    cells = [("GRUSequence", {"linear_before_reset": True}), ("GRUSequence", {"linear_before_reset": False}), ("LSTMSequence", {})]
+    for (name, attributes), hidden, batch in product([*cells, ("RNNSequence", {})], [1, 15, 16, 17, 33, 70], [1, 3, 9]):
+        gates = {"GRUSequence": 3, "LSTMSequence": 4, "RNNSequence": 1}[name]
+        biases = 4 if attributes.get("linear_before_reset") else gates
+        steps, inner = 4, 5
+        lengths = spec(generator.integers(0, steps, batch, endpoint=True))
+        states = [numbers(generator, batch, 2, hidden) for _ in range(2 if name == "LSTMSequence" else 1)]
+        weights = [numbers(generator, 2, gates * hidden, inner), numbers(generator, 2, gates * hidden, hidden)]
+        weights[1].value[...] /= np.sqrt(hidden)
+        operation = find(name, 5)(hidden_size=hidden, direction="bidirectional", **attributes)
+        specs = [numbers(generator, batch, steps, inner), *states, lengths, *weights, numbers(generator, 2, biases * hidden)]
+        yield f"{name} {attributes} {hidden} {batch}", operation, specs
+
+
+def elementwise(generator: np.random.Generator) -> Iterator[Case]:
+    from uncork.ops._fused import Fused, FusedMember
+
+    multiply, add, tanh = (find(name, 1)() for name in ("Multiply", "Add", "Tanh"))
+    fused = Fused([FusedMember(multiply, (0, 1)), FusedMember(add, (3, 2)), FusedMember(tanh, (4,))])
+    for size in (1, 3, 7, 8, 15, 16, 17, 31, 33, 65, 1000):
+        for shapes in ([(3, size)] * 3, [(3, size), (size,), (3, 1)], [(3, 1), (1, size), (1,)]):
+            yield f"fused {shapes}", fused, [numbers(generator, *shape) for shape in shapes]
+        for name, target in (("f16", "f32"), ("i8", "f32"), ("i64", "i32"), ("f32", "bf16")):
+            element_type = ElementType.parse(name)
+            values = spec(storage.encode(generator.integers(-9, 9, size), element_type), name)
+            yield f"{name} to {target} {size}", find("Convert", 1)(destination_type=target), [values]
+
+
+def reduce(generator: np.random.Generator) -> Iterator[Case]:
+    for size in (1, 3, 7, 8, 15, 16, 17, 33, 65, 200):
+        data = numbers(generator, 3, size)
+        yield f"softmax {size}", find("SoftMax", 8)(axis=-1), [data]
+        for name, axis in product(("ReduceSum", "ReduceMax", "ReduceL2"), (0, 1)):
+            yield f"{name} {axis} {size}", find(name, 4)(), [data, spec(np.array([axis]))]
+
+
+def move(generator: np.random.Generator) -> Iterator[Case]:
+    for size in (1, 3, 8, 17, 65, 300):
+        data = numbers(generator, 3, size)
+        yield f"transpose {size}", find("Transpose", 1)(), [data, spec(np.array([1, 0]))]
+        yield f"concat {size}", find("Concat", 1)(axis=1), [data, numbers(generator, 3, 5), numbers(generator, 3, size)]
+        yield f"tile {size}", find("Tile", 1)(), [data, spec(np.array([2, 2]))]
+
+
+def quantised(generator: np.random.Generator) -> Iterator[Case]:
+    from tests.kernels.test_quantised import ROWS, STORED, compressed
+    from uncork.ops._compressed import CompressedBag, CompressedGather, CompressedSegments
+
+    for stored, columns in product(STORED, [1, 2, 3, 15, 17, 64, 66, 130]):
+        table, _ = compressed(stored, columns, ("row", "row", False))
+        ids = spec(np.append(generator.integers(0, ROWS, 30), ROWS - 1))
+        bags = [ids, spec(np.array([0, 5, 5, 20]))]
+        yield f"bags {stored} {columns}", CompressedBag(find("EmbeddingBagOffsetsSum", 3)(), table), bags
+        yield f"gather {stored} {columns}", CompressedGather(find("Gather", 8)(), table), [ids, spec(np.array(0))]
+        segments = [ids, spec(np.sort(generator.integers(0, 7, 31))), spec(np.array(8))]
+        yield f"segments {stored} {columns}", CompressedSegments(find("EmbeddingSegmentsSum", 3)(), table), segments
+
+
+#: Random cases of an operation where 20 would take long: nearly each is a kernel of its own, or there are many operations.
+_DRAWN = {"elementwise": 3, "move": 8, "recurrent": 3}
+EDGES = {f.__name__: f for f in (elementwise, embedding, gather, linear, move, quantised, recurrent, reduce)}
+
+
+def registered(family: str) -> Iterator[Case]:
+    """Samples and random cases of all operations that a family chooses for."""
+    from tests.test_every_op import ALL
+
+    for entry in ALL.values():
+        own = choose.family_of(entry.operation.type_name)
+        if (own or "move") != family or (own is None and not any(port.moved for port in entry.operation.inputs)):
+            continue
+        for case in [*(sample.case for sample in entry.samples), *_drawn(entry, _DRAWN.get(family, 20))]:
+            if all(array is not None for array in case.inputs):
+                yield f"{entry.operation.label()}: {case}", entry.operation(**case.attributes), [s for s in case.specs() if s is not None]
+
+
+def _drawn(entry: Samples, count: int) -> list[Drawn]:
+    """Random cases of an operation, and the same in f32, which is what many kernels know."""
+    from tests.kernels.test_every_kernel import in_f32
+
+    cases: list[Drawn] = []
+    if entry.cases is None:
+        return cases
+
+    @settings(max_examples=count, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
+    @given(data=st.data())
+    def draw(data: st.DataObject) -> None:
+        case = data.draw(entry.cases)
+        cases.extend([case, in_f32(case)])
+
+    draw()
+    return cases
+
+
+def main(family: str) -> None:
+    generator = np.random.default_rng(1)
+    taken = 0
+    for from_edges, cases in ((False, registered(family)), (True, EDGES[family](generator))):
+        for label, operation, specs in cases:
+            print(label.replace("\n", " "), file=sys.stderr, flush=True)  # the last line tells where the process died
+            found = check(operation, specs)
+            assert found or not from_edges, "no kernel took the case"
+            taken += found
+            if family == "linear":  # and with both matrices of the call
+                taken += check(operation, specs, [TensorSpec(s.element_type, s.shape) for s in specs])
+    print(taken)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

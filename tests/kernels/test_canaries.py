@@ -1,0 +1,86 @@
+"""No kernel reads or writes outside its arrays: it runs between forbidden pages, in a process that may die of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("llvmlite")
+
+from tests.kernels._fences import EDGES
+from uncork.kernels import choose
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith(("linux", "darwin")), reason="pages are forbidden by mprotect")
+ROOT = Path(__file__).parents[2]
+#: How many cases a family has at least: fewer mean that kernels are no longer chosen.
+LEAST = {"elementwise": 300, "embedding": 100, "gather": 80, "linear": 300, "move": 60, "quantised": 150, "recurrent": 70, "reduce": 80}
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *words], capture_output=True, text=True, cwd=ROOT, timeout=900, check=False)
+
+
+def test_every_family_is_fenced() -> None:
+    assert set(EDGES) == set(choose.FAMILIES) - {"views"} == set(LEAST)
+
+
+@pytest.mark.parametrize("family", sorted(LEAST))
+def test_family(family: str) -> None:
+    done = run("-m", "tests.kernels._fences", family)
+    assert done.returncode == 0, f"ended with {done.returncode}: {done.stderr[-3000:]}"
+    assert int(done.stdout) >= LEAST[family]
+
+
+PROGRAM = """
+import ctypes, sys
+import numpy as np
+from tests.kernels._fences import run_fenced, spec
+from uncork.kernels.choose import In, Native, Out, Room
+from uncork.kernels.emit import I8, Kernel
+from uncork.kernels.store import STORE
+
+kernel = Kernel("outside", ["input", "output", "room", "input_at", "output_at", "room_at"])
+a = dict(zip(("input", "output", "room", "input_at", "output_at", "room_at"), kernel.arguments))
+value = kernel.load(a["input"] + a["input_at"], I8)
+kernel.store(value, a["output"] + a["output_at"])
+kernel.store(value, a["room"] + a["room_at"])
+if sys.argv[5] == "input":
+    kernel.store(value, a["input"])
+kernel.finish()
+function = STORE.function("outside", "test " + sys.argv[5], kernel.text)
+places = [int(word) for word in sys.argv[1:4]]
+array = spec(np.arange(10, dtype=np.int8))
+native = Native("outside", [(function, [In(0), Out(0), Room(), *places])], room=64)
+print(run_fenced(native, [array], [array], sys.argv[4] == "first")[0].tolist()[places[1]])
+"""
+
+
+@pytest.mark.parametrize("place", ["first", "last"])
+def test_inside_is_allowed(place: str) -> None:
+    assert [run("-c", PROGRAM, "9", "9", "63", place, "").stdout, run("-c", PROGRAM, "0", "0", "0", place, "").stdout] == ["9\n", "0\n"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("10", "0", "0", "last", ""),
+        ("-1", "0", "0", "first", ""),
+        ("0", "10", "0", "last", ""),
+        ("0", "-1", "0", "first", ""),
+        ("0", "0", "64", "last", ""),
+        ("0", "0", "-1", "first", ""),
+        ("0", "0", "0", "first", "input"),
+    ],
+)
+def test_the_fence_kills(words: tuple[str, ...]) -> None:
+    """A byte outside an input, an output or the working memory, and a write to an input: without this no test above could fail."""
+    assert run("-c", PROGRAM, *words).returncode < 0
+
+
+@pytest.mark.parametrize("words", [("0", "-1", "0", "last", ""), ("0", "10", "0", "first", ""), ("0", "0", "-1", "last", "")])
+def test_canaries_tell(words: tuple[str, ...]) -> None:
+    """A write on the side where the page goes on."""
+    assert "the array" in run("-c", PROGRAM, *words).stderr
