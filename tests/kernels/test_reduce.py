@@ -99,6 +99,17 @@ def test_softmax(type_name: str, length: int) -> None:
     np.testing.assert_allclose(got, wanted.value, rtol=2e-6, atol=1e-7 if type_name == "SoftMax" else 1e-6)
 
 
+@pytest.mark.parametrize("type_name", ["SoftMax", "LogSoftmax"])
+@pytest.mark.parametrize("place", [0, 15, 16, 35, 36])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_softmax_of_what_is_no_number(type_name: str, place: int, value: float) -> None:
+    values = np.zeros((3, 37), np.float32)
+    values[1, place] = value
+    values[2] = value
+    got, wanted = run(find(type_name, 8 if type_name == "SoftMax" else 5)(axis=-1), [spec_of(values, F32)])
+    np.testing.assert_allclose(got, wanted.value, rtol=1e-6)
+
+
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("eps_mode", ["inside_sqrt", "outside_sqrt"])
 @pytest.mark.parametrize("divide", [False, True])

@@ -33,10 +33,11 @@ class Reduction:
     element_type: str
     along_rows: bool
     lanes: int
+    chains: int = 1
 
     @property
     def name(self) -> str:
-        return f"reduce_{self.word}_{self.element_type}_{'rows' if self.along_rows else 'columns'}_{self.lanes}"
+        return f"reduce_{self.word}_{self.element_type}_{'rows' if self.along_rows else 'columns'}_{self.lanes}x{self.chains}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +46,13 @@ class Rows:
 
     kind: str
     lanes: int
+    chains: int
     epsilon: float = 0.0
 
     @property
     def name(self) -> str:
         tail = f"_{hashlib.sha256(repr(self.epsilon).encode()).hexdigest()[:8]}" if self.epsilon else ""
-        return f"{self.kind}_{self.lanes}{tail}"
+        return f"{self.kind}_{self.lanes}x{self.chains}{tail}"
 
 
 def _fitting(size: int, element_bytes: int) -> int:
@@ -59,6 +61,11 @@ def _fitting(size: int, element_bytes: int) -> int:
     while width > max(1, size):
         width //= 2
     return width
+
+
+def _chains(count: int, width: int) -> int:
+    """Sums that are added to in turn: an addition waits for the one before it, but a short row is no wait."""
+    return 4 if count >= 8 * width else 1
 
 
 def _make(spec: Reduction | Rows, emitter: str) -> int:
@@ -125,7 +132,8 @@ def _rows(kind: str, spec: TensorSpec, count: int, epsilon: float, emitter: str,
         return "nothing to compute"
     if count > _LONGEST:
         return "NumPy adds long rows as fast"
-    found = Rows(kind, _fitting(count, 4), epsilon)
+    width = _fitting(count, 4)
+    found = Rows(kind, width, _chains(count, width), epsilon)
     words: list[Operand] = [In(0), Out(0), size // count, count]
     return Native(found.name, [(_make(found, emitter), words)], cost=cost * size)
 

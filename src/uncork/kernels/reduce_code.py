@@ -18,9 +18,6 @@ from uncork.kernels.emit import F32, I32, Kernel, Type, Value, Variable
 from uncork.kernels.reduce import Reduction, Rows
 from uncork.kernels.words import COMPUTED, absolute
 
-#: Sums that are added to in turn: an addition waits for the one before it.
-_CHAINS = 4
-
 Combine = Callable[[Kernel, Value, Value], Value]
 
 
@@ -72,26 +69,30 @@ def _from(k: Kernel, first: Value, lanes: int) -> Value:
     return Value(k, numbers, I32, lanes) >= k.splat(first.to(I32), lanes)
 
 
-def folded(k: Kernel, count: Value, lanes: int, identity: Value, combine: Combine, term: Callable[[Value], Value]) -> Value:
-    """`term(position)`, a vector of values, joined over a row of `count` >= lanes values."""
-    chains = [k.variable(identity) for _ in range(_CHAINS)]
+def folded(k: Kernel, count: Value, lanes: int, identity: Value, combine: Combine, term: Callable[[Value], Value], chains: int = 1) -> Value:
+    """`term(position)`, a vector of values, joined over a row of `count` >= lanes values, in so many `chains` in turn."""
+    partial = [k.variable(identity) for _ in range(chains)]
     whole = count // lanes * lanes
-    blocks = count // (lanes * _CHAINS) * (lanes * _CHAINS)
 
     def add(chain: Variable, value: Value) -> None:
         chain.set(combine(k, chain.get(), value))
 
-    with k.loop(0, blocks, lanes * _CHAINS) as i:
-        for number, chain in enumerate(chains):
-            add(chain, term(i + number * lanes))
-    with k.loop(blocks, whole, lanes) as i:
-        add(chains[0], term(i))
+    rest = k.integer(0)
+    if chains > 1:
+        rest = count // (lanes * chains) * (lanes * chains)
+        with k.loop(0, rest, lanes * chains) as i:
+            for number, chain in enumerate(partial):
+                add(chain, term(i + number * lanes))
+    with k.loop(rest, whole, lanes) as i:
+        add(partial[0], term(i))
     if lanes > 1:
         with k.when(whole < count):
             fresh = _from(k, whole + lanes - count, lanes)
-            add(chains[1], k.select(fresh, term(count - lanes), identity))
-    values = [chain.get() for chain in chains]
-    return joined(k, combine(k, combine(k, values[0], values[1]), combine(k, values[2], values[3])), combine)
+            add(partial[-1], k.select(fresh, term(count - lanes), identity))
+    values = [chain.get() for chain in partial]
+    while len(values) > 1:
+        values = [combine(k, a, b) for a, b in zip(values[::2], values[1::2])]
+    return joined(k, values[0], combine)
 
 
 def _along(k: Kernel, count: Value, lanes: int, step: Callable[[Value], None]) -> None:
@@ -126,7 +127,7 @@ def emit_reduction(spec: Reduction, estimates: bool) -> str:
             end(total.get(), output + (block * inner + position) * size)
 
         if spec.along_rows:
-            end(folded(k, count, lanes, identity, combine, lambda i: term(first + i * size)), output + block * size)
+            end(folded(k, count, lanes, identity, combine, lambda i: term(first + i * size), spec.chains), output + block * size)
         else:
             _along(k, inner, lanes, column)
     k.finish()
@@ -142,7 +143,8 @@ def emit_softmax(spec: Rows, estimates: bool) -> str:
     with k.loop(0, rows) as row:
         source, target = data + row * count * 4, output + row * count * 4
         lowest, zero = k.number(-math.inf, F32, lanes), k.number(0.0, F32, lanes)
-        top = folded(k, count, lanes, lowest, functions.larger, lambda i: k.load(source + i * 4, F32, lanes))
+        # Whether a NaN is the largest does not matter: the sum will be one, and so all of the row.
+        top = folded(k, count, lanes, lowest, Kernel.maximum, lambda i: k.load(source + i * 4, F32, lanes), spec.chains)
         tops = k.splat(top, lanes)
 
         def distance(i: Value, source: Value = source, tops: Value = tops) -> Value:
@@ -154,7 +156,7 @@ def emit_softmax(spec: Rows, estimates: bool) -> str:
                 k.store(value, target + i * 4)
             return value
 
-        total = folded(k, count, lanes, zero, _sum, raised)
+        total = folded(k, count, lanes, zero, _sum, raised, spec.chains)
         if spec.kind == "softmax":
             scale = k.splat(k.number(1.0, F32) / total, lanes)
             _scaled(k, count, lanes, target, scale)
@@ -166,11 +168,12 @@ def emit_softmax(spec: Rows, estimates: bool) -> str:
 
 
 def _scaled(k: Kernel, count: Value, lanes: int, target: Value, scale: Value) -> None:
-    """In place, so nothing may be met twice: whole vectors, then one by one."""
-    whole = count // lanes * lanes
-    for first, last, n in ((k.integer(0), whole, lanes), (whole, count, 1)):
-        with k.loop(first, last, n) as i:
-            k.store(k.load(target + i * 4, F32, n) * scale.part(0, n), target + i * 4)
+    """In place: the last vector is taken before any other is scaled, as some of it would be twice."""
+    end = target + (count - lanes) * 4
+    last = k.load(end, F32, lanes) * scale
+    with k.loop(0, count // lanes * lanes, lanes) as i:
+        k.store(k.load(target + i * 4, F32, lanes) * scale, target + i * 4)
+    k.store(last, end)
 
 
 def emit_standardising(spec: Rows, estimates: bool) -> str:
@@ -183,7 +186,8 @@ def emit_standardising(spec: Rows, estimates: bool) -> str:
     size = count.to(F32)
 
     def standardise(source: Value, target: Value) -> None:
-        mean = k.splat(folded(k, count, lanes, zero, _sum, lambda i: k.load(source + i * 4, F32, lanes)) / size, lanes)
+        total = folded(k, count, lanes, zero, _sum, lambda i: k.load(source + i * 4, F32, lanes), spec.chains)
+        mean = k.splat(total / size, lanes)
 
         def centred(i: Value) -> Value:
             return k.load(source + i * 4, F32, lanes) - mean
@@ -195,7 +199,7 @@ def emit_standardising(spec: Rows, estimates: bool) -> str:
         if spec.kind == "centre":
             _along(k, count, lanes, lambda i: k.store(centred(i), target + i * 4))
             return
-        variance = folded(k, count, lanes, zero, _sum, squared) / size
+        variance = folded(k, count, lanes, zero, _sum, squared, spec.chains) / size
         inside = spec.kind == "standardise"
         deviation = k.intrinsic("sqrt", variance + spec.epsilon) if inside else k.intrinsic("sqrt", variance) + spec.epsilon
         divisor = k.splat(deviation, lanes)
