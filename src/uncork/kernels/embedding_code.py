@@ -19,6 +19,8 @@ TABLE_TYPES = {"f32": F32, "f16": F16, "bf16": U16, "f64": F64, **INDEX_TYPES}
 _BLOCK_VECTORS = 16
 #: Rows ahead that are prefetched; fewer of long rows, which fill the line buffers by themselves.
 _AHEAD, _AHEAD_LONG, _LONG_ROW = 32, 16, 256
+#: Ids that are compared with their neighbours at once.
+_NEIGHBOURS = 16
 #: Vectors that are added to by turns, in one chain or in several.
 _CHAINS = 4
 
@@ -191,19 +193,44 @@ class _BagKernel:
 
 
 def emit_segments(spec: Segments) -> str:
-    """The LLVM text: writes where each segment begins, in the ids' own type. Returns 1 at an id that is outside or not sorted."""
+    """The LLVM text: writes where each segment begins, in the ids' own type. Returns 1 at an id that is outside or not sorted.
+
+    Sorted ids are within bounds when the first and the last are. Neighbours are compared a vector at a time; only where they differ
+    a segment ends, and those that begin there are written.
+    """
     k = Kernel(spec.name, spec.arguments)
     ids, count, segments, offsets = k.arguments
     type_ = INDEX_TYPES[spec.index]
-    following = k.variable(k.integer(0))  # the first segment whose beginning is not written yet
-    with k.loop(0, count) as position:
-        segment = k.load(ids + position * type_.bytes, type_).to(I64)
-        k.stop_unless(segment.below(segments), k.integer(1))
-        k.stop_unless(segment >= following.get() - 1, k.integer(1))
-        with k.loop(following.get(), segment + 1) as opened:
-            k.store(position.to(type_), offsets + opened * type_.bytes)
-        following.set(k.maximum(following.get(), segment + 1))
-    with k.loop(following.get(), segments) as opened:
-        k.store(count.to(type_), offsets + opened * type_.bytes)
+
+    def id_at(position: Value) -> Value:
+        return k.load(ids + position * type_.bytes, type_).to(I64)
+
+    def open_segments(first: Value, end: Value, position: Value) -> None:
+        with k.loop(first, end) as segment:
+            k.store(position.to(type_), offsets + segment * type_.bytes)
+
+    with k.either(count > 0, likely=True) as (some, none):
+        with none:
+            open_segments(k.integer(0), segments, k.integer(0))
+        with some:
+            first, last = id_at(k.integer(0)), id_at(count - 1)
+            k.stop_unless(first.below(segments) & last.below(segments), k.integer(1))
+            open_segments(k.integer(0), first + 1, k.integer(0))
+            done = k.variable(k.integer(0))
+            with k.loop(0, count - _NEIGHBOURS, _NEIGHBOURS) as position:
+                here = k.load(ids + position * type_.bytes, type_, _NEIGHBOURS)
+                following = k.load(ids + (position + 1) * type_.bytes, type_, _NEIGHBOURS)
+                k.stop_unless(k.all_of(here <= following), k.integer(1))
+                ends = k.variable(k.bits_of(here < following))
+                with k.during(lambda ends=ends: ends.get() > 0):  # type: ignore[misc]
+                    end = position + k.trailing_zeros(ends.get())
+                    open_segments(id_at(end) + 1, id_at(end + 1) + 1, end + 1)
+                    ends.set(ends.get() & (ends.get() - 1))
+                done.set(position + _NEIGHBOURS)
+            with k.loop(done.get(), count - 1) as position:
+                here, following = id_at(position), id_at(position + 1)
+                k.stop_unless(here <= following, k.integer(1))
+                open_segments(here + 1, following + 1, position + 1)
+            open_segments(last + 1, segments, count)
     k.finish()
     return k.text()

@@ -263,6 +263,16 @@ class Kernel:
         bits = self.builder.bitcast(condition.llvm, ir.IntType(condition.lanes))
         return Value(self, self.builder.icmp_unsigned("==", bits, ir.Constant(ir.IntType(condition.lanes), -1)), BOOL)
 
+    def bits_of(self, condition: Value) -> Value:
+        """The lanes as bits of an integer, the first lane lowest."""
+        bits = self.builder.bitcast(condition.llvm, ir.IntType(condition.lanes))
+        return Value(self, self.builder.zext(bits, ir.IntType(64)), I64)
+
+    def trailing_zeros(self, value: Value) -> Value:
+        """The number of the lowest bit that is set, of a 64-bit integer that is not 0."""
+        function = self._declared("llvm.cttz.i64", ir.IntType(64), [ir.IntType(64), ir.IntType(1)])
+        return Value(self, self.builder.call(function, [value.llvm, ir.Constant(ir.IntType(1), 1)]), I64)
+
     def minimum(self, a: Value, b: Value) -> Value:
         return self.select(a < b, a, b)
 
