@@ -230,6 +230,17 @@ def move(generator: np.random.Generator) -> Iterator[Case]:
         yield f"tile {size}", find("Tile", 1)(), [data, spec(np.array([2, 2]))]
 
 
+def pick(generator: np.random.Generator) -> Iterator[Case]:
+    for size, best, mode in product((1, 3, 8, 15, 16, 17, 33, 65, 200), (1, 3, 16, 64), ("max", "min")):
+        if best <= size:
+            operation = find("TopK", 3)(axis=-1, mode=mode, sort="value")
+            yield f"{best} {mode} of {size}", operation, [numbers(generator, 3, size), spec(np.array(best))]
+    for size, axis in product((1, 3, 17), (0, 1)):
+        places = spec(generator.integers(-size, size, (size, 4) if axis == 0 else (3, 5)))
+        data = numbers(generator, size, 4) if axis == 0 else numbers(generator, 3, size)
+        yield f"elements {size} {axis}", find("GatherElements", 6)(axis=axis), [data, places]
+
+
 def quantised(generator: np.random.Generator) -> Iterator[Case]:
     from tests.kernels.test_quantised import ROWS, STORED, compressed
     from uncork.ops._compressed import CompressedBag, CompressedGather, CompressedSegments
@@ -246,7 +257,7 @@ def quantised(generator: np.random.Generator) -> Iterator[Case]:
 
 #: Random cases of an operation where 20 would take long: nearly each is a kernel of its own, or there are many operations.
 _DRAWN = {"elementwise": 3, "move": 8, "recurrent": 3}
-EDGES = {f.__name__: f for f in (elementwise, embedding, gather, linear, move, quantised, recurrent, reduce)}
+EDGES = {f.__name__: f for f in (elementwise, embedding, gather, linear, move, pick, quantised, recurrent, reduce)}
 
 
 def registered(family: str) -> Iterator[Case]:
