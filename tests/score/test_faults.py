@@ -286,6 +286,8 @@ def test_bad_rows_can_be_taken_out_of_a_run_that_failed(source: Path) -> None:
     options: dict[str, Any] = {"inputs": BAGS, "workers": 1, "rows_per_part": 500, "batch_size": 100}
     with pytest.raises(InputError, match=r"row 2500, column 'items', value 20: (.|\n)*5 of 6 parts \(2,500 rows\) are kept"):
         uncork.score(folder / "bags.xml", source, folder / "out", **options)
+    with pytest.raises(InputError, match="cannot be resumed: on_error not as before"):
+        uncork.score(folder / "bags.xml", source, folder / "out", **options, on_error="null", resume=True)
     more: dict[str, Any] = {"on_error": "reject", "rejects": folder / "bad.parquet", "resume": True}
     summary = uncork.score(folder / "bags.xml", source, folder / "out", **options, **more)
     assert (summary.counts.rows, summary.counts.scored, summary.counts.rejected, summary.resumed_rows) == (3000, 2999, 1, 2500)

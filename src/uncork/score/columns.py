@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from uncork.compiler.arguments import _equal as unchanged
 from uncork.errors import InputError
@@ -272,7 +271,7 @@ def _without(child: pa.Array, offsets: Array, null: Array) -> tuple[pa.Array, Ar
 
 
 def _nulls(array: pa.Array) -> Array:
-    return np.asarray(pc.is_null(array).to_numpy(zero_copy_only=False))
+    return np.asarray(array.is_null().to_numpy(zero_copy_only=False))
 
 
 def _numpy(array: pa.Array) -> Array:

@@ -7,7 +7,7 @@ a result [rows, items] becomes two columns: the numbers of its best items, best 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,29 +31,42 @@ class OutputColumn:
     element_type: ElementType
     dims: tuple[int | None, ...]
     top_k: int | None = None
+    #: A row may have no result. Parquet as most versions of Arrow write it has no null among lists of fixed size.
+    nullable: bool = False
 
     @property
     def fields(self) -> list[pa.Field]:
+        kinds = {self.name: self.element_type}
         if self.top_k is not None:
-            lists = [pa.list_(found, self.top_k) for found in (pa.int64(), _arrow_type(self.element_type))]
-            return [pa.field(f"{self.name}_items", lists[0]), pa.field(self.name, lists[1])]
-        made = _arrow_type(self.element_type)
-        for size in reversed(self.dims):
-            made = pa.list_(made, size) if size else pa.list_(made)
-        return [pa.field(self.name, made)]
+            kinds = {f"{self.name}_items": ElementType.i64, **kinds}
+        made: list[pa.Field] = []
+        for name, element_type in kinds.items():
+            found = _arrow_type(element_type)
+            for size in reversed(self._sizes):
+                found = pa.list_(found, size) if size else pa.list_(found)
+            made.append(pa.field(name, found))
+        return made
+
+    @property
+    def _sizes(self) -> tuple[int | None, ...]:
+        """Of the lists, from the outermost; None where they are of any size."""
+        sizes = self.dims if self.top_k is None else (self.top_k,)
+        return (None, *sizes[1:]) if self.nullable and sizes else sizes
 
     def arrays(self, result: Array) -> list[pa.Array]:
         """The column or columns of a result whose first dimension is rows."""
         if self.top_k is None:
-            return [_arrow(result.reshape(len(result), -1) if not self.dims else result, self.dims, self.element_type)]
+            return [_arrow(result.reshape(len(result), -1) if not self.dims else result, self._sizes, self.element_type)]
         places, scores = best(result, self.top_k)
-        return [_arrow(places, (self.top_k,), ElementType.i64), _arrow(scores, (self.top_k,), self.element_type)]
+        return [_arrow(places, self._sizes, ElementType.i64), _arrow(scores, self._sizes, self.element_type)]
 
 
-def plan_outputs(ports: Sequence[ModelPort], wanted: Mapping[str, str] | None, top_k: int | None) -> tuple[OutputColumn, ...]:
+def plan_outputs(
+    ports: Sequence[ModelPort], wanted: Mapping[str, str] | None, top_k: int | None, nullable: bool = False
+) -> tuple[OutputColumn, ...]:
     """The columns for `wanted` (column name to result name or position), or for all results under their own names.
 
-    Raises InputError that says which results there are.
+    `nullable` columns may lack the result of a row. Raises InputError that says which results there are.
     """
     names = unique_names(ports)
     listed = ", ".join(f"{name} {port.element_type}{port.shape}" for name, port in zip(names, ports))
@@ -65,7 +78,7 @@ def plan_outputs(ports: Sequence[ModelPort], wanted: Mapping[str, str] | None, t
         if position is None:
             known = [name for port in ports for name in port.names]
             raise InputError(f"the model has no output '{result}'{did_you_mean(result, known)}; outputs: {listed}", f"output '{column}'")
-        columns.append(_planned(column, position, ports[position], top_k))
+        columns.append(replace(_planned(column, position, ports[position], top_k), nullable=nullable))
     if not columns:
         raise InputError(f"no output is asked for; the model has {listed}", "outputs")
     return tuple(columns)

@@ -20,14 +20,16 @@ class PartWriter:
     """A Parquet file that is there, whole, after `close`, and not before. Use as a context: what fails leaves nothing."""
 
     def __init__(self, path: Path, schema: pa.Schema, plain: Sequence[str] = ()) -> None:
-        """`plain` are columns that are written as they are: dictionaries and compression cost time and gain nothing on scores."""
+        """`plain` are columns that are written as they are: dictionaries, compression and statistics cost time and gain nothing on scores."""
         self.path = path
         self._scratch = path.with_name(f"{path.name}.{os.getpid()}.tmp")
         self._waiting: list[pa.RecordBatch] = []
         self._bytes = 0
         packed = [leaf for field in schema if field.name not in plain for leaf in _leaves(field.name, field.type)]
         self._file = open(self._scratch, "wb")  # noqa: SIM115 - closed by close or abandon
-        self._writer = pq.ParquetWriter(self._file, schema, use_dictionary=packed, compression=dict.fromkeys(packed, "snappy"))
+        self._writer = pq.ParquetWriter(
+            self._file, schema, use_dictionary=packed, compression=dict.fromkeys(packed, "snappy"), write_statistics=packed
+        )
 
     def __enter__(self) -> PartWriter:
         return self

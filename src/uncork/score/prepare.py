@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from uncork.compiler.compile import CompiledModel, load
 from uncork.errors import InputError
 from uncork.score.mapping import bind, list_item, read_toml
@@ -78,11 +80,8 @@ class Prepared:
         inner = self.job.source.schema.field(bound.expression.columns[0]).type
         while (item := list_item(inner)) is not None:
             inner = item
-        try:
-            dtype = inner.to_pandas_dtype()
-        except (NotImplementedError, AttributeError):
-            dtype = None
-        if bound.element_type is ElementType.string or (dtype is not None and ElementType.of_dtype(dtype) is bound.element_type):
+        native = bound.element_type.is_native and inner == pa.from_numpy_dtype(bound.element_type.dtype)
+        if bound.element_type is ElementType.string or native:
             return "as it is"
         return f"to the nearest {bound.element_type}" if bound.expression.rounded else f"to {bound.element_type} where exact, else a bad row"
 
@@ -123,7 +122,7 @@ def prepare(
     file: dict[str, Any] = {} if mapping is None else read_toml(mapping)
     bound = bind(compiled.inputs, opened.schema, {**file.get("inputs", {}), **(inputs or {})})
     top_k = file.get("top_k") if top_k is None else top_k
-    columns = plan_outputs(compiled.outputs, outputs or file.get("outputs"), top_k)
+    columns = plan_outputs(compiled.outputs, outputs or file.get("outputs"), top_k, on_error == "null")
     kept = tuple(file.get("keep", ("row",)) if keep is None else keep)
     schema = output_schema(kept, columns, opened.schema)
     if on_error == "reject":

@@ -130,8 +130,8 @@ class Sink:
 
     def _compare(self, kept: dict[str, Any]) -> None:
         now = json.loads(json.dumps(self.description))
-        # Where nothing was rejected so far, what becomes of bad rows may still be chosen.
-        ignored = {"on_error"} if kept.get("on_error") == "fail" else set()
+        # Where nothing was rejected so far, bad rows may still be taken out. Nulls would need other columns.
+        ignored = {"on_error"} if (kept.get("on_error"), now["on_error"]) == ("fail", "reject") else set()
         different = [name for name in now if name not in ignored and now[name] != kept.get(name)]
         if different:
             raise InputError(
