@@ -18,6 +18,16 @@ from uncork.ops._ports import Attribute, at_least, integer
 from uncork.types import Array, PartialShape, TensorSpec
 
 
+def lowered(data: Array, axis: int) -> Array:
+    """Minus the largest element of each row."""
+    return np.asarray(data - np.max(data, axis, keepdims=True, initial=-np.inf))
+
+
+def softmax(data: Array, axis: int) -> Array:
+    powers = np.exp(lowered(data, axis))
+    return np.asarray(powers / np.sum(powers, axis, keepdims=True))
+
+
 class _AlongAxis(Unary):
     elementwise = False
     axis = Attribute(integer, default=1)
@@ -27,18 +37,13 @@ class _AlongAxis(Unary):
             normalised_axis(self, self.axis, data.rank)
         return data.shape
 
-    def lowered(self, data: Array) -> Array:
-        """Minus the largest element of each row."""
-        return np.asarray(data - np.max(data, self.axis, keepdims=True, initial=-np.inf))
-
 
 @register("SoftMax", 8)
 class SoftMax8(_AlongAxis):
     """The axis may count from the end."""
 
     def reference(self, data: Array) -> Array:
-        powers = np.exp(self.lowered(data))
-        return np.asarray(powers / np.sum(powers, self.axis, keepdims=True))
+        return softmax(data, self.axis)
 
 
 @register("SoftMax", 1)
@@ -53,5 +58,5 @@ class LogSoftmax(_AlongAxis):
     """The axis may count from the end."""
 
     def reference(self, data: Array) -> Array:
-        low = self.lowered(data)
+        low = lowered(data, self.axis)
         return np.asarray(low - np.log(np.sum(np.exp(low), self.axis, keepdims=True)))
