@@ -1,0 +1,187 @@
+"""The printed plans of the examples and of a small model for each family of kernels, as golden texts.
+
+Vectors have 8 lanes here, whatever the machine has, and nothing is compiled. `pytest tests/test_plans.py --update-golden` writes the
+texts anew: look at the difference before it is committed.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite")
+
+import uncork
+from uncork.ir.model import Source
+from uncork.kernels import choose
+from uncork.kernels.store import ObjectStore
+
+ROOT = Path(__file__).resolve().parents[1]
+GOLDEN = Path(__file__).parent / "plans"
+EXAMPLES = {
+    "word_language": {"chars": [40, 13], "lengths": [40], "ngrams": [300], "offsets": [40], "pieces": [120], "word_of_piece": [120]},
+    "session_recommender": {"items": [1, 20], "lengths": [1]},
+}
+
+
+@pytest.fixture(autouse=True)
+def _eight_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
+    for family in choose.FAMILIES:
+        module = importlib.import_module(f"uncork.kernels.{family}")
+        if hasattr(module, "lanes"):
+            monkeypatch.setattr(module, "lanes", lambda: 8)
+    monkeypatch.setattr(ObjectStore, "function", lambda *_: 0)
+
+
+def planned(compiled: uncork.CompiledModel, shapes: dict[str, Sequence[int]]) -> str:
+    """The plan for a call of inputs of these shapes."""
+    inputs = [np.zeros(shapes[port.name], port.element_type.dtype) for port in compiled.inputs]
+    return f"{compiled._executor._specialised(inputs).plan}\n"
+
+
+def check(request: pytest.FixtureRequest, name: str, text: str) -> None:
+    path = GOLDEN / f"{name}.txt"
+    if request.config.getoption("--update-golden"):
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8"), f"the plan is another than in {path.name}: see the top of this file"
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_example(request: pytest.FixtureRequest, name: str) -> None:
+    """As it is printed before any call, and for given shapes."""
+    compiled = uncork.load(ROOT / "examples" / name / "model.xml")
+    check(request, f"{name}_open", f"{compiled.plan}\n")
+    check(request, name, planned(compiled, EXAMPLES[name]))
+
+
+def test_every_example_has_a_golden_plan() -> None:
+    assert {path.parent.name for path in ROOT.glob("examples/*/model.xml")} == set(EXAMPLES)
+
+
+Numbers = Callable[..., np.ndarray]
+
+
+def _numbers() -> Numbers:
+    generator = np.random.default_rng(0)
+    return lambda *shape: generator.standard_normal(shape).astype(np.float32)
+
+
+def embedding(builder: uncork.Builder) -> list[Source]:
+    table = builder.constant(_numbers()(50, 24), name="table")
+    ids, offsets, segments = (builder.parameter(name, "i64", [size]) for name, size in (("ids", None), ("offsets", 4), ("segments", None)))
+    (by_offsets,) = builder.add("EmbeddingBagOffsetsSum", 3, table, ids, offsets, name="bags")
+    count = builder.constant(np.int64(4))
+    (by_segments,) = builder.add("EmbeddingSegmentsSum", 3, table, ids, segments, count, name="segments_of_ids")
+    (mean,) = builder.add(
+        "EmbeddingBagPacked", 15, table, builder.parameter("packed", "i32", [4, 3]), reduction="mean", name="bags_of_one_size"
+    )
+    named = (("ids", ids), ("offsets", offsets))
+    narrow = [builder.add("Convert", 1, source, destination_type="i32", name=f"{name}_i32")[0] for name, source in named]
+    (narrowed,) = builder.add("EmbeddingBagOffsetsSum", 3, table, *narrow, name="narrowed")
+    return [by_offsets, by_segments, mean, narrowed]
+
+
+def gather(builder: uncork.Builder) -> list[Source]:
+    table = builder.constant(_numbers()(50, 24), name="table")
+    ids = builder.parameter("ids", "i32", [3, 5])
+    (rows,) = builder.add("Gather", 8, table, ids, builder.constant(np.int64(0)), name="rows")
+    (columns,) = builder.add("Gather", 8, table, ids, builder.constant(np.int64(1)), name="columns")
+    (batches,) = builder.add(
+        "Gather", 8, builder.parameter("data", "f16", [3, 7, 9]), ids, builder.constant(np.int64(1)), batch_dims=1, name="batches"
+    )
+    return [rows, columns, batches]
+
+
+def linear(builder: uncork.Builder) -> list[Source]:
+    numbers = _numbers()
+    x, y = builder.parameter("x", "f32", [6, 20]), builder.parameter("y", "f32", [20, 30])
+    (product,) = builder.add("MatMul", 1, x, builder.constant(numbers(20, 30)), name="product")
+    (biased,) = builder.add("Add", 1, product, builder.constant(numbers(30)), name="biased")
+    (ended,) = builder.add("ReLU", 1, biased, name="ended")
+    (both,) = builder.add("MatMul", 1, x, y, name="both_of_the_call")
+    return [ended, both]
+
+
+def recurrent(builder: uncork.Builder) -> list[Source]:
+    numbers, hidden, inner = _numbers(), 12, 5
+    x, lengths = builder.parameter("x", "f32", [2, 7, inner]), builder.parameter("lengths", "i64", [2])
+    state = builder.constant(numbers(2, 1, hidden))
+    results: list[Source] = []
+    cells = (("GRUSequence", 3, {"linear_before_reset": True}), ("LSTMSequence", 4, {}), ("RNNSequence", 1, {"clip": 2.0}))
+    for name, gates, attributes in cells:
+        biases = 4 if name == "GRUSequence" else gates
+        weights = [builder.constant(numbers(1, n * hidden, *last)) for n, last in ((gates, (inner,)), (gates, (hidden,)), (biases, ()))]
+        states = [state, state] if name == "LSTMSequence" else [state]
+        results += builder.add(name, 5, x, *states, lengths, *weights, hidden_size=hidden, direction="forward", name=name, **attributes)
+    return results
+
+
+def elementwise(builder: uncork.Builder) -> list[Source]:
+    x, y = builder.parameter("x", "f32", [3, 20]), builder.parameter("y", "f32", [3, 1])
+    (product,) = builder.add("Multiply", 1, x, y, name="product")
+    (ended,) = builder.add("Tanh", 1, product, name="ended")
+    (alone,) = builder.add("Convert", 1, builder.parameter("n", "i64", [5]), destination_type="i32", name="alone")
+    return [ended, alone]
+
+
+def reduce(builder: uncork.Builder) -> list[Source]:
+    x = builder.parameter("x", "f32", [3, 20])
+    (total,) = builder.add("ReduceSum", 1, x, builder.constant(np.array([0])), name="total")
+    return [total, *builder.add("SoftMax", 8, x, axis=-1, name="softmax")]
+
+
+def move(builder: uncork.Builder) -> list[Source]:
+    x, y = builder.parameter("x", "f32", [3, 20]), builder.parameter("y", "f32", [3, 4])
+    (turned,) = builder.add("Transpose", 1, x, builder.constant(np.array([1, 0])), name="turned")
+    (joined,) = builder.add("Concat", 1, x, y, axis=1, name="joined")
+    return [turned, joined]
+
+
+def pick(builder: uncork.Builder) -> list[Source]:
+    x = builder.parameter("x", "f32", [3, 20])
+    values, indices = builder.add("TopK", 3, x, builder.constant(np.int64(4)), axis=-1, mode="max", sort="value", name="best")
+    return [values, indices, *builder.add("GatherElements", 6, x, indices, axis=1, name="elements")]
+
+
+def quantised(builder: uncork.Builder) -> list[Source]:
+    codes = builder.constant(np.zeros((2000, 24), np.uint8), name="codes")
+    (wide,) = builder.add("Convert", 1, codes, destination_type="f32", name="wide")
+    (table,) = builder.add("Multiply", 1, wide, builder.constant(np.ones((2000, 1), np.float32)), name="table")
+    ids, offsets = builder.parameter("ids", "i64", [None]), builder.parameter("offsets", "i64", [4])
+    return list(builder.add("EmbeddingBagOffsetsSum", 3, table, ids, offsets, name="bags"))
+
+
+def views(builder: uncork.Builder) -> list[Source]:
+    (doubled,) = builder.add("Add", 1, *[builder.parameter("x", "f32", [3, 20])] * 2, name="doubled")
+    (flat,) = builder.add("Reshape", 1, doubled, builder.constant(np.array([-1])), special_zero=False, name="flat")
+    return list(builder.add("Negative", 1, flat, name="negative"))
+
+
+FAMILIES = {f.__name__: f for f in (elementwise, embedding, gather, linear, move, pick, quantised, recurrent, reduce, views)}
+#: The sizes of what the models leave open.
+SIZES = {"ids": 30, "segments": 30}
+
+
+def test_every_family_has_a_golden_plan() -> None:
+    assert set(FAMILIES) == set(choose.FAMILIES)
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_family(request: pytest.FixtureRequest, family: str) -> None:
+    builder = uncork.Builder(family)
+    for number, source in enumerate(FAMILIES[family](builder)):
+        builder.result(source, f"result_{number}")
+    compiled = uncork.compile_model(builder.model())
+    shapes = {p.name: [SIZES[p.name] if d.size is None else d.size for d in p.shape] for p in compiled.inputs}
+    text = planned(compiled, shapes)
+    assert "reference" not in text, text
+    check(request, f"family_{family}", text)
+
+
+def test_plans_without_kernels(request: pytest.FixtureRequest) -> None:
+    compiled = uncork.load(ROOT / "examples" / "word_language" / "model.xml", backend="reference")
+    check(request, "word_language_reference", f"{compiled.plan}\n")
