@@ -22,7 +22,7 @@ from typing import Any
 
 from uncork.errors import UncorkError
 from uncork.score.columns import Fault
-from uncork.score.sink import Sink
+from uncork.score.sink import Finished, Sink
 from uncork.score.source import Unit
 from uncork.score.unit import Job
 
@@ -71,7 +71,7 @@ class LocalEngine:
         for worker in self._workers[len(units) :]:
             worker.end()
         for worker in started:
-            worker.serve(job, sink.folder)
+            worker.serve(job, sink)
         faults: list[Fault] = []
         rows: dict[_Worker, int] = {}
         before, finished = sink.counts.rows, 0
@@ -84,7 +84,6 @@ class LocalEngine:
             elif kind == "error":
                 raise rest[0]
             else:
-                sink.done(rest[0])
                 faults.extend(rest[1])
                 before += rest[0].counts.rows
                 finished += 1
@@ -103,6 +102,12 @@ class LocalEngine:
     def next_unit(self) -> Unit | None:
         with self._lock:
             return self._pending.popleft() if self._pending and not self.stopping else None
+
+    def done(self, worker: _Worker, sink: Sink, finished: Finished, faults: list[Fault]) -> None:
+        """Note a unit. Not in the main thread, which Ctrl-C may interrupt at any point."""
+        with self._lock:
+            sink.done(finished)
+        self.tell("done", worker, finished, faults)
 
     def tell(self, *event: Any) -> None:
         self._events.put(event)
@@ -136,24 +141,24 @@ class _Worker:
         command = [sys.executable, "-c", _START, json.dumps(sys.path)]
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
-    def serve(self, job: Job, folder: Any) -> None:
+    def serve(self, job: Job, sink: Sink) -> None:
         """Hand out units, in a thread of its own."""
-        self._thread = threading.Thread(target=self._guarded, args=(job, folder), daemon=True)
+        self._thread = threading.Thread(target=self._guarded, args=(job, sink), daemon=True)
         self._thread.start()
 
-    def _guarded(self, job: Job, folder: Any) -> None:
+    def _guarded(self, job: Job, sink: Sink) -> None:
         try:
-            self._serve(job, folder)
+            self._serve(job, sink)
         except Exception as error:  # or the run would wait for ever
             self.engine.tell("error", self, error)
 
-    def _serve(self, job: Job, folder: Any) -> None:
+    def _serve(self, job: Job, sink: Sink) -> None:
         unit: Unit | None = None
         fresh = True
         while True:
             try:
                 if fresh:
-                    self._send((job, folder))
+                    self._send((job, sink.folder))
                     self._answer()
                     fresh = False
                 unit = unit or self.engine.next_unit()
@@ -163,14 +168,14 @@ class _Worker:
                 self._send(unit)
                 while (message := self._answer())[0] == "rows":
                     self.engine.tell("rows", self, message[1])
-                self.engine.tell("done", self, *message[1:])
+                self.engine.done(self, sink, *message[1:])
                 unit = None
             except _Failed as failed:
                 self.engine.tell("error", self, failed.error)
                 return
             except (OSError, EOFError, pickle.UnpicklingError):
                 status = self._ended()
-                for scratch in folder.glob(f"*.{self.process.pid}.tmp"):
+                for scratch in sink.folder.glob(f"*.{self.process.pid}.tmp"):
                     scratch.unlink(missing_ok=True)
                 if not self.engine.died(self, unit, status):
                     return

@@ -74,22 +74,27 @@ class Sink:
                 raise InputError("is there already: choose another name, or overwrite it", str(path))
             if path.exists() and path.is_dir() == (self.is_file or path is self.rejects):
                 raise InputError(f"cannot be overwritten: it is {'a folder' if path.is_dir() else 'no folder'}", str(path))
+        if self.folder.exists() and not resume:
+            raise InputError(
+                f"has the parts of an interrupted run: resume that (the same command with --resume), or delete it: {self.folder}",
+                str(self.target),
+            )
         try:
-            if not self.folder.exists():
-                self.folder.mkdir()
+            if not (self.folder / JOURNAL).exists():
+                self.folder.mkdir(exist_ok=True)
                 self._journal = open(self.folder / JOURNAL, "xb")  # noqa: SIM115 - closed at the end
                 self._locked()
                 self._append(json.dumps(self.description) + "\n")
-            elif resume:
+            else:
                 self._journal = open(self.folder / JOURNAL, "r+b")  # noqa: SIM115 - closed at the end
                 self._locked()
                 self._take_up()
-            else:
-                raise InputError(
-                    f"has the parts of an interrupted run: resume that (the same command with --resume), or delete it: {self.folder}",
-                    str(self.target),
-                )
-        except OSError as error:
+        except (OSError, UncorkError) as error:
+            if self._journal is not None:
+                self._journal.close()
+            self._journal = None
+            if isinstance(error, UncorkError):
+                raise
             raise InputError(f"cannot be written: {error.strerror or error}", str(self.folder)) from None
 
     def _locked(self) -> None:
@@ -156,9 +161,12 @@ class Sink:
 
     def _append(self, line: str) -> None:
         assert self._journal is not None
-        self._journal.write(line.encode())
-        self._journal.flush()
-        os.fsync(self._journal.fileno())
+        try:
+            self._journal.write(line.encode())
+            self._journal.flush()
+            os.fsync(self._journal.fileno())
+        except OSError as error:
+            raise UncorkError(f"the journal cannot be written: {error.strerror or error}", str(self.folder)) from None
 
     @property
     def counts(self) -> Counts:
