@@ -14,8 +14,9 @@ import numpy as np
 from uncork.compiler.arguments import ModelPort, Results, accept, match, present
 from uncork.compiler.bind import BoundCall
 from uncork.compiler.direct import Direct, Refused
-from uncork.compiler.execute import Executor
+from uncork.compiler.execute import Executor, kernels_available
 from uncork.compiler.passes.compressed_tables import compressed_tables, packed_tables
+from uncork.compiler.passes.set_precision import set_precision
 from uncork.compiler.plan import Plan
 from uncork.errors import InputError, UncorkError, UnsupportedError, ValidationError
 from uncork.ir.bodies import configure
@@ -212,8 +213,9 @@ def compile_model(
 
     `backend="reference"` runs every layer by its defining NumPy code; "cpu" uses kernels where there are some. `strict`
     makes errors of tolerated oddities in the data (unsorted segment ids, indices out of range where zeros are the rule).
-    `threads` is the most threads a call may use; `loop_limit` the most iterations any Loop may make. `tables` takes the values of
-    constants from files, which are mapped: `{"users": "users.npy"}`, the name of a constant or of the layer that looks its rows up,
+    `precision="bf16"` rounds the factors of the products of GRU, LSTM and RNN layers to bf16; sums, states, activations and all
+    other layers stay f32. `threads` is the most threads a call may use; `loop_limit` the most iterations any Loop may make.
+    `tables` takes the values of constants from files, which are mapped: `{"users": "users.npy"}`, the name of a constant or of the layer that looks its rows up,
     and a .npy or .safetensors file (`x.safetensors:key`) with its very element type and shape. Raises ValidationError for options
     that do not exist and InputError for tables that do not fit.
     """
@@ -223,8 +225,8 @@ def compile_model(
         raise ValidationError(f"backend: expected 'cpu' or 'reference', got {backend!r}")
     if precision not in ("f32", "bf16", "bf16x3"):
         raise ValidationError(f"precision: expected 'f32', 'bf16' or 'bf16x3', got {precision!r}")
-    if precision != "f32":
-        raise UnsupportedError(f"precision {precision!r} needs kernels, and this version has none: use 'f32'")
+    if precision != "f32" and (missing := _missing_for(precision, backend)):
+        raise UnsupportedError(f"precision {precision!r} needs {missing}: use 'f32'")
     if threads is not None and (not isinstance(threads, int) or threads < 1):
         raise ValidationError(f"threads: expected a number of at least 1, got {threads!r}")
     if loop_limit is not None and (not isinstance(loop_limit, int) or loop_limit < 0):
@@ -236,9 +238,24 @@ def compile_model(
     model = configure(model, strict, loop_limit)
     if backend == "reference":
         return CompiledModel(model, Executor(model, False))
+    if precision != "f32":
+        model = set_precision(model, precision)
     model = packed_tables(model)
     # Before anything runs: references too are then given the rows that they need, and not the table.
     return CompiledModel(model, Executor(compressed_tables(model), True))
+
+
+def _missing_for(precision: Precision, backend: Backend) -> str:
+    """What it takes to compute in this precision and is not there; nothing when all of it is."""
+    if backend == "reference":
+        return "kernels, which the reference has none of"
+    if not kernels_available():
+        return "llvmlite, which is not installed"
+    if precision == "bf16x3":
+        return "kernels for AMX, and this version has none"
+    from uncork.kernels.recurrent import supports  # imports what only recurrent layers need
+
+    return "" if supports(precision) else "a CPU with AVX512-BF16"
 
 
 def load(

@@ -18,36 +18,16 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
 
+from uncork.kernels.numbers import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, INDEX_TYPES, U8, U16, U32, U64, Type
 
-@dataclass(frozen=True, slots=True)
-class Type:
-    """A number in memory and in registers: `bits` wide; `kind` is "float", "signed" or "unsigned"."""
-
-    kind: str
-    bits: int
-
-    @property
-    def bytes(self) -> int:
-        return self.bits // 8
-
-    @property
-    def llvm(self) -> Any:
-        if self.kind == "float":
-            return {16: ir.HalfType(), 32: ir.FloatType(), 64: ir.DoubleType()}[self.bits]
-        return ir.IntType(self.bits)
-
-
-F16, F32, F64 = (Type("float", b) for b in (16, 32, 64))
-I8, I16, I32, I64 = (Type("signed", b) for b in (8, 16, 32, 64))
-U8, U16, U32, U64 = (Type("unsigned", b) for b in (8, 16, 32, 64))
-BOOL = Type("unsigned", 1)
-#: Integer types by their element type's name.
-INDEX_TYPES = {"i8": I8, "i16": I16, "i32": I32, "i64": I64, "u8": U8, "u16": U16, "u32": U32, "u64": U64}
+__all__ = [
+    "BF16", "BOOL", "F16", "F32", "F64", "I16", "I32", "I64", "I8", "INDEX_TYPES", "U16", "U32", "U64", "U8",
+    "Kernel", "Type", "Value", "Variable", "pieces",
+]  # fmt: skip
 
 
 class Value:
@@ -282,6 +262,20 @@ class Kernel:
     def fma(self, a: Value, b: Value, c: Value) -> Value:
         """a * b + c, rounded once."""
         return self._intrinsic("fma", [a, self._like(b, a), self._like(c, a)])
+
+    def dot_pairs(self, total: Value, a: Value, b: Value) -> Value:
+        """`total` of 16 f32 plus the products of 16 pairs of bf16, each pair in a 32-bit integer (AVX512-BF16; small numbers are 0)."""
+        pairs = ir.VectorType(BF16.llvm, 32)
+        function = self._declared("llvm.x86.avx512bf16.dpbf16ps.512", total.llvm.type, [total.llvm.type, pairs, pairs])
+        given = [total.llvm, *(self.builder.bitcast(x.llvm, pairs) for x in (a, b))]
+        return Value(self, self.builder.call(function, given), F32, 16)
+
+    def to_bf16(self, value: Value) -> Value:
+        """f32 as the bits of the nearest bf16, ties to even."""
+        target = BF16.llvm if value.lanes == 1 else ir.VectorType(BF16.llvm, value.lanes)
+        rounded = self.builder.fptrunc(value.llvm, target)
+        bits = U16.llvm if value.lanes == 1 else ir.VectorType(U16.llvm, value.lanes)
+        return Value(self, self.builder.bitcast(rounded, bits), U16, value.lanes)
 
     def reciprocal(self, value: Value) -> Value:
         """1 / value of f32, to within 2 units of the last place. Full AVX-512 vectors are estimated and refined: no division."""

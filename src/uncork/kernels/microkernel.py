@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from uncork.kernels.emit import F32, I64, Kernel, Value, Variable
+from uncork.kernels.emit import F32, I32, I64, Kernel, Value, Variable
 
 End = Callable[[Kernel, "Row"], None]
 
@@ -27,7 +27,9 @@ class Row:
 class Microkernel:
     """One function each for 8, 4, 2 and 1 rows; see the module."""
 
-    def __init__(self, outer: Kernel, name: str, lanes: int, vectors: int, extra: Sequence[str], end: End) -> None:
+    def __init__(self, outer: Kernel, name: str, lanes: int, vectors: int, extra: Sequence[str], end: End, pairs: bool = False) -> None:
+        """With `pairs` sources and panels hold pairs of bf16 in place of f32, and `inner` counts those."""
+        self.pairs = pairs
         # 32 vector registers (AVX-512, NEON) hold the sums of 8 rows of 3 vectors; 16 (AVX2) those of 4.
         most = 8 if vectors <= 3 and lanes != 8 else 4
         self.sizes = [n for n in (8, 4, 2, 1) if n <= most]
@@ -44,11 +46,12 @@ class Microkernel:
         sums = [[[k.variable(k.number(0.0, F32, lanes)) for _ in range(vectors)] for _ in range(rows)] for _ in range(chains)]
 
         def step(position: Value, chain: int) -> None:
-            weights = [k.load(panel + (position * vectors + v) * (lanes * 4), F32, lanes) for v in range(vectors)]
+            kind = I32 if self.pairs else F32
+            weights = [k.load(panel + (position * vectors + v) * (lanes * 4), kind, lanes) for v in range(vectors)]
             for row in range(rows):
-                factor = k.splat(k.load(sources[row] + position * 4, F32), lanes)
+                factor = k.splat(k.load(sources[row] + position * 4, kind), lanes)
                 for total, weight in zip(sums[chain][row], weights):
-                    total.set(k.fma(factor, weight, total.get()))
+                    total.set(k.dot_pairs(total.get(), factor, weight) if self.pairs else k.fma(factor, weight, total.get()))
 
         unrolled = 4
         whole = inner & -unrolled

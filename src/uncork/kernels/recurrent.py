@@ -15,6 +15,7 @@ from uncork.ops._recurrent import WALKS, RecurrentSequence
 from uncork.ops.gru_sequence import GRUSequence5
 from uncork.ops.lstm_sequence import LSTMSequence5
 from uncork.ops.rnn_sequence import RNNSequence5
+from uncork.storage import encode
 from uncork.types import Array, ElementType, TensorSpec
 
 #: The products with X that are made ahead take at most this many bytes.
@@ -30,10 +31,18 @@ class Recurrent:
     lanes: int
     lengths: str = "i64"
     clipped: bool = False
+    #: "bf16": the factors of all products are rounded to bf16; sums, states and activations stay f32.
+    precision: str = "f32"
 
     @property
     def name(self) -> str:
-        return f"{self.cell}_{'_'.join(self.activations)}_{self.lanes}_{self.lengths}{'_clipped' if self.clipped else ''}"
+        flags = ("_clipped" if self.clipped else "") + ("" if self.precision == "f32" else f"_{self.precision}")
+        return f"{self.cell}_{'_'.join(self.activations)}_{self.lanes}_{self.lengths}{flags}"
+
+    @property
+    def pairs(self) -> bool:
+        """Factors are pairs of bf16."""
+        return self.precision == "bf16"
 
     @property
     def gates(self) -> int:
@@ -53,11 +62,12 @@ class Recurrent:
         row = self.padded(hidden) * self.gates * 4
         return max(1, min(steps, _AHEAD_BYTES // max(1, batch * row)))
 
-    def workspace(self, batch: int, steps: int, hidden: int) -> int:
-        """Bytes of room for the order of rows, their states, the products with X, and tables of addresses."""
+    def workspace(self, batch: int, steps: int, inputs: int, hidden: int) -> int:
+        """Bytes of room for the order of rows, their states, the products with X, and tables of addresses; with bf16 also for factors."""
         row = self.padded(hidden) * 4
         ahead = self.ahead(batch, steps, hidden)
-        return 8 * (steps + 2 + 5 * batch) + 4 * batch * row + ahead * batch * (row * self.gates + 8)
+        factors = 3 * batch * row // 2 + ahead * batch * (inputs + 1) // 2 * 4 + ahead * batch * 4 if self.pairs else 0
+        return 8 * (steps + 2 + 5 * batch) + 4 * batch * row + ahead * batch * (row * self.gates + 8) + factors
 
 
 #: Arguments of every sequence kernel: addresses, strides in bytes, counts. `backward` is 0 or 1, `clip` the bits of an f32.
@@ -89,7 +99,20 @@ def pack(spec: Recurrent, w: Array, r: Array, bias: Array) -> Packed:
     else:
         packed_r, packed_new = _panels(spec, r, every, hidden, units), np.zeros(0, np.float32)
     inner = _panels(spec, inner.reshape(-1, 1), (0,), hidden, units) if inner.size else inner
-    return Packed(_panels(spec, w, every, hidden, units), packed_r, packed_new, _panels(spec, bias.reshape(-1, 1), every, hidden, units), inner)
+    packed_bias = _panels(spec, bias.reshape(-1, 1), every, hidden, units)
+    products = [_panels(spec, w, every, hidden, units), packed_r, packed_new]
+    if spec.pairs:
+        products = [_as_pairs(panels) if panels.size else panels for panels in products]
+    return Packed(products[0], products[1], products[2], packed_bias, inner)
+
+
+def _as_pairs(panels: Array) -> Array:
+    """`[panels, K, gates, units]` of f32 as `[panels, K / 2, gates, units, 2]` of bf16: two steps of the inner product side by side."""
+    count, inner, gates, units = panels.shape
+    if inner % 2:
+        panels = np.concatenate([panels, np.zeros((count, 1, gates, units), np.float32)], axis=1)
+    bits = encode(panels, ElementType.bf16)
+    return np.ascontiguousarray(bits.reshape(count, -1, 2, gates, units).transpose(0, 1, 3, 4, 2))
 
 
 def _panels(spec: Recurrent, weights: Array, gates: Sequence[int], hidden: int, units: int) -> Array:
@@ -100,6 +123,11 @@ def _panels(spec: Recurrent, weights: Array, gates: Sequence[int], hidden: int, 
     for position, gate in enumerate(gates):
         packed[:hidden, :, position] = weights[gate * hidden : (gate + 1) * hidden]
     return np.ascontiguousarray(packed.reshape(count // units, units, inner, len(gates)).transpose(0, 2, 3, 1))
+
+
+def supports(precision: str) -> bool:
+    """The machine has instructions for products in this precision."""
+    return precision == "f32" or (precision == "bf16" and has_feature("avx512bf16") and lanes() == 16)
 
 
 def _sequence(spec: Recurrent) -> int:
@@ -128,7 +156,9 @@ def choose_sequence(operation: Operation, inputs: Sequence[TensorSpec | None], o
     else:
         cell = "lstm" if has_cell else "rnn"
     clipped = 0 < operation.clip < math.inf
-    spec = Recurrent(cell, operation.functions(), lanes(), lengths.element_type.name, clipped)
+    if operation.precision != "f32" and not supports(operation.precision):
+        return f"this machine cannot compute in {operation.precision}"
+    spec = Recurrent(cell, operation.functions(), lanes(), lengths.element_type.name, clipped, operation.precision)
     batch, steps, inner = x.shape.static
     hidden = operation.hidden_size
     walks = WALKS[operation.direction]
@@ -151,4 +181,4 @@ def choose_sequence(operation: Operation, inputs: Sequence[TensorSpec | None], o
         assert len(words) == len(ARGUMENTS)
         calls.append((_sequence(spec), words))
     flops = 2.0 * spec.gates * hidden * (inner + hidden) * batch * steps * directions
-    return Native(spec.name, calls, room=spec.workspace(batch, steps, hidden), keep=keep, cost=flops / 60)
+    return Native(spec.name, calls, room=spec.workspace(batch, steps, inner, hidden), keep=keep, cost=flops / 60)

@@ -10,11 +10,11 @@ Weights lie as `recurrent.pack` puts them: panel by panel, and in a panel step b
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from uncork.kernels.activations import ACTIVATIONS
-from uncork.kernels.emit import F32, I32, I64, INDEX_TYPES, Kernel, Value, Variable
-from uncork.kernels.microkernel import Microkernel, Row
+from uncork.kernels.emit import F32, I32, I64, INDEX_TYPES, U16, Kernel, Value, Variable
+from uncork.kernels.microkernel import End, Microkernel, Row
 from uncork.kernels.recurrent import ARGUMENTS, Recurrent
 
 
@@ -34,6 +34,10 @@ class _Driver:
         self.a = dict(zip(ARGUMENTS, kernel.arguments))
         self.vector = spec.lanes * 4
         self.row = self.a["padded"] * 4
+        #: Factors of the products with R and with X: f32, or pairs of bf16 in rows of their own.
+        self.factors, self.inputs = self.a["hidden"], self.a["inputs"]
+        if spec.pairs:
+            self.factors, self.inputs = (self.factors + 1) >> 1, (self.inputs + 1) >> 1
         self.ahead_row = self.row * spec.gates
         a, at = self.a, self.a["workspace"]
         places: dict[str, Value] = {}
@@ -54,6 +58,10 @@ class _Driver:
         ):
             places[name] = at
             at = at + size
+        if spec.pairs:
+            for name in ("pairs_a", "pairs_b", "pairs_reset", "pairs_x"):
+                places[name] = at
+                at = at + a["batch"] * (self.row >> 1)
         self.p = places
 
     def emit(self) -> None:
@@ -113,9 +121,16 @@ class _Driver:
         with k.loop(0, a["batch"]) as row:
             original = k.load(p["order"] + row * 8, I64)
             length = k.load(p["lengths"] + row * 8, I64)
-            for table, states in (("table_a", "state_a"), ("table_b", "state_b"), ("table_reset", "reset")):
-                k.store(p[states] + row * self.row, p[table] + row * 8)
+            for table, states, pairs in (
+                ("table_a", "state_a", "pairs_a"),
+                ("table_b", "state_b", "pairs_b"),
+                ("table_reset", "reset", "pairs_reset"),
+            ):
+                factors = p[pairs] + row * (self.row >> 1) if self.spec.pairs else p[states] + row * self.row
+                k.store(factors, p[table] + row * 8)
             self._copy(a["h0"] + original * a["h0_row"], p["state_a"] + row * self.row)
+            if self.spec.pairs:
+                self._round(a["h0"] + original * a["h0_row"], p["pairs_a"] + row * (self.row >> 1), a["hidden"])
             if self.spec.cell == "lstm":
                 self._copy(a["c0"] + original * a["c0_row"], p["extra"] + row * self.row)
             y = a["y"] + original * a["y_row"]
@@ -134,6 +149,17 @@ class _Driver:
             k.store(k.number(0.0, F32, lanes) if source is None else k.load(source + i * 4, F32, lanes), target + i * 4)
         with k.loop(whole, hidden) as i:
             k.store(k.number(0.0, F32) if source is None else k.load(source + i * 4, F32), target + i * 4)
+
+    def _round(self, source: Value, target: Value, count: Value) -> None:
+        """`count` f32 as bf16, and a zero where the last pair has only one."""
+        k, lanes = self.k, self.spec.lanes
+        whole = count & -lanes
+        with k.loop(0, whole, lanes) as i:
+            k.store(k.to_bf16(k.load(source + i * 4, F32, lanes)), target + i * 2)
+        with k.loop(whole, count) as i:
+            k.store(k.to_bf16(k.load(source + i * 4, F32)), target + i * 2)
+        with k.when((count & 1).equals(1)):
+            k.store(k.number(0, U16), target + count * 2)
 
     def _leave(self, live: Variable, t: Value) -> None:
         """Rows that have no step t leave the batch; they are the last ones."""
@@ -156,15 +182,20 @@ class _Driver:
             self._leave(self.live, t)
             with k.loop(0, self.live.get()) as row:
                 original = k.load(p["order"] + row * 8, I64)
-                k.store(a["x"] + original * a["x_row"] + self._time(row, t) * a["x_step"], p["table_x"] + rows.get() * 8)
+                source = a["x"] + original * a["x_row"] + self._time(row, t) * a["x_step"]
+                if self.spec.pairs:
+                    rounded = p["pairs_x"] + rows.get() * (self.inputs * 4)
+                    self._round(source, rounded, a["inputs"])
+                    source = rounded
+                k.store(source, p["table_x"] + rows.get() * 8)
                 rows.set(rows.get() + 1)
         width = self.gate_vectors * self.vector
         with k.loop(0, self.ahead_row // width) as panel:
             self.products.run(
                 k,
                 p["table_x"],
-                a["w"] + panel * a["inputs"] * width,
-                a["inputs"],
+                a["w"] + panel * self.inputs * width,
+                self.inputs,
                 rows.get(),
                 lambda row: {
                     "target": p["products"] + row * self.ahead_row + panel * width,
@@ -174,22 +205,25 @@ class _Driver:
             )
 
     def _microkernels(self) -> None:
-        k, spec = self.k, self.spec
+        spec = self.spec
         vectors = 2 if spec.cell == "rnn" else spec.gates
         #: Vectors of a panel of W: all gates of `lanes` units, or two vectors of units of the only gate.
         self.gate_vectors = vectors
         ends = _Ends(spec, self.vector)
-        self.products = Microkernel(k, "products", spec.lanes, vectors, ("target", "target_row", "bias"), ends.products)
-        common = ("ahead", "ahead_row", "unit", "new", "row", "clip")
+        self.products = self._microkernel("products", vectors, ("target", "target_row", "bias"), ends.products)
+        common = ("ahead", "ahead_row", "unit", "new", "old", "row", "clip", *(("pairs",) if spec.pairs else ()))
         if spec.cell == "gru":
-            self.first = Microkernel(k, "reset", spec.lanes, 2, (*common, "extra", "reset"), ends.gru_reset)
-            self.second = Microkernel(k, "new", spec.lanes, 2, (*common, "extra", "old"), ends.gru_new)
+            self.first = self._microkernel("reset", 2, (*common, "extra", "reset"), ends.gru_reset)
+            self.second = self._microkernel("new", 2, (*common, "extra"), ends.gru_new)
         elif spec.cell == "gru_after":
-            self.first = Microkernel(k, "step", spec.lanes, 3, (*common, "inner_bias"), ends.gru_after)
+            self.first = self._microkernel("step", 3, (*common, "inner_bias"), ends.gru_after)
         elif spec.cell == "lstm":
-            self.first = Microkernel(k, "step", spec.lanes, 4, (*common, "extra"), ends.lstm)
+            self.first = self._microkernel("step", 4, (*common, "extra"), ends.lstm)
         else:
-            self.first = Microkernel(k, "step", spec.lanes, 2, common, ends.rnn)
+            self.first = self._microkernel("step", 2, common, ends.rnn)
+
+    def _microkernel(self, name: str, vectors: int, extra: Sequence[str], end: End) -> Microkernel:
+        return Microkernel(self.k, name, self.spec.lanes, vectors, extra, end, self.spec.pairs)
 
     # ---- steps
 
@@ -200,8 +234,9 @@ class _Driver:
         old_table = k.select(odd, p["table_b"], p["table_a"])
         old, new = k.select(odd, p["state_b"], p["state_a"]), k.select(odd, p["state_a"], p["state_b"])
         hidden = a["hidden"]
+        pairs = k.select(odd, p["pairs_a"], p["pairs_b"]) if self.spec.pairs else new
 
-        def given(row: Value, panel: Value, units: int, gates: int) -> dict[str, Value]:
+        def given(row: Value, panel: Value, units: int, gates: int, pairs: Value = pairs) -> dict[str, Value]:
             """The extra arguments of a block of rows: its part of the products, its units, where its new state goes."""
             offset = row * self.row
             return {
@@ -215,15 +250,22 @@ class _Driver:
                 "reset": p["reset"] + offset,
                 "old": old + offset,
                 "inner_bias": a["inner_bias"] + panel * (units * 4),
+                "pairs": pairs + (offset >> 1),
             }
 
         units = self.spec.wide if self.spec.cell == "rnn" else self.spec.lanes
+        two_steps = self.spec.cell == "gru" and self.spec.pairs
         width = 2 * self.vector if self.spec.cell == "gru" else self.gate_vectors * self.vector
         self._panels(
             odd,
             units,
             lambda panel: self.first.run(
-                k, old_table, a["r"] + panel * hidden * width, hidden, rows, lambda row: given(row, panel, units, self.spec.gates)
+                k,
+                old_table,
+                a["r"] + panel * self.factors * width,
+                self.factors,
+                rows,
+                lambda row: given(row, panel, units, self.spec.gates, p["pairs_reset"] if two_steps else pairs),
             ),
         )
         if self.spec.cell == "gru":
@@ -232,7 +274,12 @@ class _Driver:
                 odd,
                 wide,
                 lambda panel: self.second.run(
-                    k, p["table_reset"], a["r_new"] + panel * hidden * (wide * 4), hidden, rows, lambda row: given(row, panel, wide, 3)
+                    k,
+                    p["table_reset"],
+                    a["r_new"] + panel * self.factors * (wide * 4),
+                    self.factors,
+                    rows,
+                    lambda row: given(row, panel, wide, 3),
                 ),
             )
         with k.loop(0, rows) as row:
@@ -285,24 +332,39 @@ class _Ends:
         r = self._gate(k, row, 0, row.sums[1] + self._ahead(k, row, self.vector))
         inner = row.sums[2] + self._load(k, row.extra["inner_bias"])
         n = self._gate(k, row, 1, k.fma(r, inner, self._ahead(k, row, 2 * self.vector)))
-        self._blend(k, z, n, self._load(k, row.source + row.extra["unit"]), self._state(row, "new"))
+        self._blend(k, row, z, n)
 
-    def _blend(self, k: Kernel, z: Value, n: Value, h: Value, target: Value) -> None:
+    def _blend(self, k: Kernel, row: Row, z: Value, n: Value, offset: int = 0) -> None:
         """(1 - z) * n + z * h"""
-        k.store(k.fma(z, h - n, n), target)
+        h = self._load(k, self._state(row, "old") + offset)
+        self._new(k, row, k.fma(z, h - n, n), offset)
+
+    def _new(self, k: Kernel, row: Row, value: Value, offset: int = 0) -> None:
+        """A vector of the new state, and as factors of the next step."""
+        k.store(value, self._state(row, "new") + offset)
+        self._pairs(k, row, value, offset)
+
+    def _pairs(self, k: Kernel, row: Row, value: Value, offset: int = 0) -> None:
+        if self.spec.pairs:
+            place = row.extra["pairs"] + (row.extra["row"] >> 1) * row.number + (row.extra["unit"] >> 1)
+            k.store(k.to_bf16(value), place + offset // 2)
 
     def gru_reset(self, k: Kernel, row: Row) -> None:
         z = self._gate(k, row, 0, row.sums[0] + self._ahead(k, row, 0))
         r = self._gate(k, row, 0, row.sums[1] + self._ahead(k, row, self.vector))
         k.store(z, self._state(row, "extra"))
-        k.store(r * self._load(k, row.source + row.extra["unit"]), self._state(row, "reset"))
+        reset = r * self._load(k, self._state(row, "old"))
+        if self.spec.pairs:
+            self._pairs(k, row, reset)
+        else:
+            k.store(reset, self._state(row, "reset"))
 
     def gru_new(self, k: Kernel, row: Row) -> None:
         for v, total in enumerate(row.sums):
             offset = v * self.vector
             n = self._gate(k, row, 1, total + self._ahead(k, row, v * 3 * self.vector + 2 * self.vector))
             z = self._load(k, self._state(row, "extra") + offset)
-            self._blend(k, z, n, self._load(k, self._state(row, "old") + offset), self._state(row, "new") + offset)
+            self._blend(k, row, z, n, offset)
 
     def lstm(self, k: Kernel, row: Row) -> None:
         f, i, o = (self._gate(k, row, 0, row.sums[g] + self._ahead(k, row, g * self.vector)) for g in (0, 1, 3))
@@ -310,9 +372,9 @@ class _Ends:
         place = self._state(row, "extra")
         cell = k.fma(f, self._load(k, place), i * c)
         k.store(cell, place)
-        k.store(o * ACTIVATIONS[self.spec.activations[2]](k, cell), self._state(row, "new"))
+        self._new(k, row, o * ACTIVATIONS[self.spec.activations[2]](k, cell))
 
     def rnn(self, k: Kernel, row: Row) -> None:
         for v, total in enumerate(row.sums):
             offset = v * self.vector
-            k.store(self._gate(k, row, 0, total + self._ahead(k, row, offset)), self._state(row, "new") + offset)
+            self._new(k, row, self._gate(k, row, 0, total + self._ahead(k, row, offset)), offset)

@@ -1,0 +1,108 @@
+"""GRU, LSTM and RNN with factors in bf16: held against a walk in f64 that rounds the same factors, and against the f32 result.
+
+Tolerances: 2e-3 against the walk (a state near the middle of two bf16 may round either way), 3e-2 against f32 on states of about 1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import uncork
+
+pytest.importorskip("llvmlite")
+
+from uncork.kernels.recurrent import supports
+
+F32 = np.float32
+available = pytest.mark.skipif(not supports("bf16"), reason="this CPU has no AVX512-BF16")
+
+
+def rounded(values: Any) -> Any:
+    """The nearest bf16, ties to even, as f64."""
+    bits = np.ascontiguousarray(values, F32).view(np.uint32)
+    return ((bits + ((bits >> 16) & 1) + 0x7FFF) & 0xFFFF0000).astype(np.uint32).view(F32).astype(np.float64)
+
+
+def sigmoid(x: Any) -> Any:
+    return 1 / (1 + np.exp(-x))
+
+
+def walk(cell: str, x: Any, h: Any, c: Any, lengths: Any, w: Any, r: Any, b: Any) -> Any:
+    """Ho, by OpenVINO's formulas, one row and one step at a time."""
+    hidden = r.shape[1]
+    w, r = rounded(w), rounded(r)
+    out = []
+    for row in range(len(x)):
+        state, memory = h[row].astype(np.float64), c[row].astype(np.float64)
+        for t in range(lengths[row]):
+            gates = w @ rounded(x[row, t])
+            if cell == "gru":
+                own = r[: 2 * hidden] @ rounded(state)
+                z, reset = np.split(sigmoid(gates[: 2 * hidden] + own + b[: 2 * hidden]), 2)
+                n = np.tanh(gates[2 * hidden :] + r[2 * hidden :] @ rounded(reset * state) + b[2 * hidden :])
+                state = (1 - z) * n + z * state
+            elif cell == "gru_after":
+                own = r @ rounded(state)
+                z, reset = np.split(sigmoid(gates[: 2 * hidden] + own[: 2 * hidden] + b[: 2 * hidden]), 2)
+                n = np.tanh(gates[2 * hidden :] + b[2 * hidden : 3 * hidden] + reset * (own[2 * hidden :] + b[3 * hidden :]))
+                state = (1 - z) * n + z * state
+            elif cell == "lstm":
+                f, i, n, o = np.split(gates + r @ rounded(state) + b, 4)
+                memory = sigmoid(f) * memory + sigmoid(i) * np.tanh(n)
+                state = sigmoid(o) * np.tanh(memory)
+            else:
+                state = np.tanh(gates + r @ rounded(state) + b)
+        out.append(state)
+    return np.array(out)
+
+
+@available
+@pytest.mark.parametrize("cell", ["gru", "gru_after", "lstm", "rnn"])
+@pytest.mark.parametrize("shape", [(1, 1, 1, 1), (1, 5, 3, 7), (3, 4, 5, 33), (9, 6, 64, 128), (17, 9, 31, 65)])
+def test_factors_are_rounded_and_nothing_else(cell: str, shape: tuple[int, int, int, int]) -> None:
+    batch, steps, inputs, hidden = shape
+    generator = np.random.default_rng(sum(shape))
+
+    def some(*sizes: int) -> Any:
+        return generator.standard_normal(sizes).astype(F32)
+
+    gates = {"gru": 3, "gru_after": 3, "lstm": 4, "rnn": 1}[cell]
+    w, r = some(gates * hidden, inputs) / F32(np.sqrt(inputs)), some(gates * hidden, hidden) / F32(np.sqrt(hidden))
+    b = some((gates + (cell == "gru_after")) * hidden) * F32(0.1)
+    builder = uncork.Builder(cell)
+    states = ["h", "c"] if cell == "lstm" else ["h"]
+    sources = [builder.parameter("x", "f32", [batch, steps, inputs]), *(builder.parameter(s, "f32", [batch, 1, hidden]) for s in states)]
+    sources += [builder.parameter("lengths", "i64", [batch]), *(builder.constant(a[None]) for a in (w, r, b))]
+    type_name = {"gru_after": "GRUSequence"}.get(cell, f"{cell.upper()}Sequence")
+    attributes = {"linear_before_reset": cell == "gru_after"} if cell.startswith("gru") else {}
+    for output in builder.add(type_name, 5, *sources, hidden_size=hidden, direction="forward", **attributes):
+        builder.result(output)
+    model = builder.model()
+    x, h, c, lengths = some(batch, steps, inputs), some(batch, hidden), some(batch, hidden), generator.integers(0, steps + 1, batch)
+    given = [x, h[:, None], *([c[:, None]] if cell == "lstm" else []), lengths]
+    compiled = uncork.compile_model(model, precision="bf16")
+    assert "bf16" in str(compiled.plan)
+    expected = walk(cell, x, h, c, lengths, w, r, b)
+    expected[lengths == 0] = 0
+    full = uncork.compile_model(model)(*given)
+    for _ in range(2):  # the second in memory that the first has used
+        got = compiled(*given)
+        np.testing.assert_allclose(got[1][:, 0], expected, atol=2e-3)
+        for one, two in zip(got, full):
+            np.testing.assert_allclose(one, two, atol=3e-2)
+
+
+def test_what_it_takes_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    builder = uncork.Builder("plain")
+    builder.result(builder.parameter("x", "f32", [1]))
+    model = builder.model()
+    with pytest.raises(uncork.UnsupportedError, match="'bf16x3' needs kernels for AMX"):
+        uncork.compile_model(model, precision="bf16x3")
+    with pytest.raises(uncork.UnsupportedError, match="'bf16' needs kernels, which the reference has none of"):
+        uncork.compile_model(model, precision="bf16", backend="reference")
+    monkeypatch.setattr("uncork.kernels.recurrent.has_feature", lambda name: False)
+    with pytest.raises(uncork.UnsupportedError, match="'bf16' needs a CPU with AVX512-BF16"):
+        uncork.compile_model(model, precision="bf16")
