@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
+
 from uncork import storage
 from uncork.errors import ReadError, UncorkError, UnsupportedError
 from uncork.ir import xml
@@ -22,6 +24,8 @@ from uncork.ir.validate import agree, settled
 from uncork.ir.weights import Weights
 from uncork.ops import Operation, find
 from uncork.ops._body import SubGraphOperation
+from uncork.ops._compressed import PackedConst
+from uncork.ops._operation import FOLD_LIMIT
 from uncork.ops.parameter import Const
 from uncork.ops.state import Assign3, ReadValue3
 from uncork.types import Dimension, ElementType, PartialShape, TensorSpec
@@ -325,7 +329,7 @@ class _Reader:
         try:
             operation = cls.from_text(attributes)
             if isinstance(operation, Const):
-                self._read_constant(operation, attributes)
+                operation = self._read_constant(operation, attributes)
             elif isinstance(operation, SubGraphOperation):
                 attach(operation, layer.element, bodies, layer.inputs, layer.outputs)
             elif place and isinstance(operation, (ReadValue3, Assign3)):
@@ -335,7 +339,7 @@ class _Reader:
             self.findings.add(place + layer.label, error.message)
             return None
 
-    def _read_constant(self, constant: Const, attributes: dict[str, str]) -> None:
+    def _read_constant(self, constant: Const, attributes: dict[str, str]) -> Const:
         numbers: list[int] = []
         for name in ("offset", "size"):
             number = unsigned(attributes.get(name))
@@ -350,8 +354,12 @@ class _Reader:
         if math.prod(max(d, 1) for d in constant.shape.static) * constant.element_type.dtype.itemsize >= 2**63:
             raise ReadError(f"expected a shape of less than 2**63 bytes, got [{constant.shape.format()}]")
         data = self.weights.slice(offset, size) if size else memoryview(b"")
+        if constant.element_type in (ElementType.u4, ElementType.i4) and constant.count > FOLD_LIMIT:
+            # As arrays these would take twice the room, and memory of their own: they stay mapped until somebody asks for values.
+            return PackedConst.of(constant.element_type, constant.shape.static, np.frombuffer(data, np.uint8, needed))
         values = storage.unpack(data, constant.element_type, constant.count)
         constant.value = values.reshape(constant.shape.static)
+        return constant
 
 
 def _extras(port: ElementTree.Element) -> tuple[XmlElement, ...]:

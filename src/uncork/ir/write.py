@@ -22,6 +22,7 @@ from uncork.ir.bodies import write_maps
 from uncork.ir.findings import shown
 from uncork.ir.model import Model, Node, join_names
 from uncork.ops._body import SubGraphOperation
+from uncork.ops._compressed import PackedConst
 from uncork.ops.parameter import Const
 from uncork.types import ElementType, TensorSpec
 
@@ -126,10 +127,11 @@ class _BinaryWriter:
 
     def add(self, constant: Const) -> tuple[int, int]:
         """(offset, size) of the constant's bytes."""
-        address = (constant.value.__array_interface__["data"][0], constant.element_type, constant.count)
-        if address in self.by_address and constant.value.flags.c_contiguous:
+        stored = constant.packed if isinstance(constant, PackedConst) else constant.value
+        address = (stored.__array_interface__["data"][0], constant.element_type, constant.count)
+        if address in self.by_address and stored.flags.c_contiguous:
             return self.by_address[address]
-        data = storage.pack(constant.value, constant.element_type)
+        data = stored.data if isinstance(constant, PackedConst) else storage.pack(stored, constant.element_type)
         content = bytes(data) if len(data) <= self.SMALL else None
         place = None if content is None else self.by_content.get(content)
         if place is None:
@@ -138,7 +140,7 @@ class _BinaryWriter:
             self.end += len(data)
             if content is not None:
                 self.by_content[content] = place
-        if constant.value.flags.c_contiguous and content is None:
+        if stored.flags.c_contiguous and content is None:
             self.by_address[address] = place
         return place
 
