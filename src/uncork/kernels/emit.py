@@ -15,6 +15,7 @@ the machine, so one text serves NEON, AVX2 and AVX-512. The returned number says
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -168,6 +169,18 @@ class Variable:
         self._kernel.builder.store(value.llvm, self._place)
 
 
+@functools.lru_cache(maxsize=4096)
+def _constant(type_: Type, value: str, lanes: int) -> Any:
+    """A constant in every lane. It keeps its text: of long kernels, writing constants again and again would be a third of the time."""
+    if type_.kind == "float":
+        # LLVM's text wants the exact bits of the rounded number.
+        number = float.fromhex(value)
+        scalar = ir.Constant(type_.llvm, struct.unpack("<f", struct.pack("<f", number))[0] if type_.bits == 32 else number)
+    else:
+        scalar = ir.Constant(type_.llvm, int(value))
+    return scalar if lanes == 1 else ir.Constant(ir.VectorType(type_.llvm, lanes), [scalar] * lanes)
+
+
 class Kernel:
     """One native function under construction. See the module's example."""
 
@@ -217,13 +230,8 @@ class Kernel:
 
     def number(self, value: int | float, type_: Type, lanes: int = 1) -> Value:
         """A constant, in every lane."""
-        if type_.kind == "float":
-            # LLVM's text wants the exact bits of the rounded number.
-            rounded = struct.unpack("<f", struct.pack("<f", value))[0] if type_.bits == 32 else float(value)
-            scalar = ir.Constant(type_.llvm, rounded)
-        else:
-            scalar = ir.Constant(type_.llvm, int(value))
-        return Value(self, scalar if lanes == 1 else ir.Constant(ir.VectorType(type_.llvm, lanes), [scalar] * lanes), type_, lanes)
+        exact = float(value).hex() if type_.kind == "float" else str(int(value))  # 0.0 and -0.0 are equal, but not the same
+        return Value(self, _constant(type_, exact, lanes), type_, lanes)
 
     def splat(self, value: Value, lanes: int) -> Value:
         """A vector with the same number in every lane."""
