@@ -1,6 +1,6 @@
 """The printed plans of the examples and of a small model for each family of kernels, as golden texts.
 
-Vectors have 8 lanes here, whatever the machine has, and nothing is compiled. `pytest tests/test_plans.py --update-golden` writes the
+Vectors have 8 lanes here, whatever the machine has. `pytest tests/test_plans.py --update-golden` writes the
 texts anew: look at the difference before it is committed.
 """
 
@@ -18,7 +18,6 @@ pytest.importorskip("llvmlite")
 import uncork
 from uncork.ir.model import Source
 from uncork.kernels import choose
-from uncork.kernels.store import ObjectStore
 
 ROOT = Path(__file__).resolve().parents[1]
 GOLDEN = Path(__file__).parent / "plans"
@@ -34,7 +33,6 @@ def _eight_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
         module = importlib.import_module(f"uncork.kernels.{family}")
         if hasattr(module, "lanes"):
             monkeypatch.setattr(module, "lanes", lambda: 8)
-    monkeypatch.setattr(ObjectStore, "function", lambda *_: 0)
 
 
 def planned(compiled: uncork.CompiledModel, shapes: dict[str, Sequence[int]]) -> str:
