@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from uncork.compiler.direct import Direct, Refused
+from uncork.compiler.passes.fold_constants import fold_constants
 from uncork.compiler.passes.fuse_ids import fuse_ids
 from uncork.compiler.passes.fuse_linear import fuse_linear
 from uncork.compiler.plan import Plan
@@ -49,7 +50,7 @@ class Executor:
         self.model = model
         self.use_kernels = use_kernels and kernels_available()
         #: What runs; the interpreter keeps to the model as it was read.
-        self._prepared = self._with_bodies(fuse_linear(fuse_ids(model))) if self.use_kernels else model
+        self._prepared = self._with_bodies(fuse_linear(fold_constants(fuse_ids(model)))) if self.use_kernels else model
         self._kept: OrderedDict[tuple[object, ...], Specialisation] = OrderedDict()
         self._times: OrderedDict[tuple[object, ...], int] = OrderedDict()
         self._lock = threading.Lock()

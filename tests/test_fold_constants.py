@@ -1,0 +1,75 @@
+"""Constants that layers compute from constants are computed once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite")
+
+import uncork
+from uncork.compiler.compile import compile_model
+from uncork.compiler.passes import fold_constants
+from uncork.errors import InputError
+
+CODES = np.random.default_rng(0).integers(0, 256, (100, 64)).astype(np.uint8)
+X = np.random.default_rng(1).standard_normal((3, 100)).astype(np.float32)
+
+
+def dequantised() -> uncork.Model:
+    """x times weights of 8 bits with a zero point and a scale for each column."""
+    b = uncork.Builder("dequantised")
+    x = b.parameter("x", "f32", [3, 100])
+    (wide,) = b.add("Convert", 1, b.constant(CODES), destination_type="f32")
+    (centred,) = b.add("Subtract", 1, wide, b.constant(np.full((1, 64), 128, np.float32)))
+    (weights,) = b.add("Multiply", 1, centred, b.constant(np.linspace(0.01, 0.02, 64, dtype=np.float32).reshape(1, 64)))
+    (y,) = b.add("MatMul", 1, x, weights)
+    b.result(b.add("ReLU", 1, y)[0], "y")
+    return b.model()
+
+
+def test_weights_are_made_once_and_packed() -> None:
+    compiled = compile_model(dequantised())
+    assert [step.operation for step in compiled.plan.steps] == ["FusedLinear-0"]
+    weights = (CODES.astype(np.float64) - 128) * np.linspace(0.01, 0.02, 64)
+    np.testing.assert_allclose(compiled(X)["y"], np.maximum(X @ weights, 0), rtol=1e-5, atol=1e-4)
+
+
+def test_large_constants_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, limit in (("_MOST", 1000), ("_MOST_IN_ALL", 1000)):
+        with monkeypatch.context() as patch:
+            patch.setattr(fold_constants, name, limit)
+            compiled = compile_model(dequantised())
+            assert len(compiled.plan.steps) > 1
+            np.testing.assert_allclose(compiled(X)["y"], compile_model(dequantised())(X)["y"], rtol=1e-5, atol=1e-4)
+
+
+def test_what_only_repeats_is_left() -> None:
+    b = uncork.Builder("repeated")
+    x = b.parameter("x", "f32", [100, 100])
+    (mask,) = b.add("Broadcast", 3, b.constant(np.float32(2)), b.constant(np.array([100, 100])), mode="numpy")
+    b.result(b.add("Multiply", 1, x, mask)[0], "y")
+    compiled = compile_model(b.model())
+    assert not any(node.type_name == "Const" and node.outputs[0].spec.shape.size == 10_000 for node in compiled._executor._prepared.nodes)
+    np.testing.assert_array_equal(compiled(np.ones((100, 100), np.float32))["y"], np.full((100, 100), 2))
+
+
+def test_what_cannot_be_computed_is_refused_by_the_call() -> None:
+    b = uncork.Builder("bad index")
+    x = b.parameter("x", "f32", [5000])
+    table = b.constant(np.arange(6000, dtype=np.float32))
+    (picked,) = b.add("GatherElements", 6, table, b.constant(np.full(5000, 6001)), axis=0)
+    b.result(b.add("Add", 1, x, picked)[0], "y")
+    with pytest.raises(InputError, match=r"GatherElements.*6001"):
+        compile_model(b.model())(np.zeros(5000, np.float32))
+
+
+def test_what_is_drawn_is_not_a_constant() -> None:
+    b = uncork.Builder("random")
+    x = b.parameter("x", "f32", [8000])
+    limits = [b.constant(np.float32(v)) for v in (0, 1)]
+    (drawn,) = b.add("RandomUniform", 8, b.constant(np.array([8000])), *limits, output_type="f32", global_seed=0, op_seed=0)
+    b.result(b.add("Add", 1, x, drawn)[0], "y")
+    compiled = compile_model(b.model())
+    zeros = np.zeros(8000, np.float32)
+    assert (compiled(zeros)["y"] != compiled(zeros)["y"]).any()
