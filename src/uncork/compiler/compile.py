@@ -215,8 +215,8 @@ def compile_model(
     makes errors of tolerated oddities in the data (unsorted segment ids, indices out of range where zeros are the rule).
     `precision="bf16"` rounds the factors of the products of GRU, LSTM and RNN layers to bf16; sums, states, activations and all
     other layers stay f32. `threads` is the most threads a call may use; `loop_limit` the most iterations any Loop may make.
-    `tables` takes the values of constants from files, which are mapped: `{"users": "users.npy"}`, the name of a constant or of the layer that looks its rows up,
-    and a .npy or .safetensors file (`x.safetensors:key`) with its very element type and shape. Raises ValidationError for options
+    `tables` takes the values of constants from files, which are mapped: `{"users": "users.npy"}`, the name of a constant or of
+    the layer that looks its rows up, and a .npy or .safetensors file (`x.safetensors:key`) with its very element type and shape. Raises ValidationError for options
     that do not exist and InputError for tables that do not fit.
     """
     if not isinstance(model, Model):

@@ -26,9 +26,26 @@ from llvmlite import ir
 from uncork.kernels.numbers import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, INDEX_TYPES, U8, U16, U32, U64, Type
 
 __all__ = [
-    "BF16", "BOOL", "F16", "F32", "F64", "I16", "I32", "I64", "I8", "INDEX_TYPES", "U16", "U32", "U64", "U8",
-    "Kernel", "Type", "Value", "Variable", "pieces",
-]  # fmt: skip
+    "BF16",
+    "BOOL",
+    "F16",
+    "F32",
+    "F64",
+    "I8",
+    "I16",
+    "I32",
+    "I64",
+    "INDEX_TYPES",
+    "U8",
+    "U16",
+    "U32",
+    "U64",
+    "Kernel",
+    "Type",
+    "Value",
+    "Variable",
+    "pieces",
+]
 
 
 class Value:
