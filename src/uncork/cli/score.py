@@ -74,7 +74,7 @@ def parser() -> Parser:
     )
     add("--no-strict", action="store_true", help="let operations give zeros for ids outside their table where they are defined so")
     add("--workers", type=_count, metavar="N", help="worker processes (all cores)")
-    add("--batch-size", type=_count, metavar="N", help="rows in a call of the model (4096)")
+    add("--batch-size", type=_count, metavar="N", help="rows in a call of the model (1024)")
     add("--rows-per-part", type=_count, metavar="N", help="rows in a part of the output, about")
     add("--resume", action="store_true", help="go on with an interrupted run of the same command")
     add("--overwrite", action="store_true", help="replace an OUTPUT that is there")
