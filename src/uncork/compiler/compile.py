@@ -15,8 +15,6 @@ from uncork.compiler.arguments import ModelPort, Results, accept, match, present
 from uncork.compiler.bind import BoundCall
 from uncork.compiler.direct import Direct, Refused
 from uncork.compiler.execute import Executor, kernels_available
-from uncork.compiler.passes.compressed_tables import compressed_tables, packed_tables
-from uncork.compiler.passes.set_precision import set_precision
 from uncork.compiler.plan import Plan
 from uncork.errors import InputError, UncorkError, UnsupportedError, ValidationError
 from uncork.ir.bodies import configure
@@ -239,7 +237,13 @@ def compile_model(
     if backend == "reference":
         return CompiledModel(model, Executor(model, False))
     if precision != "f32":
+        from uncork.compiler.passes.set_precision import set_precision
+
         model = set_precision(model, precision)
+    if not any(node.type_name == "Convert" for node in model.nodes):  # by which every compressed table becomes f32
+        return CompiledModel(model, Executor(model, True))
+    from uncork.compiler.passes.compressed_tables import compressed_tables, packed_tables
+
     model = packed_tables(model)
     # Before anything runs: references too are then given the rows that they need, and not the table.
     return CompiledModel(model, Executor(compressed_tables(model), True))
