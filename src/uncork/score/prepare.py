@@ -19,8 +19,8 @@ from uncork.score.source import Source, Unit, open_source, plan_units
 from uncork.score.unit import REJECT_FIELDS, Job
 from uncork.types import ElementType
 
-#: Rows of a call, where neither the caller nor the model says. Of 256 to 4,096 rows the best for a recommender of bags (2,048 as good)
-#: and for one of sequences (where 4,096 take 1.8 times as long: what lies between two layers no longer fits into the cache).
+#: Rows of a call, where neither the caller nor the model says: enough that a call costs nothing beside its rows, few enough that what
+#: lies between two layers of a sequence model stays in the cache.
 BATCH_SIZE = 1024
 
 
