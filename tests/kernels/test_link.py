@@ -11,11 +11,11 @@ import pytest
 
 pytest.importorskip("llvmlite")
 
-from llvmlite import binding
+from llvmlite import binding, ir
 
 from tests.kernels.test_store import answer
 from uncork.kernels.activations import exact_tanh
-from uncork.kernels.emit import F32, F64, I64, Kernel
+from uncork.kernels.emit import F32, F64, I64, Kernel, Value
 from uncork.kernels.executable import can_map, mapped
 from uncork.kernels.link import Unlinkable, link
 
@@ -106,16 +106,14 @@ def test_what_comes_from_elsewhere_is_left_to_llvm() -> None:
 
 
 def test_a_variable_is_left_to_llvm() -> None:
-    text = """
-    @place = internal global i64 7
-    define i64 @answer(ptr %a) {
-      %old = load i64, ptr @place
-      %new = add i64 %old, 1
-      store i64 %new, ptr @place
-      ret i64 %new
-    }"""
+    kernel = Kernel("answer", [])
+    place = ir.GlobalVariable(kernel.module, ir.IntType(64), "place")
+    place.linkage, place.initializer = "internal", ir.Constant(ir.IntType(64), 7)
+    old = Value(kernel, kernel.builder.load(place), I64)
+    kernel.builder.store((old + 1).llvm, place)
+    kernel.finish(old)
     with pytest.raises(Unlinkable, match=r"section \.data holds more"):
-        link(objects(text, X86_64), "answer")
+        link(objects(kernel.text(), X86_64), "answer")
 
 
 @pytest.mark.parametrize(
