@@ -72,12 +72,19 @@ def _fenced(array: np.ndarray, first: bool) -> Fenced:
     return given
 
 
-def run_fenced(native: Native, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], first: bool) -> list[np.ndarray] | None:
-    """The outputs; None when a kernel refuses the values."""
+def run_fenced(
+    native: Native, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], first: bool, threads: int = 1
+) -> list[np.ndarray] | None:
+    """The outputs; None when a kernel refuses the values. What several threads would do is done by one, the last first."""
+    calls, needed = native.calls, native.room
+    if threads > 1:
+        stages = native.split(threads)
+        calls, needed = [call for stage in stages.stages for call in reversed(stage)], stages.room
     given = [_fenced(spec.value, first) for spec in inputs]
     made = [Fenced(int(o.shape.size) * o.element_type.dtype.itemsize, first) for o in outputs]
-    room = Fenced(native.room, first, _ALIGNMENT)
-    kept = [(int(array.ctypes.data), array.nbytes, _fenced(array, first)) for array in native.keep if array.nbytes]
+    room = Fenced(needed, first, _ALIGNMENT)
+    arrays = [array for kept in native.keep for array in getattr(kept, "arrays", (kept,))]
+    kept = [(int(array.ctypes.data), array.nbytes, _fenced(array, first)) for array in arrays if array.nbytes]
 
     def word(operand: Operand) -> int:
         if isinstance(operand, In):
@@ -91,11 +98,11 @@ def run_fenced(native: Native, inputs: Sequence[TensorSpec], outputs: Sequence[T
         for address, size, fence in kept:
             if address <= operand < address + size:
                 return fence.address + operand - address
-        assert abs(operand) < 1 << 40 or operand in [int(a.ctypes.data) for a in native.keep], "the address of an array that is not kept"
+        assert abs(operand) < 1 << 40 or operand in [int(a.ctypes.data) for a in arrays], "the address of an array that is not kept"
         return operand
 
     status = 0
-    for function, words in native.calls:
+    for function, words in calls:
         arguments = _fenced(np.array([word(operand) for operand in words], np.int64), first)
         status = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(function)(arguments.address)
         if status:
@@ -119,8 +126,8 @@ def check(operation: Operation, specs: Sequence[TensorSpec], known: Sequence[Ten
         expected = operation.evaluate(specs)
     except UncorkError:
         expected = None
-    for first in (False, True):
-        results = run_fenced(chosen, specs, outputs, first)
+    for first, threads in product((False, True), (1, 2, 3) if getattr(chosen, "split", None) else (1,)):
+        results = run_fenced(chosen, specs, outputs, first, threads)
         if results is not None:
             assert expected is not None, "the reference refuses what the kernel computed"
             for got, wanted in zip(results, expected):
