@@ -51,7 +51,7 @@ def check(request: pytest.FixtureRequest, name: str, text: str) -> None:
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_example(request: pytest.FixtureRequest, name: str) -> None:
     """As it is printed before any call, and for given shapes."""
-    compiled = uncork.load(ROOT / "examples" / name / "model.xml")
+    compiled = uncork.load(ROOT / "examples" / name / "model.xml", threads=1)
     check(request, f"{name}_open", f"{compiled.plan}\n")
     check(request, name, planned(compiled, EXAMPLES[name]))
 
@@ -173,7 +173,7 @@ def test_family(request: pytest.FixtureRequest, family: str) -> None:
     builder = uncork.Builder(family)
     for number, source in enumerate(FAMILIES[family](builder)):
         builder.result(source, f"result_{number}")
-    compiled = uncork.compile_model(builder.model())
+    compiled = uncork.compile_model(builder.model(), threads=1)
     shapes = {p.name: [SIZES[p.name] if d.size is None else d.size for d in p.shape] for p in compiled.inputs}
     text = planned(compiled, shapes)
     assert "reference" not in text, text

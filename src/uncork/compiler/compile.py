@@ -16,6 +16,7 @@ from uncork.compiler.bind import BoundCall
 from uncork.compiler.direct import Direct, Refused
 from uncork.compiler.execute import Executor, kernels_available
 from uncork.compiler.plan import Plan
+from uncork.compiler.together import available_threads
 from uncork.errors import InputError, UncorkError, UnsupportedError, ValidationError
 from uncork.ir.bodies import configure
 from uncork.ir.interpret import State
@@ -212,10 +213,15 @@ def compile_model(
     `backend="reference"` runs every layer by its defining NumPy code; "cpu" uses kernels where there are some. `strict`
     makes errors of tolerated oddities in the data (unsorted segment ids, indices out of range where zeros are the rule).
     `precision="bf16"` rounds the factors of the products of GRU, LSTM and RNN layers to bf16; sums, states, activations and all
-    other layers stay f32. `threads` is the most threads a call may use; `loop_limit` the most iterations any Loop may make.
-    `tables` takes the values of constants from files, which are mapped: `{"users": "users.npy"}`, the name of a constant or of
-    the layer that looks its rows up, and a .npy or .safetensors file (`x.safetensors:key`) with its very element type and shape. Raises ValidationError for options
-    that do not exist and InputError for tables that do not fit.
+    other layers stay f32.
+
+    `threads` is the most threads a call may use (None: the processors that this process may run on), which only steps of more
+    than about 0.4 ms do; `loop_limit` the most iterations any Loop may make. `tables` takes the values of constants from files,
+    which are mapped: `{"users": "users.npy"}`, the name of a constant or of the layer that looks its rows up, and a .npy or
+    .safetensors file (`x.safetensors:key`) with its very element type and shape.
+
+    Raises ValidationError for options that do not exist, UnsupportedError for a precision that this machine has no instructions
+    for, and InputError for tables that do not fit.
     """
     if not isinstance(model, Model):
         model = read_model(model)
@@ -240,13 +246,13 @@ def compile_model(
         from uncork.compiler.passes.set_precision import set_precision
 
         model = set_precision(model, precision)
-    if not any(node.type_name == "Convert" for node in model.nodes):  # by which every compressed table becomes f32
-        return CompiledModel(model, Executor(model, True))
-    from uncork.compiler.passes.compressed_tables import compressed_tables, packed_tables
+    runs = model
+    if any(node.type_name == "Convert" for node in model.nodes):  # by which every compressed table becomes f32
+        from uncork.compiler.passes.compressed_tables import compressed_tables, packed_tables
 
-    model = packed_tables(model)
-    # Before anything runs: references too are then given the rows that they need, and not the table.
-    return CompiledModel(model, Executor(compressed_tables(model), True))
+        model = packed_tables(model)
+        runs = compressed_tables(model)  # before anything runs: references too are then given the rows that they need
+    return CompiledModel(model, Executor(runs, True, available_threads() if threads is None else threads))
 
 
 def _missing_for(precision: Precision, backend: Backend) -> str:

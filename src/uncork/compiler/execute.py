@@ -46,8 +46,9 @@ def kernels_available() -> bool:
 class Executor:
     """Runs a checked model; may be called from several threads."""
 
-    def __init__(self, model: Model, use_kernels: bool) -> None:
+    def __init__(self, model: Model, use_kernels: bool, threads: int = 1) -> None:
         self.model = model
+        self.threads = threads
         self.use_kernels = use_kernels and kernels_available()
         #: What runs; the interpreter keeps to the model as it was read.
         self._prepared = self._with_bodies(fuse_linear(fold_constants(fuse_ids(model)))) if self.use_kernels else model
@@ -205,7 +206,7 @@ class Executor:
         if problems:
             interpret(self.model, inputs)  # raises what a call raises, with the values of this one
             raise ValidationError.of_all("", problems)
-        return Specialisation(self._fused(model), self.use_kernels, self._likes(inputs))
+        return Specialisation(self._fused(model), self.use_kernels, self._likes(inputs), self.threads)
 
     def plan(self) -> Plan:
         """How a call runs; for a model with dynamic inputs, what is known before one."""
@@ -215,7 +216,7 @@ class Executor:
         model, problems = infer(self._prepared, specs, trust_ports=True)
         if problems:
             raise ValidationError.of_all("", problems)
-        plan = Specialisation(self._fused(model), self.use_kernels).plan
+        plan = Specialisation(self._fused(model), self.use_kernels, threads=self.threads).plan
         if not self.use_kernels or not self._has_bodies(model):
             return plan
         from uncork.compiler.bodies import with_their_plans

@@ -17,6 +17,7 @@ import numpy as np
 from uncork.compiler.direct import Direct, Made, Refused
 from uncork.compiler.memory import ALIGNMENT, Buffer, plan_buffers
 from uncork.compiler.plan import Plan, Step
+from uncork.compiler.together import Together
 from uncork.errors import UncorkError
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels import choose
@@ -27,6 +28,8 @@ from uncork.types import Array, PartialShape, TensorSpec
 
 #: Calls that take longer than this many nanoseconds let other threads run meanwhile; for shorter ones handing over costs more.
 _RELEASE_COST = 50_000.0
+#: Steps that take longer than this many nanoseconds are shared by threads: to wake one and wait for it takes about 40 microseconds.
+_SPLIT_COST = 400_000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,7 @@ class _NativeStep:
     node: Node
     native: choose.Native
     room: int | None  # the buffer that is the step's working memory
+    stages: choose.Stages | None = None  # where the step is large enough for several threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +73,12 @@ class Specialisation:
     """See the module. `model` has been inferred with the shapes of the call; every result's shape is static.
 
     `likes` is what the inputs of all its calls have in common; None when that cannot be told, and then nothing is `direct`.
+    A call uses at most so many `threads`.
     """
 
-    def __init__(self, model: Model, use_kernels: bool, likes: Sequence[Like] | None = None) -> None:
+    def __init__(self, model: Model, use_kernels: bool, likes: Sequence[Like] | None = None, threads: int = 1) -> None:
         self.model = model
+        self.threads = threads
         self.use_kernels = use_kernels
         self.places: dict[Source, _Place] = {}
         self.steps: list[_NativeStep | _ReferenceStep] = []
@@ -130,9 +136,12 @@ class Specialisation:
             step = len(self.steps)
             for position, spec in enumerate(specs):
                 self._place_output(Source(node.id, position), spec, step)
-            room = self._buffer(choice.room, step) if choice.room else None
-            self.steps.append(_NativeStep(node, choice, room))
-            self._print(node, choice.kernel, "")
+            stages = choice.split(self.threads) if self.threads > 1 and choice.split and choice.cost > _SPLIT_COST else None
+            size = stages.room if stages else choice.room
+            room = self._buffer(size, step) if size else None
+            self.steps.append(_NativeStep(node, choice, room, stages))
+            together = max(len(stage) for stage in stages.stages) if stages else 1
+            self._print(node, choice.kernel + (f" in {together} threads" if together > 1 else ""), "")
         else:
             for position in range(len(specs)):
                 self.places[Source(node.id, position)] = _Argument(self._arguments)
@@ -202,7 +211,7 @@ class Specialisation:
     def _as_direct(self, inputs: Sequence[Like]) -> Direct | None:
         own = [_Argument(self.input_count + number) for number in range(self.output_count)]
         placed = [self.places[self.model.by_id[r].inputs[0]] for r in self.model.results]
-        if placed != own or not all(isinstance(step, _NativeStep) for step in self.steps):
+        if placed != own or not all(isinstance(step, _NativeStep) and step.stages is None for step in self.steps):
             return None
         results = [(spec.shape.static, np.dtype(spec.element_type.dtype.char)) for spec in self.outputs]
 
@@ -238,15 +247,21 @@ class _Instance:
             self._numbers = [*positions, *range(len(likes), len(likes) + len(results))]
         self.memory = np.empty(shared.working_bytes + ALIGNMENT, np.uint8)
         self.base = -(-self.memory.ctypes.data // ALIGNMENT) * ALIGNMENT
-        self.parts: list[Program | Node] = []
-        self.keep: list[Array] = []
+        self.parts: list[Program | Together | Node] = []
+        self.keep: list[object] = []
         calls: list[Call] = []
         cost = 0.0
         for step in shared.steps:
             if isinstance(step, _NativeStep):
-                calls += [Call(function, tuple(self._word(step, operand) for operand in words)) for function, words in step.native.calls]
                 self.keep += step.native.keep
+            if isinstance(step, _NativeStep) and step.stages is None:
+                calls += [self._call(step, call) for call in step.native.calls]
                 cost += step.native.cost
+            elif isinstance(step, _NativeStep):
+                if calls:
+                    self.parts.append(Program(calls, cost > _RELEASE_COST))
+                self.parts += self._stages(step)
+                calls, cost = [], 0.0
             else:
                 if calls:
                     self.parts.append(Program(calls, cost > _RELEASE_COST))
@@ -254,6 +269,17 @@ class _Instance:
                 calls, cost = [], 0.0
         if calls or likes:
             self.parts.append(Program(calls, cost > _RELEASE_COST, likes, results, keep=(self.memory, self.keep)))
+
+    def _call(self, step: _NativeStep, call: choose.KernelCall) -> Call:
+        function, words = call
+        return Call(function, tuple(self._word(step, operand) for operand in words))
+
+    def _stages(self, step: _NativeStep) -> Iterator[Program | Together]:
+        """The parts of a step that threads share."""
+        assert step.stages is not None
+        for stage in step.stages.stages:
+            programs = [Program([self._call(step, call)], release=True) for call in stage]
+            yield programs[0] if len(programs) == 1 else Together(programs)
 
     def program(self) -> Program:
         """The only part, which keeps what it needs."""
@@ -291,7 +317,7 @@ class _Instance:
         outputs = [np.empty(spec.shape.static, spec.element_type.dtype) if spec.shape.is_static else None for spec in shared.outputs]
         arrays: list[Array | None] = [*inputs, *outputs, *[None] * (shared._arguments - len(inputs) - len(outputs))]
         for part in self.parts:
-            if isinstance(part, Program):
+            if isinstance(part, (Program, Together)):
                 if part.run(*arrays) != WELL:
                     raise Refused
             else:

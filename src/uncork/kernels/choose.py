@@ -10,11 +10,12 @@ import functools
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TypeVar, Union
 
 from uncork.kernels.cpu import host
 from uncork.ops import Operation, versions_of
-from uncork.types import Array, TensorSpec
+from uncork.types import TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,24 @@ class Length:
 
 
 Operand = Union[int, In, Out, Room, Length]
+#: A call of a kernel by its address and operands.
+KernelCall = tuple[int, Sequence[Operand]]
+
+
+def shares(count: int, parts: int, block: int = 1) -> list[tuple[int, int]]:
+    """`count` things as up to so many runs of about equal length, each of whole blocks but the last: (first, number)."""
+    blocks = -(-count // block)
+    parts = max(1, min(parts, blocks))
+    borders = [min(count, blocks * part // parts * block) for part in range(parts + 1)]
+    return [(first, last - first) for first, last in pairwise(borders)]
+
+
+@dataclass(frozen=True)
+class Stages:
+    """The work of a step as stages, one after the other; the calls of a stage may run at the same time."""
+
+    stages: Sequence[Sequence[KernelCall]]
+    room: int
 
 
 @dataclass(frozen=True)
@@ -56,13 +75,15 @@ class Native:
     """How an operation runs natively: calls of kernels by (function address, operands)."""
 
     kernel: str
-    calls: Sequence[tuple[int, Sequence[Operand]]]
+    calls: Sequence[KernelCall]
     #: Bytes of working memory.
     room: int = 0
-    #: Arrays whose addresses stand among the operands: they must outlive the calls.
-    keep: Sequence[Array] = field(default=())
+    #: What lies at addresses among the operands: it must outlive the calls.
+    keep: Sequence[object] = field(default=())
     #: Rough cost in nanoseconds, to decide whether other threads should run meanwhile.
     cost: float = 0.0
+    #: The same work for so many threads.
+    split: Callable[[int], Stages] | None = None
 
 
 @dataclass(frozen=True, slots=True)

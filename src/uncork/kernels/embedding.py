@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from uncork.kernels.choose import Choice, In, Length, Native, Operand, Out, Room, chooses, takes_any_length
+from uncork.kernels.choose import Choice, In, KernelCall, Length, Native, Operand, Out, Room, Stages, chooses, shares, takes_any_length
 from uncork.kernels.store import STORE, lanes
 from uncork.ops import Operation
 from uncork.ops._fused import NarrowedBag
@@ -17,6 +17,8 @@ from uncork.types import ElementType, TensorSpec
 
 #: Nanoseconds for a row of 64 bytes that is not in a cache: what the cost of a call is guessed from.
 _ROW_COST = 5.0
+#: Indices that a bag is taken to have where only the call knows.
+_BAG = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +45,11 @@ class Bag:
 
     @property
     def arguments(self) -> list[str]:
-        """Addresses and counts. `default` is the address of a number, or 0; `offsets` is the size of every bag when they are fixed."""
-        return ["table", "rows", "indices", "count", "offsets", "bags", "default", "weights", "output"]
+        """Addresses and counts; bags `first` to `last` - 1 are computed.
+
+        `default` is the address of a number, or 0; `offsets` is the size of every bag when they are fixed.
+        """
+        return ["table", "rows", "indices", "count", "offsets", "bags", "default", "weights", "output", "first", "last"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +100,10 @@ def _padded(inputs: Sequence[TensorSpec | None], count: int) -> list[TensorSpec 
     return [*inputs, *[None] * (count - len(inputs))]
 
 
-def _cost(indices: TensorSpec, columns: int, element_type: ElementType) -> float:
-    count = indices.shape.size.size or 0
+def _cost(indices: TensorSpec, bags: int, columns: int, element_type: ElementType) -> float:
+    count = indices.shape.size.size
+    if count is None:
+        count = _BAG * bags
     return count * _ROW_COST * max(1.0, columns * element_type.dtype.itemsize / 64)
 
 
@@ -114,11 +121,24 @@ def choose_bag(operation: Operation, inputs: Sequence[TensorSpec | None], output
     index = indices.element_type.name if bag is operation else "narrowed"
     spec = Bag(table.element_type.name, index, size[1], lanes(), weights is not None, mean, "offsets", bag.strict)
     words: list[Operand] = [In(0), size[0], In(1), Length(1), In(2), offsets.shape.static[0]]
-    words += [0 if default is None else In(3), 0 if weights is None else In(4), Out(0)]
-    return Native(spec.name, [(_bag(spec), words)], cost=_cost(indices, size[1], table.element_type))
+    words += [0 if default is None else In(3), 0 if weights is None else In(4), Out(0), 0, offsets.shape.static[0]]
+    call = (_bag(spec), words)
+    bags = offsets.shape.static[0]
+
+    def split(threads: int) -> Stages:
+        return Stages([_shared(call, bags, threads)], 0)
+
+    return Native(spec.name, [call], cost=_cost(indices, bags, size[1], table.element_type), split=split)
 
 
 takes_any_length((EmbeddingBagOffsetsSum3, EmbeddingBagOffsets15, NarrowedBag), (1, 4))
+
+
+def _shared(call: KernelCall, bags: int, threads: int) -> list[KernelCall]:
+    """The call of a bag kernel as calls for some of the bags each."""
+    function, words = call
+    *before, _, _ = words
+    return [(function, [*before, first, first + count]) for first, count in shares(bags, threads)]
 
 
 @chooses(EmbeddingBagPackedSum3, EmbeddingBagPacked15)
@@ -133,8 +153,13 @@ def choose_packed(operation: Operation, inputs: Sequence[TensorSpec | None], out
     bags, each = indices.shape.static
     mean = isinstance(operation, EmbeddingBagPacked15) and operation.takes_mean()
     spec = Bag(table.element_type.name, indices.element_type.name, size[1], lanes(), weights is not None, mean, "fixed")
-    words: list[Operand] = [In(0), size[0], In(1), bags * each, each, bags, 0, 0 if weights is None else In(2), Out(0)]
-    return Native(spec.name, [(_bag(spec), words)], cost=_cost(indices, size[1], table.element_type))
+    words: list[Operand] = [In(0), size[0], In(1), bags * each, each, bags, 0, 0 if weights is None else In(2), Out(0), 0, bags]
+    call = (_bag(spec), words)
+
+    def split(threads: int) -> Stages:
+        return Stages([_shared(call, bags, threads)], 0)
+
+    return Native(spec.name, [call], cost=_cost(indices, bags, size[1], table.element_type), split=split)
 
 
 @chooses(EmbeddingSegmentsSum3)
@@ -153,13 +178,15 @@ def choose_segments(operation: Operation, inputs: Sequence[TensorSpec | None], o
     finder = Segments(ids.element_type.name)
     spec = Bag(table.element_type.name, indices.element_type.name, size[1], lanes(), weights is not None)
     words: list[Operand] = [In(0), size[0], In(1), Length(1), Room(), segments]
-    words += [0 if default is None else In(4), 0 if weights is None else In(5), Out(0)]
-    return Native(
-        spec.name,
-        [(_segment_offsets(finder), [In(2), Length(2), segments, Room()]), (_bag(spec), words)],
-        room=segments * 8,
-        cost=_cost(indices, size[1], table.element_type),
-    )
+    words += [0 if default is None else In(4), 0 if weights is None else In(5), Out(0), 0, segments]
+    find: KernelCall = (_segment_offsets(finder), [In(2), Length(2), segments, Room()])
+    call = (_bag(spec), words)
+
+    def split(threads: int) -> Stages:
+        return Stages([[find], _shared(call, segments, threads)], segments * 8)
+
+    cost = _cost(indices, segments, size[1], table.element_type)
+    return Native(spec.name, [find, call], room=segments * 8, cost=cost, split=split)
 
 
 takes_any_length((EmbeddingSegmentsSum3,), (1, 2, 5))

@@ -40,7 +40,19 @@ class _BagKernel:
         self.lanes = max(1, spec.lanes * 4 // self.accumulator.bytes)
         self.ahead = _AHEAD if self.row_bytes <= _LONG_ROW else _AHEAD_LONG
         k = self.k = Kernel(spec.name, spec.arguments)
-        self.table, self.rows, self.indices, self.count, self.offsets, self.bags, self.default, self.weights, self.output = k.arguments
+        (
+            self.table,
+            self.rows,
+            self.indices,
+            self.count,
+            self.offsets,
+            self.bags,
+            self.default,
+            self.weights,
+            self.output,
+            self.first,
+            self.last,
+        ) = k.arguments
         self._bags()
         k.finish()
 
@@ -63,7 +75,7 @@ class _BagKernel:
         self.row = k.variable(k.integer(-1))
         with k.when(self.default.equals(0).equals(0)):
             self.row.set(self._number(self.default, k.integer(0)))
-        with k.loop(0, self.bags) as bag:
+        with k.loop(self.first, self.last) as bag:
             start, end = self._bounds(bag)
             with k.when((start < end).equals(0), likely=False):
                 self._empty(bag)

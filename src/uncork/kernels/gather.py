@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from uncork.kernels.choose import Choice, In, Native, Operand, Out, Room, chooses
+from uncork.kernels.choose import Choice, In, KernelCall, Native, Operand, Out, Room, Stages, chooses, shares
 from uncork.kernels.store import STORE
 from uncork.ops import Operation
 from uncork.ops._indices import normalised_axis
@@ -71,5 +71,35 @@ def choose_gather(operation: Operation, inputs: Sequence[TensorSpec | None], out
     streaming = not by_columns and item % 64 == 0 and batches * outer * count * item >= _LARGE
     way = "columns" if by_columns else "rows"
     spec = Gather(item, indices.element_type.name, operation.counts_from_end, operation.strict, way, streaming)
+    function = _gather(spec)
+    index_bytes = indices.element_type.dtype.itemsize
+
+    def rows_of(first: int, number: int) -> KernelCall:
+        """Some of the indices of the only row."""
+        return function, [In(0), In(1, first * index_bytes), Out(0, first * item), 1, 1, shape[along], number, 0]
+
+    def slabs_of(first: int, number: int, batches: int, outer: int) -> KernelCall:
+        """Some batches, or some outer rows of the only batch."""
+        slab = first * outer if batches else first
+        words: list[Operand] = [
+            In(0, slab * shape[along] * item),
+            In(1, first * count * index_bytes if batches else 0),
+            Out(0, slab * count * item),
+            number if batches else 1,
+            outer if batches else number,
+            shape[along],
+            count,
+            0,
+        ]
+        return function, words
+
+    def split(threads: int) -> Stages:
+        if batches * outer == 1:
+            return Stages([[rows_of(first, number) for first, number in shares(count, threads)]], 0)
+        if batches > 1:
+            return Stages([[slabs_of(first, number, batches, outer) for first, number in shares(batches, threads)]], 0)
+        return Stages([[slabs_of(first, number, 0, outer) for first, number in shares(outer, threads)]], 0)
+
     words: list[Operand] = [In(0), In(1), Out(0), batches, outer, shape[along], count, Room()]
-    return Native(spec.name, [(_gather(spec), words)], room=4 * count if by_columns else 0, cost=batches * outer * count * max(2.0, item / 16))
+    cost = batches * outer * count * max(2.0, item / 16)
+    return Native(spec.name, [(function, words)], room=4 * count if by_columns else 0, cost=cost, split=None if by_columns else split)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from uncork.kernels.choose import Choice, In, Native, Operand, Out, Room, chooses
+from uncork.kernels.choose import Choice, In, KernelCall, Native, Operand, Out, Room, Stages, chooses, shares
+from uncork.kernels.packing import packed
 from uncork.kernels.store import STORE, has_feature, lanes
 from uncork.ops import Operation
 from uncork.ops._fused import FusedLinear
@@ -19,6 +20,8 @@ from uncork.types import Array, ElementType, TensorSpec
 _LONGEST = 4096
 #: Products of this many multiplications and more, with a matrix of the call, too: packing it costs more than BLAS's start.
 _LARGE = 1 << 22
+#: Threads share rows by whole blocks of the microkernel, so that every sum is made as by one thread.
+_BLOCK = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,20 +104,33 @@ def choose_linear(operation: Operation, inputs: Sequence[TensorSpec | None], out
     elif left[:-2] != right[:-2]:
         return "no kernel for batches that stretch"
     spec = specialised(columns, bias is not None, word, packed=b.value is not None and len(right) == 2)
-    keep: list[Array] = []
+    keep: list[object] = []
     table = rows * 8
     matrix: list[Operand]
     if spec.packed:
         assert b.value is not None
-        packed = pack(spec, b.value.T if product.transpose_b else b.value)
-        keep.append(packed)
-        matrix, room = [packed.ctypes.data, 0, 0, 0], table
+        value, transposed = b.value, product.transpose_b
+        packing = packed([value], (spec, transposed), lambda: [pack(spec, value.T if transposed else value)])
+        keep.append(packing)
+        matrix, room = [packing.arrays[0].ctypes.data, 0, 0, 0], table
     else:
         if rows * inner * columns >= _LARGE:
             return "NumPy's BLAS is faster for large matrices of the call"
         strides = (4, inner * 4) if product.transpose_b else (columns * 4, 4)
         matrix, room = [In(1), *strides, inner * columns * 4], table + -(-columns // spec.width) * spec.width * inner * 4
-    words: list[Operand] = [In(0), inner * 4, rows * inner * 4, *matrix, In(2) if bias is not None else 0, Out(0)]
-    words += [batches, rows, inner, columns, Room(), Room(table)]
-    assert len(words) == len(ARGUMENTS)
-    return Native(spec.name, [(_linear(spec), words)], room=room, keep=keep, cost=batches * rows * inner * columns / 30)
+    function = _linear(spec)
+
+    def rows_of(first: int, count: int) -> KernelCall:
+        """The product of some rows, of every batch."""
+        words: list[Operand] = [In(0, first * inner * 4), inner * 4, rows * inner * 4, *matrix, In(2) if bias is not None else 0]
+        words += [Out(0, first * columns * 4), batches, count, inner, columns, Room(first * 8), Room(table)]
+        assert len(words) == len(ARGUMENTS)
+        return function, words
+
+    def split(threads: int) -> Stages:
+        return Stages([[rows_of(first, count) for first, count in shares(rows, threads, _BLOCK)]], room)
+
+    cost = batches * rows * inner * columns / 30
+    # A matrix of the call is brought into order by every call of the kernel, and rows of a batch lie apart.
+    whole = not spec.packed or batches > 1
+    return Native(spec.name, [rows_of(0, rows)], room=room, keep=keep, cost=cost, split=None if whole else split)

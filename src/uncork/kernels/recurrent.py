@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from uncork.kernels.choose import Choice, In, Native, Operand, Out, Room, chooses
+from uncork.kernels.choose import Choice, In, KernelCall, Native, Operand, Out, Room, Stages, chooses, shares
+from uncork.kernels.packing import packed
 from uncork.kernels.store import STORE, has_feature, lanes
 from uncork.ops import Operation
 from uncork.ops._recurrent import WALKS, RecurrentSequence
@@ -165,20 +167,39 @@ def choose_sequence(operation: Operation, inputs: Sequence[TensorSpec | None], o
     clip = int(np.float32(operation.clip).view(np.int32)) if clipped else 0
     directions = len(walks)
     row = hidden * 4
-    calls: list[tuple[int, list[Operand]]] = []
-    keep: list[Array] = []
-    for d, backward in enumerate(walks):
-        packed = pack(spec, w.value[d], r.value[d], b.value[d])
-        weights = [packed.w, packed.r, packed.r_new, packed.bias, packed.inner_bias]
-        keep += weights
-        states: list[Operand] = [In(1, d * row), directions * row]
-        states += [In(2, d * row), directions * row] if has_cell else [0, 0]
-        results: list[Operand] = [Out(0, d * steps * row), directions * steps * row, Out(1, d * row), directions * row]
-        results += [Out(2, d * row), directions * row] if has_cell else [0, 0]
-        words: list[Operand] = [In(0), steps * inner * 4, inner * 4, *states, In(3 if has_cell else 2), *results]
-        words += [array.ctypes.data for array in weights]
-        words += [batch, steps, inner, hidden, spec.padded(hidden), int(backward), clip, spec.ahead(batch, steps, hidden), Room()]
+    sources = [w.value, r.value, b.value]
+    packings = [packed(sources, (spec, d), partial(_packed_arrays, spec, *(source[d] for source in sources))) for d in range(directions)]
+    function = _sequence(spec)
+
+    def rows_of(d: int, first: int, count: int, room: int) -> KernelCall:
+        """One direction of some rows of the batch."""
+        at = (first * directions + d) * row  # of a row's state in this direction
+        states: list[Operand] = [In(1, at), directions * row]
+        states += [In(2, at), directions * row] if has_cell else [0, 0]
+        results: list[Operand] = [Out(0, at * steps), directions * steps * row, Out(1, at), directions * row]
+        results += [Out(2, at), directions * row] if has_cell else [0, 0]
+        each = In(3 if has_cell else 2, first * lengths.element_type.dtype.itemsize)
+        words: list[Operand] = [In(0, first * steps * inner * 4), steps * inner * 4, inner * 4, *states, each, *results]
+        words += [array.ctypes.data for array in packings[d].arrays]
+        words += [count, steps, inner, hidden, spec.padded(hidden), int(walks[d]), clip, spec.ahead(count, steps, hidden), Room(room)]
         assert len(words) == len(ARGUMENTS)
-        calls.append((_sequence(spec), words))
+        return function, words
+
+    def split(threads: int) -> Stages:
+        parts = [(d, first, count) for d in range(directions) for first, count in shares(batch, -(-threads // directions))]
+        calls, room = [], 0
+        for d, first, count in parts:
+            calls.append(rows_of(d, first, count, room))
+            room += -(-spec.workspace(count, steps, inner, hidden) // 64) * 64
+        return Stages([calls], room)
+
+    whole = [rows_of(d, 0, batch, 0) for d in range(directions)]
     flops = 2.0 * spec.gates * hidden * (inner + hidden) * batch * steps * directions
-    return Native(spec.name, calls, room=spec.workspace(batch, steps, inner, hidden), keep=keep, cost=flops / 60)
+    room = spec.workspace(batch, steps, inner, hidden)
+    return Native(spec.name, whole, room=room, keep=packings, cost=flops / 60, split=split if batch * directions > 1 else None)
+
+
+def _packed_arrays(spec: Recurrent, w: Array, r: Array, b: Array) -> list[Array]:
+    """`pack` in the order of the kernel's arguments."""
+    made = pack(spec, w, r, b)
+    return [made.w, made.r, made.r_new, made.bias, made.inner_bias]

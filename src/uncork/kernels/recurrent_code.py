@@ -130,6 +130,10 @@ class _Driver:
                 k.store(factors, p[table] + row * 8)
             self._copy(a["h0"] + original * a["h0_row"], p["state_a"] + row * self.row)
             if self.spec.pairs:
+                # The last pair may reach past H, and what lies there is a factor of a weight that is 0: it must be a number.
+                for states in ("state_a", "extra"):
+                    with k.loop(a["hidden"], a["padded"]) as i:
+                        k.store(k.number(0.0, F32), p[states] + row * self.row + i * 4)
                 self._round(a["h0"] + original * a["h0_row"], p["pairs_a"] + row * (self.row >> 1), a["hidden"])
             if self.spec.cell == "lstm":
                 self._copy(a["c0"] + original * a["c0_row"], p["extra"] + row * self.row)

@@ -1,0 +1,151 @@
+"""Large steps shared by threads: the same results, the same refusals, and nothing left behind in a child process."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import uncork
+
+pytest.importorskip("llvmlite")
+
+F32 = np.float32
+
+
+def some(*shape: int) -> Any:
+    return np.random.default_rng(len(shape)).standard_normal(shape).astype(F32)
+
+
+def model(add: Callable[[uncork.Builder], Any]) -> uncork.Model:
+    builder = uncork.Builder("large")
+    for output in add(builder):
+        builder.result(output)
+    return builder.model()
+
+
+def bags(b: uncork.Builder) -> Any:
+    ids, offsets = b.parameter("ids", "i64", [None]), b.parameter("offsets", "i64", [None])
+    return b.add("EmbeddingBagOffsetsSum", 3, b.constant(some(1000, 64)), ids, offsets)
+
+
+def segments(b: uncork.Builder) -> Any:
+    ids, owners = b.parameter("ids", "i64", [None]), b.parameter("owners", "i64", [None])
+    return b.add("EmbeddingSegmentsSum", 3, b.constant(some(1000, 64)), ids, owners, b.constant(np.int64(5000)))
+
+
+def rows(b: uncork.Builder) -> Any:
+    return b.add("Gather", 8, b.constant(some(1000, 64)), b.parameter("ids", "i64", [None]), b.constant(np.int64(0)))
+
+
+def slabs(b: uncork.Builder) -> Any:
+    return b.add("Gather", 8, b.constant(some(9, 700, 32)), b.parameter("ids", "i64", [None]), b.constant(np.int64(1)))
+
+
+def by_batch(b: uncork.Builder) -> Any:
+    ids = b.parameter("ids", "i64", [5, None])
+    return b.add("Gather", 8, b.constant(some(5, 700, 32)), ids, b.constant(np.int64(1)), batch_dims=1)
+
+
+def product(b: uncork.Builder) -> Any:
+    return b.add("MatMul", 1, b.parameter("x", "f32", [None, 256]), b.constant(some(256, 300)))
+
+
+def sequence(b: uncork.Builder, direction: str = "forward") -> Any:
+    d = 2 if direction == "bidirectional" else 1
+    sources = [b.parameter("x", "f32", [33, 20, 64]), b.parameter("h", "f32", [33, d, 128]), b.parameter("n", "i64", [33])]
+    weights = [b.constant(some(d, 384, 64) / F32(8)), b.constant(some(d, 384, 128) / F32(12)), b.constant(some(d, 384))]
+    return b.add("GRUSequence", 5, *sources, *weights, hidden_size=128, direction=direction)
+
+
+def ids(count: int) -> Any:
+    return np.random.default_rng(count).integers(0, 1000, count)
+
+
+LENGTHS = np.arange(33) % 21
+CASES: dict[str, tuple[Callable[[uncork.Builder], Any], list[Any]]] = {
+    "bags": (bags, [ids(100_000), np.arange(0, 100_000, 20)]),
+    "segments": (segments, [ids(100_000), np.sort(np.arange(100_000) % 4999)]),
+    "rows": (rows, [ids(100_001) - 300]),
+    "slabs": (slabs, [ids(30_000) % 700]),
+    "batches": (by_batch, [ids(100_000).reshape(5, 20_000) % 700]),
+    "product": (product, [some(501, 256)]),
+    "sequence": (sequence, [some(33, 20, 64), some(33, 1, 128), LENGTHS]),
+    "both directions": (lambda b: sequence(b, "bidirectional"), [some(33, 20, 64), some(33, 2, 128), LENGTHS]),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("threads", [2, 3])
+def test_the_same_results(name: str, threads: int) -> None:
+    made, inputs = CASES[name]
+    one, many = (uncork.compile_model(model(made), threads=n) for n in (1, threads))
+    expected = one(*inputs)
+    for _ in range(3):
+        got = many(*inputs)
+        for a, b in zip(expected, got):
+            if "sequence" in name or "directions" in name:  # rows are taken together by their lengths, and sums grouped accordingly
+                np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+            else:
+                np.testing.assert_array_equal(a, b)
+    assert f"in {threads} threads" in str(many._executor.known(inputs).plan) or name == "both directions"  # type: ignore[union-attr]
+    assert "threads" not in str(one.plan)
+
+
+def test_a_value_that_one_part_refuses_is_named() -> None:
+    compiled = uncork.compile_model(model(bags), threads=2)
+    wrong = ids(100_000)
+    wrong[70_001] = 1000
+    for _ in range(2):
+        with pytest.raises(uncork.InputError, match=r"70001.*1000"):
+            compiled(wrong, np.arange(0, 100_000, 20))
+
+
+def test_small_calls_have_no_threads() -> None:
+    compiled = uncork.compile_model(model(bags), threads=2)
+    before = threading.active_count()
+    compiled(ids(100), np.arange(0, 100, 20))
+    assert threading.active_count() == before
+    assert compiled._executor.last is not None
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_child_process_makes_threads_of_its_own() -> None:
+    made, inputs = CASES["bags"]
+    compiled = uncork.compile_model(model(made), threads=2)
+    expected = compiled(*inputs)[0]
+    context = multiprocessing.get_context("fork")
+    results = context.Queue()
+
+    def child() -> None:
+        results.put(bool(np.array_equal(compiled(*inputs)[0], expected)))
+
+    process = context.Process(target=child)
+    process.start()
+    assert results.get(timeout=60)
+    process.join(60)
+    assert process.exitcode == 0
+
+
+def test_callers_may_be_threads_themselves() -> None:
+    made, inputs = CASES["bags"]
+    compiled = uncork.compile_model(model(made), threads=2)
+    expected = compiled(*inputs)[0]
+    wrong: list[int] = []
+
+    def work(number: int) -> None:
+        for _ in range(5):
+            if not np.array_equal(compiled(*inputs)[0], expected):
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
