@@ -73,8 +73,8 @@ CASES: dict[str, tuple[Callable[[uncork.Builder], Any], list[Any]]] = {
     "segments": (segments, [ids(100_000), np.sort(np.arange(100_000) % 4999)]),
     "rows": (rows, [ids(100_001) - 300]),
     "slabs": (slabs, [ids(30_000) % 700]),
-    "batches": (by_batch, [ids(100_000).reshape(5, 20_000) % 700]),
-    "product": (product, [some(501, 256)]),
+    "batches": (by_batch, [ids(200_000).reshape(5, 40_000) % 700]),
+    "product": (product, [some(901, 256)]),
     "sequence": (sequence, [some(33, 20, 64), some(33, 1, 128), LENGTHS]),
     "both directions": (lambda b: sequence(b, "bidirectional"), [some(33, 20, 64), some(33, 2, 128), LENGTHS]),
 }

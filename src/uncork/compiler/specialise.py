@@ -28,8 +28,9 @@ from uncork.types import Array, PartialShape, TensorSpec
 
 #: Calls that take longer than this many nanoseconds let other threads run meanwhile; for shorter ones handing over costs more.
 _RELEASE_COST = 50_000.0
-#: Steps that take longer than this many nanoseconds are shared by threads: to wake one and wait for it takes about 40 microseconds.
-_SPLIT_COST = 400_000.0
+#: Steps that may take longer than this many nanoseconds (in memory, on a slow machine) are shared by threads: to wake one and wait
+#: for it takes about 40 microseconds.
+_SPLIT_COST = 1_500_000.0
 
 
 @dataclass(frozen=True, slots=True)
