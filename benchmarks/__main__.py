@@ -1,4 +1,4 @@
-"""The command line: `python -m benchmarks ops|models|startup|memory|growth|limits|shrink [options]`."""
+"""The command line: `python -m benchmarks ops|models|startup|memory|growth|limits|scoring|shrink [options]`."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ COMMANDS = {
     "memory": "a model with a table of 4 GB: time to load it, memory it takes, processes that share it",
     "growth": "how cost grows with the work, and with the number of layers",
     "limits": "what this machine can do at most",
+    "scoring": "rows per second over whole tables, memory of workers that share a table",
     "shrink": "look-ups in tables of 8-bit and 4-bit rows and of f16, against f32",
 }
 #: Libraries read these once, as they are imported.

@@ -421,6 +421,67 @@ def test_growth_series_are_of_growing_sizes(options: Options, tmp_path: Path) ->
         assert check(growth.prepare_layers(tmp_path, 2, options, compiling=compiling))
 
 
+# ---- scoring
+
+
+def test_tables_to_score_have_something_in_every_list(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    from benchmarks.scoring_tables import works
+
+    found = {work.name: work for work in works(tmp_path, True)}
+    assert list(found) == ["word_language", "session_recommender"]
+    for work in found.values():
+        table = work.draw(40, np.random.default_rng(1))
+        assert table["number"].to_pylist() == list(range(40))
+        assert table.equals(work.draw(40, np.random.default_rng(1)))
+        lists = [column for name, column in zip(table.column_names, table.columns) if name != "number"]
+        assert all(len(row) > 0 for column in lists for row in column.to_pylist())
+
+
+def test_scores_that_are_wrong_are_noticed(tmp_path: Path) -> None:
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    from benchmarks.scoring import wrong
+
+    def table(numbers: Sequence[int], last: float = 9.0) -> Any:
+        return pa.table({"number": numbers, "scores": pa.array([[n, last if n == 9 else n] for n in numbers], pa.list_(pa.float32(), 2))})
+
+    def written(*parts: Any) -> str:
+        for number, part in enumerate(parts):
+            pq.write_table(part, tmp_path / f"part-{number:05d}.parquet")
+        return wrong(tmp_path, expected, 10)
+
+    expected = table([0, 1, 8, 9])
+    assert written(table(range(6)), table(range(6, 10))) == ""
+    assert written(table(range(6)), table(range(6, 10), 9.01)) == "wrong results, not measured"
+    assert written(table(range(6)), table([7, 6, 9, 8])) == "rows are not in order, not measured"
+    assert written(table(range(6)), table([6, 8, 9])) == "9 rows of 10"
+
+
+def test_scoring_is_timed_beyond_the_first_batch() -> None:
+    pytest.importorskip("pyarrow")
+    from benchmarks.scoring import Result, page
+
+    ours = Result("t", "uncork, 1 worker", "uncork", 1, 11_000, 1000, seconds=3.0, first_s=1.0, runs=2)
+    two = replace(ours, way="uncork, 2 workers", workers=2, seconds=2.0)
+    theirs = replace(ours, way="openvino, fixed shapes", system="openvino", seconds=5.0)
+    assert (ours.rate, two.rate, theirs.rate) == (5000, 10_000, 2500)
+    lines = page([ours, two, theirs]).splitlines()
+    assert "2.00 (>= 2.0)" in lines[-3] and "2.00 (>= 1.8)" in lines[-2]
+
+
+def test_scoring_is_measured_once_it_is_right(options: Options, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    from benchmarks.scoring import measure as measure_scoring
+    from benchmarks.scoring_tables import works
+
+    work = next(work for work in works(tmp_path, True) if work.name == "word_language")
+    notes: list[str] = []
+    results = measure_scoring(replace(work, batches=2), options, tmp_path, notes)
+    assert not notes
+    assert [(r.workers, r.rows) for r in results if r.system == "uncork"] == [(1, 2048), (2, 2048)]
+    assert all(r.seconds > 0 and r.first_s > 0 for r in results)
+
+
 # ---- the command
 
 
