@@ -31,6 +31,7 @@ examples:
   uncork score model.xml 'logs/*.parquet' scores.parquet --mapping mapping.toml --keep row,user --top-k 20
   uncork score model.xml sessions.parquet scores --on-error reject rejected.parquet --workers 8
   uncork score model.xml sessions.parquet scores --resume
+  uncork score model.xml sessions.parquet scores --engine ray --ray-address auto
 """
 
 
@@ -73,6 +74,8 @@ def parser() -> Parser:
         help="a row that cannot be scored: fail (default), null, or reject FILE.parquet",
     )
     add("--no-strict", action="store_true", help="let operations give zeros for ids outside their table where they are defined so")
+    add("--engine", type=one_of("local", "ray"), default="local", metavar="NAME", help="local (default), or ray: pip install 'uncork[ray]'")
+    add("--ray-address", metavar="ADDRESS", help="a Ray cluster: host:port, or auto; without it Ray is started on this machine")
     add("--workers", type=_count, metavar="N", help="worker processes (all cores)")
     add("--batch-size", type=_count, metavar="N", help="rows in a call of the model (1024)")
     add("--rows-per-part", type=_count, metavar="N", help="rows in a part of the output, about")
@@ -143,6 +146,8 @@ def execute(arguments: argparse.Namespace) -> int:
             arguments.output,
             **options,
             rejects=rejects,
+            engine=arguments.engine,
+            ray_address=arguments.ray_address,
             workers=arguments.workers,
             resume=arguments.resume,
             overwrite=arguments.overwrite,

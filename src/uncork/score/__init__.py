@@ -6,8 +6,8 @@ summary = uncork.score("model.xml", "sessions.parquet", "scores", inputs={"items
 How it is made. Before a row is read, `prepare` settles everything: `source` finds the files and cuts their rows into units,
 `mapping` binds columns to the model's inputs (`expression` is its language), `outputs` says which columns come out. All of that
 is one picklable `Job`. A worker takes a job and units: `unit` scores one, batch by batch (`batch`, with `columns` for arrays out of
-Arrow and `read` for the rows). An engine brings units to workers; `local` does with processes of this machine, and `sink` makes
-the finished units one output, whole or not at all. pyarrow is imported when the first of these is.
+Arrow and `read` for the rows). An engine brings units to workers; `local` does with processes of this machine, `ray_engine` with
+those of a Ray cluster, and `sink` makes the finished units one output, whole or not at all. pyarrow is imported when the first of these is.
 
 This module can be called: `uncork.score(...)` is `uncork.score.score(...)`.
 """
@@ -49,6 +49,8 @@ def score(
     strict: bool = True,
     on_error: str = "fail",
     rejects: Location | None = None,
+    engine: str = "local",
+    ray_address: str | None = None,
     workers: int | None = None,
     batch_size: int | None = None,
     rows_per_part: int | None = None,
@@ -71,19 +73,19 @@ def score(
 
     `on_error` is "fail" (the first row that cannot be scored is an error), "null" (it has no results) or "reject" (it goes to the
     Parquet file `rejects` with its reason). `strict` makes a bad row of an id outside its table also where the operation would give
-    zeros. An interrupted run goes on with `resume`; `overwrite` replaces an output that is there. `weights`, `tables` (paths of files)
+    zeros. `engine` is "local" (processes of this machine) or "ray" (pip install 'uncork[ray]'; `ray_address` is that of a cluster,
+    "host:port" or "auto"; without it Ray is started on this machine). An interrupted run goes on with `resume`; `overwrite` replaces
+    an output that is there. `weights`, `tables` (paths of files)
     and `backend` are those of `uncork.load`.
 
     Raises InputError, before anything is written, when the model, the source and the mapping do not fit, and BadRowError for a bad row.
     """
-    from uncork.score.local import LocalEngine, available_cores
-
     if workers is not None and (not isinstance(workers, int) or workers < 1):
         raise InputError(f"expected a number of at least 1, got {workers!r}", "workers")
     if (rejects is not None) != (on_error == "reject"):
         raise InputError("on_error='reject' and the file for rejected rows go together: give both or neither", "rejects")
     started = time.perf_counter()
-    engine = LocalEngine(workers or available_cores())
+    workplace = _engine(engine, workers, ray_address)
     try:
         prepared = prepare_score(
             model,
@@ -102,9 +104,23 @@ def score(
             tables=tables,
             backend=backend,
         )
-        return _run(engine, prepared, os.fspath(output), rejects, resume, overwrite, progress, started)
+        return _run(workplace, prepared, os.fspath(output), rejects, resume, overwrite, progress, started)
     finally:
-        engine.close()
+        workplace.close()
+
+
+def _engine(name: str, workers: int | None, ray_address: str | None) -> Engine:
+    if name == "ray":
+        from uncork.score.ray_engine import RayEngine
+
+        return RayEngine(workers, ray_address)
+    if name != "local":
+        raise InputError(f"expected local or ray, got {name!r}", "engine")
+    if ray_address is not None:
+        raise InputError("is for engine 'ray' only", "ray_address")
+    from uncork.score.local import LocalEngine, available_cores
+
+    return LocalEngine(workers or available_cores())
 
 
 def prepare_score(
