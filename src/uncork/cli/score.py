@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from collections.abc import Sequence
 
@@ -140,19 +141,21 @@ def execute(arguments: argparse.Namespace) -> int:
             else:
                 emit("".join(f"{printable(line)}\n" for line in str(prepared).splitlines()))
             return 0
-        summary = score(
-            arguments.model,
-            arguments.source,
-            arguments.output,
-            **options,
-            rejects=rejects,
-            engine=arguments.engine,
-            ray_address=arguments.ray_address,
-            workers=arguments.workers,
-            resume=arguments.resume,
-            overwrite=arguments.overwrite,
-            progress=True,
-        )
+        # Ray prints what it notices of dead workers to standard output, which is the summary's.
+        with contextlib.redirect_stdout(sys.stderr):
+            summary = score(
+                arguments.model,
+                arguments.source,
+                arguments.output,
+                **options,
+                rejects=rejects,
+                engine=arguments.engine,
+                ray_address=arguments.ray_address,
+                workers=arguments.workers,
+                resume=arguments.resume,
+                overwrite=arguments.overwrite,
+                progress=True,
+            )
     except ModuleNotFoundError as error:
         raise UncorkError(f"needs {error.name or error}, which is not installed: pip install 'uncork[score]'", "uncork score") from None
     except ScoringInterrupted as interrupted:
