@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from tests.samples._sample import Case, Sample, Samples
 from tests.test_every_op import ALL, agree
 from uncork import storage
 from uncork.errors import UncorkError
-from uncork.kernels import choose
+from uncork.kernels import choose, embedding
 from uncork.kernels.choose import Native
 from uncork.ops import Operation, find
 from uncork.types import ElementType
@@ -185,3 +186,19 @@ def test_all_families_are_known() -> None:
     assert {type_name: f"uncork.kernels.{choose.family_of(type_name)}" for type_name, _ in chosen} == dict(chosen)
     listed = [type_name for type_names in choose.FAMILIES.values() for type_name in type_names]
     assert sorted(listed) == sorted({type_name for type_name, _ in chosen} | {""})
+
+
+@pytest.mark.parametrize("count", [3, 17, 40])
+@pytest.mark.parametrize("index", ["i32", "i64"])
+def test_segment_ids_that_go_up_and_down_write_nothing_outside(count: int, index: str) -> None:
+    """An id far above the last one, at every place: the offsets of the segments up to it would lie outside."""
+    dtype = np.dtype({"i32": np.int32, "i64": np.int64}[index])
+    function = embedding._segment_offsets(embedding.Segments(index))
+    for place in range(count - 1):
+        ids = np.zeros(count, dtype)
+        ids[place] = 1 << 20
+        offsets = np.full(64, -7, dtype)
+        words = np.array([ids.ctypes.data, count, 2, offsets[32:].ctypes.data], np.int64)
+        status = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(function)(words.ctypes.data)
+        assert status == 1
+        assert (offsets[:32] == -7).all() and (offsets[34:] == -7).all()

@@ -101,10 +101,19 @@ def test_where_files_in_memory_cannot_be_executed_llvm_loads(tmp_path: Path, mon
         raise PermissionError("not here")
 
     ObjectStore(tmp_path / "before").function("answer", "42", lambda: answer(42))
-    monkeypatch.setattr(os if forbidden == "memfd_create" else executable.mmap, forbidden, refuse)
+    monkeypatch.setattr(*((os, forbidden, refuse) if forbidden == "memfd_create" else (executable, "_mmap", lambda: refuse)))
     for folder in ("new", "before"):  # the second holds a file of a time when it was allowed
         assert call(ObjectStore(tmp_path / folder).function("answer", "42", lambda: answer(42))) == 42
         assert call(ObjectStore(tmp_path / folder).function("answer", "42", never)) == 42, "from the object file"
+
+
+@pytest.mark.skipif(not executable.can_map(), reason="kernels are loaded by LLVM on this system")
+def test_kernels_keep_no_files_open(tmp_path: Path) -> None:
+    store = ObjectStore(tmp_path)
+    before = len(os.listdir("/proc/self/fd"))
+    for number in range(5):
+        assert call(store.function("answer", str(number), lambda number=number: answer(number))) == number
+    assert len(os.listdir("/proc/self/fd")) <= before + 1
 
 
 def test_a_system_without_files_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -232,7 +232,8 @@ def emit_segments(spec: Segments) -> str:
             with k.loop(0, count - _NEIGHBOURS, _NEIGHBOURS) as position:
                 here = k.load(ids + position * type_.bytes, type_, _NEIGHBOURS)
                 following = k.load(ids + (position + 1) * type_.bytes, type_, _NEIGHBOURS)
-                k.stop_unless(k.all_of(here <= following), k.integer(1))
+                # Nothing is written for ids above the last, which is known to be within bounds.
+                k.stop_unless(k.all_of(here <= following) & (id_at(position + _NEIGHBOURS) <= last), k.integer(1))
                 ends = k.variable(k.bits_of(here < following))
                 with k.during(lambda ends=ends: ends.get() > 0):  # type: ignore[misc]
                     end = position + k.trailing_zeros(ends.get())
@@ -241,7 +242,7 @@ def emit_segments(spec: Segments) -> str:
                 done.set(position + _NEIGHBOURS)
             with k.loop(done.get(), count - 1) as position:
                 here, following = id_at(position), id_at(position + 1)
-                k.stop_unless(here <= following, k.integer(1))
+                k.stop_unless((here <= following) & (following <= last), k.integer(1))
                 open_segments(here + 1, following + 1, position + 1)
             open_segments(last + 1, segments, count)
     k.finish()
