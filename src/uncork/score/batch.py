@@ -170,8 +170,10 @@ class BatchScorer:
     ) -> Scored:
         """The output of a batch. `good` are the rows that were scored, None for all; with null, the others are there without results."""
         count: int = batch.num_rows
-        rows = pa.array(np.arange(first_row, first_row + count))
-        arrays: list[pa.Array] = [rows if n == ROW and batch.schema.get_field_index(n) < 0 else batch.column(n) for n in self.keep]
+        names = batch.schema.names
+        arrays: list[pa.Array] = [
+            pa.array(np.arange(first_row, first_row + count)) if n == ROW and n not in names else batch.column(n) for n in self.keep
+        ]
         if good is not None and self.on_error == "reject":
             arrays = [array.take(pa.array(good)) for array in arrays]
         for column in self.columns:

@@ -56,8 +56,8 @@ class Columns:
         self.batch = batch
         self.count: int = batch.num_rows
         self.faults: dict[int, Fault] = {}
+        self._plain: dict[str, pa.Array] = {}
         self._lists: dict[tuple[str, Any, bool], Lists] = {}
-        self._cast: dict[tuple[str, Any, bool, ElementType], Array] = {}
 
     def fault(self, rows: Array, column: str, reason: str, values: Callable[[int], Any] | None = None) -> None:
         """Note a fault for each row number in `rows`, unless the row has one; `values(i)` is the value of the i-th."""
@@ -67,10 +67,15 @@ class Columns:
 
     def column(self, name: str) -> pa.Array:
         """A column as one plain array, dictionaries decoded."""
-        array = self.batch.column(self.batch.schema.get_field_index(name))
-        if isinstance(array, pa.ChunkedArray):
-            array = array.combine_chunks()
-        return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+        array = self._plain.get(name)
+        if array is None:
+            array = self.batch.column(name)
+            if isinstance(array, pa.ChunkedArray):
+                array = array.combine_chunks()
+            if pa.types.is_dictionary(array.type):
+                array = array.dictionary_decode()
+            self._plain[name] = array
+        return array
 
     def scalars(self, name: str, expression: Expression) -> Array:
         """The column's values [n] in its own type."""

@@ -154,7 +154,15 @@ class _Worker:
 
     def _serve(self, job: Job, sink: Sink) -> None:
         unit: Unit | None = None
+        finished: tuple[Any, ...] = ()
         fresh = True
+
+        def note() -> None:
+            nonlocal finished
+            if finished:
+                self.engine.done(self, sink, *finished)
+                finished = ()
+
         while True:
             try:
                 if fresh:
@@ -163,17 +171,19 @@ class _Worker:
                     fresh = False
                 unit = unit or self.engine.next_unit()
                 if unit is None:
+                    note()
                     self.end()
                     return
                 self._send(unit)
+                note()  # the disk flushes the journal while the worker scores what it was just sent
                 while (message := self._answer())[0] == "rows":
                     self.engine.tell("rows", self, message[1])
-                self.engine.done(self, sink, *message[1:])
-                unit = None
+                finished, unit = message[1:], None
             except _Failed as failed:
                 self.engine.tell("error", self, failed.error)
                 return
             except (OSError, EOFError, pickle.UnpicklingError):
+                note()
                 status = self._ended()
                 for scratch in sink.folder.glob(f"*.{self.process.pid}.tmp"):
                     scratch.unlink(missing_ok=True)

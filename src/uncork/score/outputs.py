@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ class OutputColumn:
     #: A row may have no result. Parquet as most versions of Arrow write it has no null among lists of fixed size.
     nullable: bool = False
 
-    @property
+    @cached_property
     def fields(self) -> list[pa.Field]:
         kinds = {self.name: self.element_type}
         if self.top_k is not None:
