@@ -34,6 +34,8 @@ from uncork.score import prepare_score
 GOAL, GOAL_TWO = 2.0, 1.8
 _ROOT = Path(__file__).resolve().parent.parent
 _JUDGED = 32
+#: A light and a heavy model: starting Ray takes longer than scoring.
+_BY_RAY = ("dlrm", "word_language")
 _TOLERANCE = 1e-4
 
 
@@ -118,7 +120,7 @@ def ways_of(work: Work, options: Options, folder: Path) -> list[Way]:
         return command
 
     ways = [Way(f"uncork, {n} worker{'s' * (n > 1)}", "uncork", n, ours(n)) for n in (1, 2)]
-    if _ray():
+    if _ray() and work.name in _BY_RAY:
         ways.append(Way("uncork, Ray, 2 workers", "ray", 2, ours(2, "--engine=ray")))
     if options.peers.get("openvino"):
         ways += [Way(f"openvino, {shapes} shapes", "openvino", 1, loop(shapes)) for shapes in ("dynamic", "fixed")]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -27,22 +26,30 @@ _POOL = 10
 
 
 @dataclass(frozen=True)
+class Sizes:
+    """MB of one worker: its share of the table's pages (they are divided among the processes that map them), the table's pages that
+    it maps, and its share of everything else, anonymous memory included."""
+
+    table_share: float
+    table_mapped: float
+    rest: float
+
+
+@dataclass(frozen=True)
 class Shared:
-    """Proportional set sizes (pages that processes share are divided among them) at the moment when their sum was largest."""
+    """The sizes of each worker at the moment when they took most together."""
 
     workers: int
     table_bytes: int
     touched_mb: float
-    sum_mb: float
-    each_mb: tuple[float, ...]
-    private_mb: float
+    each: tuple[Sizes, ...]
     rows_per_second: float
 
 
 def measure(folder: Path, quick: bool) -> list[Shared]:
     """1, 2 and 4 workers on the same rows. Each of them looks up every row that holds numbers, many times."""
     generator = np.random.default_rng(3)
-    rows, touched, bags = (_TABLE_ROWS // 64, _TOUCHED // 64, 20_000) if quick else (_TABLE_ROWS, _TOUCHED, 2_000_000)
+    rows, touched, bags = (_TABLE_ROWS // 64, _TOUCHED // 64, 100_000) if quick else (_TABLE_ROWS, _TOUCHED, 1_500_000)
     model, picked, *_ = make_model(folder, rows, generator, touched)
     ids = pa.array(generator.choice(picked, bags * _POOL))
     table = folder / "bags.parquet"
@@ -53,24 +60,26 @@ def measure(folder: Path, quick: bool) -> list[Shared]:
 
 
 def _measure(workers: int, model: Path, table: Path, folder: Path, table_bytes: int, touched_mb: float) -> Shared:
-    output = folder / "sums"
+    output, weights = folder / "sums", model.with_suffix(".bin").name
     command = [sys.executable, "-m", "uncork", "score", str(model), str(table), str(output), "--json", f"--workers={workers}"]
     command += ["--input=indices=values(ids)", "--input=offsets=offsets(ids)"]
-    largest: list[tuple[float, float]] = []
+    largest: list[Sizes] = []
     with subprocess.Popen(command, env=environment(folder, 1), cwd=_ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         while process.poll() is None:
-            found = [sizes for pid in _children(process.pid) if (sizes := _sizes(pid)) is not None]
-            if len(found) == workers and sum(size for size, _ in found) > sum(size for size, _ in largest):
+            found = [sizes for pid in _children(process.pid) if (sizes := _sizes(pid, weights)) is not None]
+            if len(found) == workers and _sum(found) > _sum(largest):
                 largest = found
-            time.sleep(0.02)
+            time.sleep(0.05)
         assert process.stdout is not None and process.stderr is not None
         said, errors = process.stdout.read(), process.stderr.read()
     shutil.rmtree(output, ignore_errors=True)
     if process.returncode or not largest:
         raise RuntimeError((errors.strip().splitlines() or ["it ended before it was seen"])[-1][:300])
-    each = tuple(size for size, _ in largest)
-    private = max(private for _, private in largest)
-    return Shared(workers, table_bytes, touched_mb, sum(each), each, private, json.loads(said)["rows_per_second"])
+    return Shared(workers, table_bytes, touched_mb, tuple(largest), json.loads(said)["rows_per_second"])
+
+
+def _sum(sizes: Sequence[Sizes]) -> float:
+    return sum(size.table_share + size.rest for size in sizes)
 
 
 def _children(pid: int) -> list[int]:
@@ -80,25 +89,42 @@ def _children(pid: int) -> list[int]:
         return []
 
 
-def _sizes(pid: int) -> tuple[float, float] | None:
-    """MB of a process: proportional, and its own anonymous memory. None when it is gone."""
+def _sizes(pid: int, weights: str) -> Sizes | None:
+    """The sizes of a process; None when it is gone, or has not mapped the table."""
     try:
-        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+        text = Path(f"/proc/{pid}/smaps").read_text()
     except OSError:
         return None
-    sizes = {name: int(size) * 1024 / 1e6 for name, size in re.findall(r"^(Pss|Pss_Anon):\s+(\d+)", text, re.MULTILINE)}
-    return (sizes["Pss"], sizes.get("Pss_Anon", 0.0)) if "Pss" in sizes else None
+    share = mapped = rest = 0
+    in_table = found = False
+    for line in text.splitlines():
+        name, _, value = line.partition(":")
+        if name == "Pss" and in_table:
+            share += int(value.split()[0])
+        elif name == "Pss":
+            rest += int(value.split()[0])
+        elif name == "Rss" and in_table:
+            mapped += int(value.split()[0])
+        elif "-" in name and " " in line and not value.endswith("kB"):  # the line that begins a mapping ends with its file
+            in_table = line.endswith(weights)
+            found |= in_table
+    return Sizes(*(kib * 1024 / 1e6 for kib in (share, mapped, rest))) if found else None
 
 
 def page(results: Sequence[Shared]) -> str:
     """One line for each number of workers."""
     if not results:
         return ""
-    head = ["workers", "proportional memory of all, MB", "of each, MB", "largest private, MB", "rows/s, whole command"]
-    lines = [
-        [str(r.workers), f"{r.sum_mb:.0f}", " ".join(f"{mb:.0f}" for mb in r.each_mb), f"{r.private_mb:.0f}", f"{r.rows_per_second:,.0f}"]
-        for r in results
-    ]
+    head = ["workers", "table's pages of all, MB", "that one maps, MB", "all else of all, MB", "of each, MB", "rows/s, whole command"]
+    lines = []
+    for r in results:
+        line = [str(r.workers), f"{sum(s.table_share for s in r.each):.0f}", f"{max(s.table_mapped for s in r.each):.0f}"]
+        line += [f"{sum(s.rest for s in r.each):.0f}", " ".join(f"{s.rest:.0f}" for s in r.each), f"{r.rows_per_second:,.0f}"]
+        lines.append(line)
     first = results[0]
-    text = f"A table of {first.table_bytes / 2**30:.3g} GiB; the pages of the rows that are looked up have {first.touched_mb:.0f} MB."
+    text = (
+        f"A table of {first.table_bytes / 2**30:.3g} GiB; the pages of the rows that are looked up have {first.touched_mb:.0f} MB. The system\n"
+        "may map pages around them as well. With one copy, all workers together have as much of the table as one of them maps. Memory\n"
+        "is proportional: what processes share is divided among them."
+    )
     return f"{text}\n\n{markdown_table(head, lines)}"
