@@ -144,6 +144,10 @@ def in_a_cluster(folder: Path) -> None:
         other = cluster.add_node(**node)
         ray.init(cluster.address, log_to_driver=False)
         lose_a_node(folder, cluster, other)
+        until = time.monotonic() + 30
+        while ray.cluster_resources()["CPU"] != 1:
+            assert time.monotonic() < until, "Ray has not noticed"
+            time.sleep(0.1)
         assert ray.is_initialized(), "a Ray that was there is left as it is"
         end_every_worker(folder)
         hide_a_file(folder)
@@ -216,7 +220,7 @@ def connect(folder: Path, address: str) -> None:
     done = subprocess.run([*COMMAND, *words], cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)
-    assert (summary["scored"], summary["workers"]) == (COUNT, 1)
+    assert (summary["scored"], summary["workers"]) == (COUNT, 1), summary
     check(folder / "out", ROWS)
 
 

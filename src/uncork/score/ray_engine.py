@@ -15,6 +15,9 @@ import importlib
 import logging
 import os
 import pickle
+import signal
+import sys
+import threading
 import time
 import traceback
 from collections import deque
@@ -210,6 +213,7 @@ class RayEngine:
 
     def close(self) -> None:
         """End all workers, and Ray if it was started here."""
+        self._scribe.shutdown()
         actors, self._actors = self._actors, []
         calls, self._calls = self._calls, {}
         with contextlib.suppress(Exception):  # Ray may be half gone
@@ -220,7 +224,6 @@ class RayEngine:
         if self._ours:
             self._ours = False
             self._ray.shutdown()
-        self._scribe.shutdown()
 
     def _connect(self) -> None:
         if self._ray.is_initialized():
@@ -229,7 +232,8 @@ class RayEngine:
         self._ours = True
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
         if self._address is None:
-            self._ray.init("local", num_cpus=self.workers, include_dashboard=False, object_store_memory=_OBJECT_STORE, **quiet)
+            with _interrupted_after():
+                self._ray.init("local", num_cpus=self.workers, include_dashboard=False, object_store_memory=_OBJECT_STORE, **quiet)
             return
         try:
             self._ray.init(self._address, **quiet)
@@ -271,6 +275,25 @@ class RayEngine:
             where = f"rows {unit.first_row} to {unit.first_row + unit.rows - 1}"
             hint = "if memory ran out, take fewer workers or a smaller batch"
             raise UncorkError(f"{_ATTEMPTS} workers ended while scoring {where}, {reason} ({hint})", "Ray")
+
+
+@contextlib.contextmanager
+def _interrupted_after() -> Iterator[None]:
+    """Keep Ctrl-C for the end: a half-started Ray leaves processes behind, and ends this one with a crash. Ray's processes, which a
+    terminal interrupts as well, inherit that they do not listen."""
+    if threading.current_thread() is not threading.main_thread() or sys.platform == "win32":
+        yield
+        return
+    came: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        signal.signal(signal.SIGINT, handler or signal.SIG_DFL)
+    if came:
+        raise KeyboardInterrupt
 
 
 def _absolute(job: Job) -> Job:
