@@ -24,7 +24,7 @@ from tests.score.test_faults import COMMAND, check, children, journalled, wait_f
 from tests.score.test_units import BAGS, write
 from uncork.errors import InputError, UncorkError
 from uncork.score import prepare_score
-from uncork.score.ray_engine import _absolute, _Landmarks
+from uncork.score.ray_engine import _absolute, _interrupted_after, _Landmarks
 from uncork.score.sink import JOURNAL
 from uncork.score.summary import Summary
 
@@ -270,6 +270,27 @@ def test_a_node_with_another_output_folder_is_told(landmarks: _Landmarks, tmp_pa
     (tmp_path / JOURNAL).unlink()
     with pytest.raises(UncorkError, match=rf"does not see the folder of the run, {tmp_path} \(No such file"):
         landmarks.check("10.0.0.7")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_ctrl_c_waits_until_ray_has_started() -> None:
+    """As a terminal sends it: to this process, and to one that is started meanwhile, which lives on."""
+    handler = signal.getsignal(signal.SIGINT)
+    steps = []
+
+    def interrupted() -> None:
+        with _interrupted_after():
+            code = [sys.executable, "-c", "input(); print('alive')"]
+            child = subprocess.Popen(code, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            os.kill(child.pid, signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+            steps.append(child.communicate("\n", timeout=60)[0])
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert steps == ["alive\n"]
+    assert signal.getsignal(signal.SIGINT) is handler
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
 def test_without_ray(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
