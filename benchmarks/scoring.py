@@ -213,7 +213,9 @@ def page(results: Sequence[Result]) -> str:
         same = [other for other in results if other.work == r.work]
         theirs = max((other.rate for other in same if other.system == "openvino"), default=None)
         alone = next((other.rate for other in same if other.system == "uncork" and other.workers == 1), None)
-        ratio = "-" if theirs is None or r.system == "openvino" else _judged(r.rate / r.workers / theirs, GOAL)
+        ratio = (
+            "-" if theirs is None or r.system == "openvino" else _judged(r.rate / r.workers / theirs, GOAL if r.system == "uncork" else None)
+        )
         two = "-" if alone is None or r.workers == 1 else _judged(r.rate / alone, GOAL_TWO if r.system == "uncork" else None)
         lines.append([r.work, r.way, f"{r.rows:,}", f"{r.rate:,.0f}", ratio, two, f"{r.seconds:.2f}", f"{r.first_s:.2f}"])
     return f"Batches of {BATCH:,} rows; all scores are written.\n\n" + markdown_table(head, lines)

@@ -53,7 +53,7 @@ def works(models: Path, quick: bool) -> Iterator[Work]:
         inputs = {"dense": "stack(age, count, mean, year)"}
         for name in _DLRM_LISTS:
             inputs |= {f"indices_{name}": f"values({name})", f"offsets_{name}": f"offsets({name})"}
-        yield Work("dlrm", dlrm / "model.xml", inputs, 768 // less, partial(_ratings, dlrm))
+        yield Work("dlrm", dlrm / "model.xml", inputs, 1280 // less, partial(_ratings, dlrm))
     words = EXAMPLES / "word_language"
     inputs = {"chars": "padded(letters, 24)", "lengths": "length(letters, 24)", "ngrams": "values(trigrams)", "offsets": "offsets(trigrams)"}
     inputs |= {"pieces": "values(pieces)", "word_of_piece": "segments(pieces)"}
