@@ -20,7 +20,7 @@ COMMANDS = {
     "shrink": "look-ups in tables of 8-bit and 4-bit rows and of f16, against f32",
 }
 #: Libraries read these once, as they are imported.
-THREAD_VARIABLES = ("OMP_NUMTHREAD_VARIABLES", "OPENBLAS_NUMTHREAD_VARIABLES", "MKL_NUMTHREAD_VARIABLES")
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 ROOT = Path(__file__).resolve().parent
 
 
