@@ -58,7 +58,7 @@ def product(b: uncork.Builder) -> Any:
 
 def sequence(b: uncork.Builder, direction: str = "forward") -> Any:
     d = 2 if direction == "bidirectional" else 1
-    sources = [b.parameter("x", "f32", [33, 20, 64]), b.parameter("h", "f32", [33, d, 128]), b.parameter("n", "i64", [33])]
+    sources = [b.parameter("x", "f32", [33, 40, 64]), b.parameter("h", "f32", [33, d, 128]), b.parameter("n", "i64", [33])]
     weights = [b.constant(some(d, 384, 64) / F32(8)), b.constant(some(d, 384, 128) / F32(12)), b.constant(some(d, 384))]
     return b.add("GRUSequence", 5, *sources, *weights, hidden_size=128, direction=direction)
 
@@ -67,7 +67,7 @@ def ids(count: int) -> Any:
     return np.random.default_rng(count).integers(0, 1000, count)
 
 
-LENGTHS = np.arange(33) % 21
+LENGTHS = np.arange(33) % 41
 CASES: dict[str, tuple[Callable[[uncork.Builder], Any], list[Any]]] = {
     "bags": (bags, [ids(100_000), np.arange(0, 100_000, 20)]),
     "segments": (segments, [ids(100_000), np.sort(np.arange(100_000) % 4999)]),
@@ -75,8 +75,8 @@ CASES: dict[str, tuple[Callable[[uncork.Builder], Any], list[Any]]] = {
     "slabs": (slabs, [ids(30_000) % 700]),
     "batches": (by_batch, [ids(200_000).reshape(5, 40_000) % 700]),
     "product": (product, [some(901, 256)]),
-    "sequence": (sequence, [some(33, 20, 64), some(33, 1, 128), LENGTHS]),
-    "both directions": (lambda b: sequence(b, "bidirectional"), [some(33, 20, 64), some(33, 2, 128), LENGTHS]),
+    "sequence": (sequence, [some(33, 40, 64), some(33, 1, 128), LENGTHS]),
+    "both directions": (lambda b: sequence(b, "bidirectional"), [some(33, 40, 64), some(33, 2, 128), LENGTHS]),
 }
 
 

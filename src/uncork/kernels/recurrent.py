@@ -196,7 +196,7 @@ def choose_sequence(operation: Operation, inputs: Sequence[TensorSpec | None], o
     whole = [rows_of(d, 0, batch, 0) for d in range(directions)]
     flops = 2.0 * spec.gates * hidden * (inner + hidden) * batch * steps * directions
     room = spec.workspace(batch, steps, inner, hidden)
-    return Native(spec.name, whole, room=room, keep=packings, cost=flops / 60, split=split if batch * directions > 1 else None)
+    return Native(spec.name, whole, room=room, keep=packings, cost=flops / 100, split=split if batch * directions > 1 else None)
 
 
 def _packed_arrays(spec: Recurrent, w: Array, r: Array, b: Array) -> list[Array]:
