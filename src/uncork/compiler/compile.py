@@ -212,8 +212,8 @@ def compile_model(
 
     `backend="reference"` runs every layer by its defining NumPy code; "cpu" uses kernels where there are some. `strict`
     makes errors of tolerated oddities in the data (unsorted segment ids, indices out of range where zeros are the rule).
-    `precision="bf16"` rounds the factors of the products of GRU, LSTM and RNN layers to bf16; sums, states, activations and all
-    other layers stay f32.
+    `precision="bf16"` rounds the factors of the products of GRU, LSTM and RNN layers to bf16; "bf16x3" makes them sums of two bf16,
+    which is nearly f32. Sums, states, activations and all other layers stay f32.
 
     `threads` is the most threads a call may use (None: the processors that this process may run on), which only steps of more
     than about 0.2 to 1.5 ms do; `loop_limit` the most iterations any Loop may make. `tables` takes the values of constants from files,
@@ -261,8 +261,6 @@ def _missing_for(precision: Precision, backend: Backend) -> str:
         return "kernels, which the reference has none of"
     if not kernels_available():
         return "llvmlite, which is not installed"
-    if precision == "bf16x3":
-        return "kernels for AMX, and this version has none"
     from uncork.kernels.recurrent import supports  # imports what only recurrent layers need
 
     return "" if supports(precision) else "a CPU with AVX512-BF16"

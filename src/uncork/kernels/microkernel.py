@@ -27,9 +27,13 @@ class Row:
 class Microkernel:
     """One function each for 8, 4, 2 and 1 rows; see the module."""
 
-    def __init__(self, outer: Kernel, name: str, lanes: int, vectors: int, extra: Sequence[str], end: End, pairs: bool = False) -> None:
-        """With `pairs` sources and panels hold pairs of bf16 in place of f32, and `inner` counts those."""
-        self.pairs = pairs
+    def __init__(self, outer: Kernel, name: str, lanes: int, vectors: int, extra: Sequence[str], end: End, parts: int = 0) -> None:
+        """With `parts` sources and panels hold pairs of bf16 in place of f32, and `inner` counts those.
+
+        With two parts each factor is the sum of two bf16: panels have them one after the other, sources have the second ones `low` bytes
+        further on. The product of the second ones is left out.
+        """
+        self.parts = parts
         # 32 vector registers (AVX-512, NEON) hold the sums of 8 rows of 3 vectors; 16 (AVX2) those of 4.
         most = 8 if vectors <= 3 and lanes != 8 else 4
         self.sizes = [n for n in (8, 4, 2, 1) if n <= most]
@@ -40,18 +44,32 @@ class Microkernel:
         k = Kernel(name, ["table", "panel", "inner", *self.extra], inside=outer)
         k.estimates = outer.estimates
         table, panel, inner, *others = k.arguments
+        extra = dict(zip(self.extra, others))
         sources = [k.load(table + row * 8, I64) for row in range(rows)]
         # A sum waits for the addition before it: few rows need several chains each to keep the multipliers busy.
         chains = 4 if rows * vectors <= 4 else 2 if rows * vectors <= 12 else 1
         sums = [[[k.variable(k.number(0.0, F32, lanes)) for _ in range(vectors)] for _ in range(rows)] for _ in range(chains)]
 
         def step(position: Value, chain: int) -> None:
-            kind = I32 if self.pairs else F32
-            weights = [k.load(panel + (position * vectors + v) * (lanes * 4), kind, lanes) for v in range(vectors)]
+            if self.parts:
+                step_pairs(position, chain)
+                return
+            weights = [k.load(panel + (position * vectors + v) * (lanes * 4), F32, lanes) for v in range(vectors)]
             for row in range(rows):
-                factor = k.splat(k.load(sources[row] + position * 4, kind), lanes)
+                factor = k.splat(k.load(sources[row] + position * 4, F32), lanes)
                 for total, weight in zip(sums[chain][row], weights):
-                    total.set(k.dot_pairs(total.get(), factor, weight) if self.pairs else k.fma(factor, weight, total.get()))
+                    total.set(k.fma(factor, weight, total.get()))
+
+        def step_pairs(position: Value, chain: int) -> None:
+            count = vectors * self.parts
+            weights = [k.load(panel + (position * count + n) * (lanes * 4), I32, lanes) for n in range(count)]
+            for row in range(rows):
+                addresses = [sources[row], sources[row] + extra["low"]] if self.parts == 2 else [sources[row]]
+                factors = [k.splat(k.load(address + position * 4, I32), lanes) for address in addresses]
+                for v, total in enumerate(sums[chain][row]):
+                    own = weights[v * self.parts : (v + 1) * self.parts]
+                    for i, j in ((1, 0), (0, 1), (0, 0)) if self.parts == 2 else ((0, 0),):
+                        total.set(k.dot_pairs(total.get(), factors[i], own[j]))
 
         unrolled = 4
         whole = inner & -unrolled
@@ -60,7 +78,6 @@ class Microkernel:
                 step(position + u, u % chains)
         with k.loop(whole, inner) as position:
             step(position, 0)
-        extra = dict(zip(self.extra, others))
         for row in range(rows):
             end(k, Row(row, sources[row], [_joined([chain[row][v] for chain in sums]) for v in range(vectors)], extra))
         k.finish()

@@ -17,7 +17,7 @@ from uncork.ops._recurrent import WALKS, RecurrentSequence
 from uncork.ops.gru_sequence import GRUSequence5
 from uncork.ops.lstm_sequence import LSTMSequence5
 from uncork.ops.rnn_sequence import RNNSequence5
-from uncork.storage import encode
+from uncork.storage import decode, encode
 from uncork.types import Array, ElementType, TensorSpec
 
 #: The products with X that are made ahead take at most this many bytes.
@@ -33,7 +33,8 @@ class Recurrent:
     lanes: int
     lengths: str = "i64"
     clipped: bool = False
-    #: "bf16": the factors of all products are rounded to bf16; sums, states and activations stay f32.
+    #: "bf16": the factors of all products are rounded to bf16; sums, states and activations stay f32. "bf16x3": each factor is the
+    #: sum of two bf16, and three of their four products are made: nearly f32.
     precision: str = "f32"
 
     @property
@@ -42,9 +43,9 @@ class Recurrent:
         return f"{self.cell}_{'_'.join(self.activations)}_{self.lanes}_{self.lengths}{flags}"
 
     @property
-    def pairs(self) -> bool:
-        """Factors are pairs of bf16."""
-        return self.precision == "bf16"
+    def parts(self) -> int:
+        """Of how many bf16 a factor is the sum; 0 where factors are f32."""
+        return {"f32": 0, "bf16": 1, "bf16x3": 2}[self.precision]
 
     @property
     def gates(self) -> int:
@@ -68,8 +69,8 @@ class Recurrent:
         """Bytes of room for the order of rows, their states, the products with X, and tables of addresses; with bf16 also for factors."""
         row = self.padded(hidden) * 4
         ahead = self.ahead(batch, steps, hidden)
-        factors = 3 * batch * row // 2 + ahead * batch * (inputs + 1) // 2 * 4 + ahead * batch * 4 if self.pairs else 0
-        return 8 * (steps + 2 + 5 * batch) + 4 * batch * row + ahead * batch * (row * self.gates + 8) + factors
+        factors = 3 * batch * row // 2 + ahead * batch * (inputs + 1) // 2 * 4
+        return 8 * (steps + 2 + 5 * batch) + 4 * batch * row + ahead * batch * (row * self.gates + 8) + self.parts * factors
 
 
 #: Arguments of every sequence kernel: addresses, strides in bytes, counts. `backward` is 0 or 1, `clip` the bits of an f32.
@@ -103,18 +104,21 @@ def pack(spec: Recurrent, w: Array, r: Array, bias: Array) -> Packed:
     inner = _panels(spec, inner.reshape(-1, 1), (0,), hidden, units) if inner.size else inner
     packed_bias = _panels(spec, bias.reshape(-1, 1), every, hidden, units)
     products = [_panels(spec, w, every, hidden, units), packed_r, packed_new]
-    if spec.pairs:
-        products = [_as_pairs(panels) if panels.size else panels for panels in products]
+    if spec.parts:
+        products = [_as_pairs(panels, spec) if panels.size else panels for panels in products]
     return Packed(products[0], products[1], products[2], packed_bias, inner)
 
 
-def _as_pairs(panels: Array) -> Array:
-    """`[panels, K, gates, units]` of f32 as `[panels, K / 2, gates, units, 2]` of bf16: two steps of the inner product side by side."""
+def _as_pairs(panels: Array, spec: Recurrent) -> Array:
+    """`[panels, K, gates, units]` of f32 as `[panels, K / 2, vectors, parts, lanes, 2]` of bf16: two steps of the product side by side."""
     count, inner, gates, units = panels.shape
     if inner % 2:
         panels = np.concatenate([panels, np.zeros((count, 1, gates, units), np.float32)], axis=1)
-    bits = encode(panels, ElementType.bf16)
-    return np.ascontiguousarray(bits.reshape(count, -1, 2, gates, units).transpose(0, 1, 3, 4, 2))
+    bits = [encode(panels, ElementType.bf16)]
+    if spec.parts == 2:
+        bits.append(encode(panels - decode(bits[0], ElementType.bf16), ElementType.bf16))
+    pairs = [part.reshape(count, -1, 2, gates * units // spec.lanes, spec.lanes).transpose(0, 1, 3, 4, 2) for part in bits]
+    return np.ascontiguousarray(np.stack(pairs, axis=3))
 
 
 def _panels(spec: Recurrent, weights: Array, gates: Sequence[int], hidden: int, units: int) -> Array:
@@ -129,7 +133,7 @@ def _panels(spec: Recurrent, weights: Array, gates: Sequence[int], hidden: int, 
 
 def supports(precision: str) -> bool:
     """The machine has instructions for products in this precision."""
-    return precision == "f32" or (precision == "bf16" and has_feature("avx512bf16") and lanes() == 16)
+    return precision == "f32" or (precision in ("bf16", "bf16x3") and has_feature("avx512bf16") and lanes() == 16)
 
 
 def _sequence(spec: Recurrent) -> int:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from uncork.kernels.activations import ACTIVATIONS
-from uncork.kernels.emit import F32, I32, I64, INDEX_TYPES, U16, Kernel, Value, Variable
+from uncork.kernels.emit import F32, I32, I64, INDEX_TYPES, U32, Kernel, Value, Variable
 from uncork.kernels.microkernel import End, Microkernel, Row
 from uncork.kernels.recurrent import ARGUMENTS, Recurrent
 
@@ -36,7 +36,9 @@ class _Driver:
         self.row = self.a["padded"] * 4
         #: Factors of the products with R and with X: f32, or pairs of bf16 in rows of their own.
         self.factors, self.inputs = self.a["hidden"], self.a["inputs"]
-        if spec.pairs:
+        #: A row of factors of the state, in bytes.
+        self.pairs_row = (self.row >> 1) * spec.parts
+        if spec.parts:
             self.factors, self.inputs = (self.factors + 1) >> 1, (self.inputs + 1) >> 1
         self.ahead_row = self.row * spec.gates
         a, at = self.a, self.a["workspace"]
@@ -58,10 +60,10 @@ class _Driver:
         ):
             places[name] = at
             at = at + size
-        if spec.pairs:
+        if spec.parts:
             for name in ("pairs_a", "pairs_b", "pairs_reset", "pairs_x"):
                 places[name] = at
-                at = at + a["batch"] * (self.row >> 1)
+                at = at + a["batch"] * self.pairs_row
         self.p = places
 
     def emit(self) -> None:
@@ -126,15 +128,15 @@ class _Driver:
                 ("table_b", "state_b", "pairs_b"),
                 ("table_reset", "reset", "pairs_reset"),
             ):
-                factors = p[pairs] + row * (self.row >> 1) if self.spec.pairs else p[states] + row * self.row
+                factors = p[pairs] + row * self.pairs_row if self.spec.parts else p[states] + row * self.row
                 k.store(factors, p[table] + row * 8)
             self._copy(a["h0"] + original * a["h0_row"], p["state_a"] + row * self.row)
-            if self.spec.pairs:
+            if self.spec.parts:
                 # The last pair may reach past H, and what lies there is a factor of a weight that is 0: it must be a number.
                 for states in ("state_a", "extra"):
                     with k.loop(a["hidden"], a["padded"]) as i:
                         k.store(k.number(0.0, F32), p[states] + row * self.row + i * 4)
-                self._round(a["h0"] + original * a["h0_row"], p["pairs_a"] + row * (self.row >> 1), a["hidden"])
+                self._round(a["h0"] + original * a["h0_row"], p["pairs_a"] + row * self.pairs_row, a["hidden"], self.row >> 1)
             if self.spec.cell == "lstm":
                 self._copy(a["c0"] + original * a["c0_row"], p["extra"] + row * self.row)
             y = a["y"] + original * a["y_row"]
@@ -154,16 +156,17 @@ class _Driver:
         with k.loop(whole, hidden) as i:
             k.store(k.number(0.0, F32) if source is None else k.load(source + i * 4, F32), target + i * 4)
 
-    def _round(self, source: Value, target: Value, count: Value) -> None:
-        """`count` f32 as bf16, and a zero where the last pair has only one."""
+    def _round(self, source: Value, target: Value, count: Value, low: Value) -> None:
+        """`count` f32 as bf16, and a zero where the last pair has only one; second parts `low` bytes further on."""
         k, lanes = self.k, self.spec.lanes
+        second = low if self.spec.parts == 2 else None
         whole = count & -lanes
         with k.loop(0, whole, lanes) as i:
-            k.store(k.to_bf16(k.load(source + i * 4, F32, lanes)), target + i * 2)
+            _store_parts(k, k.load(source + i * 4, F32, lanes), target + i * 2, second)
         with k.loop(whole, count) as i:
-            k.store(k.to_bf16(k.load(source + i * 4, F32)), target + i * 2)
+            _store_parts(k, k.load(source + i * 4, F32), target + i * 2, second)
         with k.when((count & 1).equals(1)):
-            k.store(k.number(0, U16), target + count * 2)
+            _store_parts(k, k.number(0.0, F32), target + count * 2, second)
 
     def _leave(self, live: Variable, t: Value) -> None:
         """Rows that have no step t leave the batch; they are the last ones."""
@@ -187,9 +190,9 @@ class _Driver:
             with k.loop(0, self.live.get()) as row:
                 original = k.load(p["order"] + row * 8, I64)
                 source = a["x"] + original * a["x_row"] + self._time(row, t) * a["x_step"]
-                if self.spec.pairs:
-                    rounded = p["pairs_x"] + rows.get() * (self.inputs * 4)
-                    self._round(source, rounded, a["inputs"])
+                if self.spec.parts:
+                    rounded = p["pairs_x"] + rows.get() * (self.inputs * (4 * self.spec.parts))
+                    self._round(source, rounded, a["inputs"], self.inputs * 4)
                     source = rounded
                 k.store(source, p["table_x"] + rows.get() * 8)
                 rows.set(rows.get() + 1)
@@ -198,13 +201,14 @@ class _Driver:
             self.products.run(
                 k,
                 p["table_x"],
-                a["w"] + panel * self.inputs * width,
+                a["w"] + panel * self.inputs * (width * max(1, self.spec.parts)),
                 self.inputs,
                 rows.get(),
                 lambda row: {
                     "target": p["products"] + row * self.ahead_row + panel * width,
                     "target_row": self.ahead_row,
                     "bias": a["bias"] + panel * width,
+                    "low": self.inputs * 4,
                 },
             )
 
@@ -214,8 +218,20 @@ class _Driver:
         #: Vectors of a panel of W: all gates of `lanes` units, or two vectors of units of the only gate.
         self.gate_vectors = vectors
         ends = _Ends(spec, self.vector)
-        self.products = self._microkernel("products", vectors, ("target", "target_row", "bias"), ends.products)
-        common = ("ahead", "ahead_row", "unit", "new", "old", "row", "clip", *(("pairs",) if spec.pairs else ()))
+        self.products = self._microkernel(
+            "products", vectors, ("target", "target_row", "bias", *(("low",) if spec.parts == 2 else ())), ends.products
+        )
+        common = (
+            "ahead",
+            "ahead_row",
+            "unit",
+            "new",
+            "old",
+            "row",
+            "clip",
+            *(("pairs",) if spec.parts else ()),
+            *(("low",) if spec.parts == 2 else ()),
+        )
         if spec.cell == "gru":
             self.first = self._microkernel("reset", 2, (*common, "extra", "reset"), ends.gru_reset)
             self.second = self._microkernel("new", 2, (*common, "extra"), ends.gru_new)
@@ -227,7 +243,7 @@ class _Driver:
             self.first = self._microkernel("step", 2, common, ends.rnn)
 
     def _microkernel(self, name: str, vectors: int, extra: Sequence[str], end: End) -> Microkernel:
-        return Microkernel(self.k, name, self.spec.lanes, vectors, extra, end, self.spec.pairs)
+        return Microkernel(self.k, name, self.spec.lanes, vectors, extra, end, self.spec.parts)
 
     # ---- steps
 
@@ -238,7 +254,7 @@ class _Driver:
         old_table = k.select(odd, p["table_b"], p["table_a"])
         old, new = k.select(odd, p["state_b"], p["state_a"]), k.select(odd, p["state_a"], p["state_b"])
         hidden = a["hidden"]
-        pairs = k.select(odd, p["pairs_a"], p["pairs_b"]) if self.spec.pairs else new
+        pairs = k.select(odd, p["pairs_a"], p["pairs_b"]) if self.spec.parts else new
 
         def given(row: Value, panel: Value, units: int, gates: int, pairs: Value = pairs) -> dict[str, Value]:
             """The extra arguments of a block of rows: its part of the products, its units, where its new state goes."""
@@ -254,11 +270,12 @@ class _Driver:
                 "reset": p["reset"] + offset,
                 "old": old + offset,
                 "inner_bias": a["inner_bias"] + panel * (units * 4),
-                "pairs": pairs + (offset >> 1),
+                "pairs": pairs + row * self.pairs_row,
+                "low": self.row >> 1,
             }
 
         units = self.spec.wide if self.spec.cell == "rnn" else self.spec.lanes
-        two_steps = self.spec.cell == "gru" and self.spec.pairs
+        two_steps, parts = self.spec.cell == "gru" and self.spec.parts > 0, max(1, self.spec.parts)
         width = 2 * self.vector if self.spec.cell == "gru" else self.gate_vectors * self.vector
         self._panels(
             odd,
@@ -266,7 +283,7 @@ class _Driver:
             lambda panel: self.first.run(
                 k,
                 old_table,
-                a["r"] + panel * self.factors * width,
+                a["r"] + panel * self.factors * (width * parts),
                 self.factors,
                 rows,
                 lambda row: given(row, panel, units, self.spec.gates, p["pairs_reset"] if two_steps else pairs),
@@ -280,7 +297,7 @@ class _Driver:
                 lambda panel: self.second.run(
                     k,
                     p["table_reset"],
-                    a["r_new"] + panel * self.factors * (wide * 4),
+                    a["r_new"] + panel * self.factors * (wide * 4 * parts),
                     self.factors,
                     rows,
                     lambda row: given(row, panel, wide, 3),
@@ -301,6 +318,14 @@ class _Driver:
         count = self.a["padded"] // units
         with k.loop(0, count) as i:
             run(k.select(odd, count - 1 - i, i))
+
+
+def _store_parts(k: Kernel, value: Value, address: Value, low: Value | None) -> None:
+    """f32 as bf16; with `low` also what that leaves, so many bytes further on."""
+    high = k.to_bf16(value)
+    k.store(high, address)
+    if low is not None:
+        k.store(k.to_bf16(value - (high.to(U32) << 16).bits_as(F32)), address + low)
 
 
 class _Ends:
@@ -349,16 +374,17 @@ class _Ends:
         self._pairs(k, row, value, offset)
 
     def _pairs(self, k: Kernel, row: Row, value: Value, offset: int = 0) -> None:
-        if self.spec.pairs:
-            place = row.extra["pairs"] + (row.extra["row"] >> 1) * row.number + (row.extra["unit"] >> 1)
-            k.store(k.to_bf16(value), place + offset // 2)
+        if self.spec.parts:
+            half = row.extra["row"] >> 1
+            place = row.extra["pairs"] + half * (self.spec.parts * row.number) + (row.extra["unit"] >> 1) + offset // 2
+            _store_parts(k, value, place, half if self.spec.parts == 2 else None)
 
     def gru_reset(self, k: Kernel, row: Row) -> None:
         z = self._gate(k, row, 0, row.sums[0] + self._ahead(k, row, 0))
         r = self._gate(k, row, 0, row.sums[1] + self._ahead(k, row, self.vector))
         k.store(z, self._state(row, "extra"))
         reset = r * self._load(k, self._state(row, "old"))
-        if self.spec.pairs:
+        if self.spec.parts:
             self._pairs(k, row, reset)
         else:
             k.store(reset, self._state(row, "reset"))
