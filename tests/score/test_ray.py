@@ -157,14 +157,16 @@ def in_a_cluster(folder: Path) -> None:
         cluster.shutdown()
 
 
-def scored_by_ray(folder: Path, name: str, **options: Any) -> Summary:
+def scored_by_ray(folder: Path, name: str, source: str = "rows.parquet", **options: Any) -> Summary:
     """With Ray as this process has it."""
     common: dict[str, Any] = {"inputs": BAGS, "engine": "ray", "batch_size": 1, "keep": ["row", "user"]}
-    return uncork.score(folder / "bags.xml", folder / "rows.parquet", folder / name, **common, **options)
+    return uncork.score(folder / "bags.xml", folder / source, folder / name, **common, **options)
 
 
 def lose_a_node(folder: Path, cluster: Any, node: Any) -> None:
     """With its worker, in the middle of a unit. There is no other place where Ray could start that again."""
+    rows = ROWS * 6  # a run that lasts longer than it takes to remove a node
+    write(folder / "many.parquet", rows, 1000)
     lost: list[int] = []
 
     def lose() -> None:
@@ -177,11 +179,11 @@ def lose_a_node(folder: Path, cluster: Any, node: Any) -> None:
 
     thread = threading.Thread(target=lose)
     thread.start()
-    summary = scored_by_ray(folder, "out", rows_per_part=1000)
+    summary = scored_by_ray(folder, "out", "many.parquet", rows_per_part=1000)
     thread.join()
     assert lost
-    assert (summary.workers, summary.replaced_workers, summary.counts.scored) == (2, 1, COUNT), summary
-    check(folder / "out", ROWS)
+    assert (summary.workers, summary.replaced_workers, summary.counts.scored) == (2, 1, len(rows)), summary
+    check(folder / "out", rows)
 
 
 def end_every_worker(folder: Path) -> None:
