@@ -96,9 +96,7 @@ NETWORKS = {
     ),
     "LSTM in a loop": Network(_torch("LstmLoop", script=True), lambda r, n, s: [floats(r, 4 * s, n, 6)], "Loop If MatMul"),
     "recurrent layers": Network(_torch("Recurrent"), lambda r, n, s: [floats(r, n, 5 * s, 6)], "GRUSequence LSTMSequence RNNSequence CumSum"),
-    "embedding bags": Network(
-        _torch("Bags"), _bags, "EmbeddingBagOffsets PReLU", "OpenVINO refuses weights of an open length"
-    ),
+    "embedding bags": Network(_torch("Bags"), _bags, "EmbeddingBagOffsets PReLU", "OpenVINO refuses weights of an open length"),
     "windows and routing": Network(_torch("WindowedVision"), lambda r, n, s: [floats(r, n, 3, 16 * s, 24)], "Roll TopK Einsum GatherElements"),
     "spectrum": Network(_torch("Audio"), lambda r, n, s: [floats(r, n, 128 * s)], "STFT LogSoftmax MaxPool Pad"),
     "detector": Network(_onnx("detector"), lambda r, n, s: [floats(r, n, 3, 32 * s, 48)], "NonMaxSuppression GatherND Range"),

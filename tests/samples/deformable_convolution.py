@@ -110,9 +110,7 @@ EXAMPLES_8 = [
 ]
 REFUSALS = [
     Refusal("one axis", [ROW, moves(0, 0, 0), UNIT], "'strides': expected 2 numbers, got", {"strides": (1,), "dilations": (1,)}),
-    Refusal(
-        "channels", [ROW, moves(0, 0, 0), np.ones((1, 2, 1, 1), "f4")], "'data' with 2 channels as 'filters'.*need, got 1", PLAIN
-    ),
+    Refusal("channels", [ROW, moves(0, 0, 0), np.ones((1, 2, 1, 1), "f4")], "'data' with 2 channels as 'filters'.*need, got 1", PLAIN),
     Refusal("offsets of another size", [ROW, moves(0, 0), UNIT], r"'offsets': expected shape \[1,2,1,3\], got \[1,2,1,2\]", PLAIN),
     Refusal(
         "offsets for another number of groups",
