@@ -9,20 +9,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from uncork.cli import _inputs
-from uncork.cli._output import counted, emit, emit_json, printable, table
+from uncork.cli._input_options import check_random, collect, input_text, random_range, shape_text, whole
+from uncork.cli._output import emit, emit_json, printable, table
 from uncork.cli._parser import Parser, one_of
 from uncork.cli._roles import Roles
-from uncork.cli._summary import Summary, summarise, summary_table
+from uncork.cli._summary import Summary, summary_table
 from uncork.cli._tables import add_tables, given_tables
-from uncork.cli.run import _input as input_text
-from uncork.cli.run import _range as random_range
-from uncork.cli.run import _shape as shape_text
-from uncork.cli.run import _whole as whole
 from uncork.compiler.arguments import unique_names
-from uncork.compiler.compile import CompiledModel, compile_model, read_model
+from uncork.compiler.compile import compile_model, read_model
 from uncork.compiler.tables import with_tables
-from uncork.errors import InputError, UncorkError
+from uncork.errors import UncorkError
 from uncork.ir.model import Model
 from uncork.ir.write import write_model
 from uncork.shrink import KINDS, OutputError, Shrunk, output_errors, shrink
@@ -84,10 +80,7 @@ def execute(arguments: argparse.Namespace) -> int:
     compared = bool(arguments.input) or arguments.random
     if arguments.min_rows < 1:
         parser().error("--min-rows: expected a number of at least 1, got 0")
-    if not arguments.random:
-        for option in ("shape", "random_range", "seed"):
-            if getattr(arguments, option) not in (None, []):
-                parser().error(f"--{option.replace('_', '-')} is for random inputs: give --random too")
+    check_random(parser(), arguments)
     if arguments.max_error and not compared:
         parser().error("--max-error needs outputs to compare: give inputs with -i, or --random")
     _check_out(arguments)
@@ -124,30 +117,10 @@ def _nothing(shrunk: Shrunk) -> str:
 def _compared(arguments: argparse.Namespace, before: Model, after: Model) -> tuple[list[Summary], list[OutputError]]:
     """Summaries of the random inputs, and the differences of the outputs of both models."""
     compiled = compile_model(before)
-    values, filled = _values(arguments, compiled)
+    values, filled = collect(compiled.inputs, arguments, Roles(compiled.model))
     given = [values[i] for i in range(len(compiled.inputs))]
     expected = list(compiled(*given))
     return filled, output_errors(unique_names(compiled.outputs), expected, list(compile_model(after)(*given)))
-
-
-def _values(arguments: argparse.Namespace, compiled: CompiledModel) -> tuple[dict[int, Any], list[Summary]]:
-    ports = compiled.inputs
-    values = _inputs.given(ports, arguments.input)
-    missing = [i for i in range(len(ports)) if i not in values]
-    if missing and not arguments.random:
-        how = "give each with -i NAME=FILE.npy, all with -i FILE.npz, or random values with --random"
-        raise InputError(f"{len(missing)} of {counted(len(ports), 'input')} missing: {_inputs.describe(ports, missing)}; {how}")
-    said = _inputs.for_random(ports, "--shape", arguments.shape, missing) if arguments.random else {}
-    ranges = _inputs.for_random(ports, "--random-range", arguments.random_range, missing) if arguments.random else {}
-    shapes = _inputs.shapes_for_random(ports, missing, said)
-    roles = Roles(compiled.model)
-    filled: list[Summary] = []
-    for i in missing:
-        name = _inputs.label(ports, i)
-        bounds = ranges.get(i) or roles.bounds(i, {**shapes, **{n: getattr(v, "shape", ()) for n, v in values.items()}})
-        values[i] = roles.ordered(i, _inputs.random_array(name, ports[i].element_type, shapes[i], arguments.seed or 0, bounds))
-        filled.append(summarise(name, ports[i].names, ports[i].element_type, values[i]))
-    return values, filled
 
 
 def _hold(arguments: argparse.Namespace, errors: Sequence[OutputError]) -> None:

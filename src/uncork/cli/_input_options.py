@@ -1,0 +1,95 @@
+"""The options that say what a model's inputs are (`run`, `shrink`): their texts, and the arrays that come of them."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from uncork.cli import _inputs
+from uncork.cli._output import counted
+from uncork.cli._parser import Parser
+from uncork.cli._roles import Roles
+from uncork.cli._summary import Summary, summarise
+from uncork.compiler.arguments import ModelPort
+from uncork.errors import InputError
+
+
+def input_text(text: str) -> str:
+    """`--input`: read later, when the model's inputs are known."""
+    if "=" not in text and not text.endswith((".npy", ".npz")):
+        raise argparse.ArgumentTypeError(f"expected NAME=FILE.npy, NAME=VALUE or FILE.npz, got '{text}'")
+    return text
+
+
+def shape_text(text: str) -> tuple[str, tuple[int, ...]]:
+    """`--shape`: a name and sizes."""
+    name, _, sizes = text.rpartition("=")
+    parts = sizes.split(",") if sizes else []
+    if not name or any(not part.strip().isdecimal() or len(part) > 18 for part in parts):
+        raise argparse.ArgumentTypeError(f"expected NAME= and sizes such as ids=2,50, got '{text}'")
+    return name, tuple(map(int, parts))
+
+
+def random_range(text: str) -> tuple[str, tuple[float, float]]:
+    """`--random-range`: a name and bounds."""
+    name, _, bounds = text.rpartition("=")
+    low, _, high = bounds.partition(":")
+    try:
+        limits = (_number(low), _number(high))
+    except ValueError:
+        limits = (0, 0)
+    if not name or not (limits[0] < limits[1] and math.isfinite(limits[1] - limits[0])):
+        raise argparse.ArgumentTypeError(f"expected NAME=LOW:HIGH with LOW below HIGH, such as ids=0:5000, got '{text}'")
+    return name, limits
+
+
+def _number(text: str) -> float:
+    # Whole numbers stay whole: 64-bit bounds do not fit a float.
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+def whole(text: str) -> int:
+    """A whole number of at least 0."""
+    if not text.isdecimal() or len(text) > 40:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 0, got '{text}'")
+    return int(text)
+
+
+def check_random(parser: Parser, arguments: argparse.Namespace) -> None:
+    """What is for random inputs only is given with --random only."""
+    if not arguments.random:
+        for option in ("shape", "random_range", "seed"):
+            if getattr(arguments, option) not in (None, []):
+                parser.error(f"--{option.replace('_', '-')} is for random inputs: give --random too")
+
+
+def collect(ports: Sequence[ModelPort], arguments: argparse.Namespace, roles: Roles | None = None) -> tuple[dict[int, Any], list[Summary]]:
+    """The value of every input by position, and summaries of the random ones.
+
+    With `roles` random ids cover their tables, and random offsets and segment ids are in order.
+    """
+    values = _inputs.given(ports, arguments.input)
+    missing = [i for i in range(len(ports)) if i not in values]
+    if not arguments.random:
+        if missing:
+            how = "give each with -i NAME=FILE.npy, all with -i FILE.npz, or random values with --random"
+            raise InputError(f"{len(missing)} of {counted(len(ports), 'input')} missing: {_inputs.describe(ports, missing)}; {how}")
+        return values, []
+    said = _inputs.for_random(ports, "--shape", arguments.shape, missing)
+    ranges = _inputs.for_random(ports, "--random-range", arguments.random_range, missing)
+    shapes = _inputs.shapes_for_random(ports, missing, said)
+    filled: list[Summary] = []
+    for i in missing:
+        name, element_type = _inputs.label(ports, i), ports[i].element_type
+        bounds = ranges.get(i)
+        if roles is not None:
+            bounds = bounds or roles.bounds(i, {**shapes, **{n: getattr(v, "shape", ()) for n, v in values.items()}})
+        array = _inputs.random_array(name, element_type, shapes[i], arguments.seed or 0, bounds)
+        values[i] = array if roles is None else roles.ordered(i, array)
+        filled.append(summarise(name, ports[i].names, element_type, values[i]))
+    return values, filled
