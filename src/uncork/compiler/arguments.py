@@ -151,12 +151,12 @@ def _converted(where: str, target: ElementType, array: Array) -> Array:
             return array
         with np.errstate(all="ignore"):
             cast = array.astype(target.dtype)
-            same = _equal(array, cast)
+            same = unchanged(array, cast)
     else:
         with np.errstate(all="ignore"):
             wide = array.astype(np.float64) if target.is_float else array
             cast = encode(wide.astype(np.float32) if target is ElementType.bf16 else wide, target)
-            same = _equal(array, decode(cast, target))
+            same = unchanged(array, decode(cast, target))
     if not same.all():
         position = tuple(int(i) for i in np.unravel_index(int(np.argmin(same)), same.shape))
         raise InputError(
@@ -167,7 +167,7 @@ def _converted(where: str, target: ElementType, array: Array) -> Array:
     return cast
 
 
-def _equal(before: Array, after: Array) -> Array:
+def unchanged(before: Array, after: Array) -> Array:
     """Element by element the same number (or both NaN); integers and floats are compared without rounding either."""
     same: Array
     if before.dtype.kind in "iu" and after.dtype.kind == "f":

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from uncork.compiler.arguments import _equal as unchanged
+from uncork.compiler.arguments import unchanged
 from uncork.errors import InputError
 from uncork.score.expression import Expression
 from uncork.score.mapping import BoundInput, Mapping, list_item

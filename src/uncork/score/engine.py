@@ -6,10 +6,12 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from uncork.errors import UncorkError
 from uncork.score.columns import Fault
 from uncork.score.parts import PartWriter, part_path, rejects_path
 from uncork.score.sink import Finished, Sink
@@ -67,3 +69,15 @@ def write_unit(scorer: UnitScorer, unit: Unit, folder: Path, progress: Callable[
                 writer.write(batch)
         rejects = rejects_path(folder, unit.number).stat().st_size
     return Finished(unit.number, counts, part_path(folder, unit.number).stat().st_size, rejects), examples
+
+
+def error_of_worker(error: Exception) -> UncorkError:
+    """What a worker reports of an error that it met, in the words of whoever asked for the scores."""
+    if isinstance(error, UncorkError):
+        return error
+    if isinstance(error, MemoryError):
+        return UncorkError(f"not enough memory: {error}: fewer workers or a smaller batch take less")
+    if isinstance(error, OSError):
+        return UncorkError(f"{error.strerror or error}", error.filename or "worker")
+    told = "".join(traceback.format_exception(error))
+    return UncorkError(f"failed in a way that nobody thought of:\n{told}", "worker")

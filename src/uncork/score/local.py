@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import pickle
 import queue
 import signal
@@ -29,14 +28,6 @@ from uncork.score.unit import Job
 #: A unit that ends its worker this often would end the next one too.
 _ATTEMPTS = 3
 _START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from uncork.score.worker import main; main()"
-
-
-def available_cores() -> int:
-    """The cores that this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on every system
-        return os.cpu_count() or 1
 
 
 class LocalEngine:

@@ -19,7 +19,6 @@ import signal
 import sys
 import threading
 import time
-import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -31,10 +30,10 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 import uncork
+from uncork.compiler.together import available_threads
 from uncork.errors import InputError, UncorkError
 from uncork.score.columns import Fault
-from uncork.score.engine import write_unit
-from uncork.score.local import available_cores
+from uncork.score.engine import error_of_worker, write_unit
 from uncork.score.parts import part_path, rejects_path
 from uncork.score.sink import JOURNAL, Finished, Sink
 from uncork.score.source import Unit
@@ -134,14 +133,8 @@ class RayWorker:
         """Errors are answers: what an actor raises, Ray wraps in an error of its own."""
         try:
             return step(), None
-        except UncorkError as error:
-            return None, error
-        except MemoryError as error:
-            return None, UncorkError(f"not enough memory: {error}: fewer workers or a smaller batch take less")
-        except OSError as error:
-            return None, UncorkError(f"{error.strerror or error}", error.filename or "worker")
-        except Exception:
-            return None, UncorkError(f"failed in a way that nobody thought of:\n{traceback.format_exc()}", "worker")
+        except Exception as error:
+            return None, error_of_worker(error)
 
 
 class RayEngine:
@@ -174,7 +167,7 @@ class RayEngine:
 
     @property
     def workers(self) -> int:
-        return self._count or available_cores()
+        return self._count or available_threads()
 
     def run(self, job: Job, units: Sequence[Unit], sink: Sink, progress: Callable[[int], None]) -> list[Fault]:
         """Score the units into the sink; `progress` is told after each. See `uncork.score.engine.Engine`."""

@@ -11,14 +11,12 @@ import pickle
 import signal
 import sys
 import time
-import traceback
 from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 
-from uncork.errors import UncorkError
-from uncork.score.engine import write_unit
+from uncork.score.engine import error_of_worker, write_unit
 from uncork.score.unit import UnitScorer
 
 #: Seconds between two messages about rows.
@@ -64,11 +62,5 @@ def main() -> None:
             say("done", *write_unit(scorer, unit, folder, _seldom(lambda rows: say("rows", rows))))
     except (BrokenPipeError, EOFError):
         return  # the parent is gone
-    except UncorkError as error:
-        say("error", error)
-    except MemoryError as error:
-        say("error", UncorkError(f"not enough memory: {error}: fewer workers or a smaller batch take less"))
-    except OSError as error:
-        say("error", UncorkError(f"{error.strerror or error}", error.filename or "worker"))
-    except Exception:
-        say("error", UncorkError(f"failed in a way that nobody thought of:\n{traceback.format_exc()}", "worker"))
+    except Exception as error:
+        say("error", error_of_worker(error))
