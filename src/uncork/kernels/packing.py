@@ -6,7 +6,12 @@ import threading
 import weakref
 from collections.abc import Callable, Hashable, Sequence
 
+import numpy as np
+
 from uncork.types import Array
+
+#: Bytes of a cache line: a vector that lies across two of them costs two reads.
+_LINE = 64
 
 
 class Packing:
@@ -15,8 +20,19 @@ class Packing:
     __slots__ = ("__weakref__", "arrays", "sources")
 
     def __init__(self, arrays: Sequence[Array], sources: Sequence[Array]) -> None:
-        self.arrays = tuple(arrays)
+        self.arrays = tuple(map(_at_a_line, arrays))
         self.sources = tuple(sources)
+
+
+def _at_a_line(array: Array) -> Array:
+    """The array, or a copy, that begins at a cache line."""
+    if array.ctypes.data % _LINE == 0 and array.flags.c_contiguous:
+        return array
+    room = np.empty(array.nbytes + _LINE, np.uint8)
+    first = -room.ctypes.data % _LINE
+    copy: Array = room[first : first + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
 
 
 _known: weakref.WeakValueDictionary[tuple[Hashable, ...], Packing] = weakref.WeakValueDictionary()

@@ -70,7 +70,7 @@ class Recurrent:
         row = self.padded(hidden) * 4
         ahead = self.ahead(batch, steps, hidden)
         factors = 3 * batch * row // 2 + ahead * batch * (inputs + 1) // 2 * 4
-        return 8 * (steps + 2 + 5 * batch) + 4 * batch * row + ahead * batch * (row * self.gates + 8) + self.parts * factors
+        return 16 * 64 + 8 * (steps + 2 + 5 * batch) + 4 * batch * row + ahead * batch * (row * self.gates + 8) + self.parts * factors
 
 
 #: Arguments of every sequence kernel: addresses, strides in bytes, counts. `backward` is 0 or 1, `clip` the bits of an f32.

@@ -59,11 +59,11 @@ class _Driver:
             ("products", a["batch"] * a["ahead"] * self.ahead_row),
         ):
             places[name] = at
-            at = at + size
+            at = at + ((size + 63) & -64)  # each at a cache line
         if spec.parts:
             for name in ("pairs_a", "pairs_b", "pairs_reset", "pairs_x"):
                 places[name] = at
-                at = at + a["batch"] * self.pairs_row
+                at = at + ((a["batch"] * self.pairs_row + 63) & -64)
         self.p = places
 
     def emit(self) -> None:
