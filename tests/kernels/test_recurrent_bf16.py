@@ -6,6 +6,10 @@ and 5e-5 where factors are sums of two bf16 ("bf16x3": 16 bits of each factor).
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +19,7 @@ import uncork
 
 pytest.importorskip("llvmlite")
 
+from tests.kernels import _amx as amx
 from uncork.kernels.recurrent import supports
 
 F32 = np.float32
@@ -60,10 +65,18 @@ def walk(cell: str, x: Any, h: Any, c: Any, lengths: Any, w: Any, r: Any, b: Any
     return np.array(out)
 
 
+CELLS = ("gru", "gru_after", "lstm", "rnn")
+
+
 @available
-@pytest.mark.parametrize("cell", ["gru", "gru_after", "lstm", "rnn"])
+@pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("shape", [(1, 1, 1, 1), (1, 5, 3, 7), (3, 4, 5, 33), (9, 6, 64, 128), (17, 9, 31, 65)])
 def test_factors_are_rounded_and_nothing_else(cell: str, shape: tuple[int, int, int, int]) -> None:
+    compare_with_the_walk(cell, shape)
+
+
+def compare_with_the_walk(cell: str, shape: tuple[int, int, int, int]) -> str:
+    """One sequence in bf16 and bf16x3; the plan in bf16."""
     batch, steps, inputs, hidden = shape
     generator = np.random.default_rng(sum(shape))
 
@@ -99,6 +112,20 @@ def test_factors_are_rounded_and_nothing_else(cell: str, shape: tuple[int, int, 
     for _ in range(2):
         for one, two in zip(near(*given), full):
             np.testing.assert_allclose(one, two, atol=5e-5)
+    return str(compiled.plan)
+
+
+@available
+def test_tile_instructions_give_the_same(tmp_path: Path) -> None:
+    """AMX, or its emulator where the processor has none."""
+    why = amx.unavailable()
+    if why:
+        pytest.skip(why)
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    command = [sys.executable, "-m", "tests.kernels._amx_recurrent", str(tmp_path)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("well") == 7 * len(CELLS)
 
 
 def test_what_it_takes_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

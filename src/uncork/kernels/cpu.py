@@ -34,6 +34,18 @@ def lanes() -> int:
 
 
 @functools.lru_cache(maxsize=1)
+def has_tiles() -> bool:
+    """AMX multiplies bf16 here, and the system lets this process use its registers; the first call asks for that."""
+    if not (has_feature("amx-tile") and has_feature("amx-bf16") and sys.platform == "linux" and _machine() == "x86_64"):
+        return False
+    import ctypes
+
+    # https://docs.kernel.org/arch/x86/xstate.html: the state of tiles is large, and only kept for processes that ask for it.
+    arch_prctl, request_permission, tile_data = map(ctypes.c_long, (158, 0x1023, 18))
+    return int(ctypes.CDLL(None).syscall(arch_prctl, request_permission, tile_data)) == 0
+
+
+@functools.lru_cache(maxsize=1)
 def host() -> tuple[str, str]:
     """The CPU's name and features (`+this,-that`) as LLVM calls them."""
     described = described_by_system()

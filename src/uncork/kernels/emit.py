@@ -326,6 +326,10 @@ class Kernel:
         function = self._declared(f"llvm.{name}.{suffix}", first.llvm.type, [v.llvm.type for v in values])
         return Value(self, self.builder.call(function, [v.llvm for v in values]), first.type, first.lanes)
 
+    def call_intrinsic(self, name: str, *arguments: Any) -> None:
+        """An instruction of the machine without a result, by LLVM's name for it."""
+        self.builder.call(self._declared(name, ir.VoidType(), [argument.type for argument in arguments]), arguments)
+
     def _declared(self, name: str, result: Any, arguments: Sequence[Any]) -> Any:
         return self.module.globals.get(name) or ir.Function(self.module, ir.FunctionType(result, list(arguments)), name)
 

@@ -16,9 +16,9 @@ End = Callable[[Kernel, "Row"], None]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What the end of a microkernel sees of one row: its number, the address of its source, its sums, the extra arguments."""
+    """What the end of a microkernel sees of one row: its number in its block, the address of its source, its sums, the extra arguments."""
 
-    number: int
+    number: int | Value
     source: Value
     sums: list[Value]
     extra: dict[str, Value]

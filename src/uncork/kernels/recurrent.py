@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 
 from uncork.kernels.choose import Choice, In, KernelCall, Native, Operand, Out, Room, Stages, chooses, shares
+from uncork.kernels.cpu import has_tiles
 from uncork.kernels.packing import packed
 from uncork.kernels.store import STORE, has_feature, lanes
 from uncork.ops import Operation
@@ -36,10 +37,13 @@ class Recurrent:
     #: "bf16": the factors of all products are rounded to bf16; sums, states and activations stay f32. "bf16x3": each factor is the
     #: sum of two bf16, and three of their four products are made: nearly f32.
     precision: str = "f32"
+    #: AMX makes the products with X ("ahead") or all products ("all"). One row by R is as fast without.
+    tiles: str = ""
 
     @property
     def name(self) -> str:
         flags = ("_clipped" if self.clipped else "") + ("" if self.precision == "f32" else f"_{self.precision}")
+        flags += f"_tiles_{self.tiles}" if self.tiles else ""
         return f"{self.cell}_{'_'.join(self.activations)}_{self.lanes}_{self.lengths}{flags}"
 
     @property
@@ -60,6 +64,11 @@ class Recurrent:
         """The hidden size in whole panels."""
         return -(-hidden // self.wide) * self.wide
 
+    @property
+    def block(self) -> int:
+        """Inner products, and rows of their factors, are read in blocks of so many: bf16 in pairs, AMX by whole tiles."""
+        return 32 if self.tiles else 2
+
     def ahead(self, batch: int, steps: int, hidden: int) -> int:
         """Time steps whose products with X are made at once."""
         row = self.padded(hidden) * self.gates * 4
@@ -69,9 +78,15 @@ class Recurrent:
         """Bytes of room for the order of rows, their states, the products with X, and tables of addresses; with bf16 also for factors."""
         row = self.padded(hidden) * 4
         ahead = self.ahead(batch, steps, hidden)
-        factors = 3 * batch * row // 2 + ahead * batch * (inputs + 1) // 2 * 4
-        return 16 * 64 + 8 * (steps + 2 + 5 * batch) + 4 * batch * row + ahead * batch * (row * self.gates + 8) + self.parts * factors
+        tiles = TILE_ROOM if self.tiles else 0
+        more = 16 if self.tiles else 0  # a tile may reach past the last row
+        factors = 3 * (batch + more) * row // 2 + (ahead * batch + more) * -(-inputs // self.block) * self.block * 2
+        aligned = 18 * 64
+        return aligned + tiles + 8 * (steps + 2 + 5 * batch) + 4 * batch * row + ahead * batch * (row * self.gates + 8) + self.parts * factors
 
+
+#: Bytes of two configurations of tiles, and of the sums of a block.
+TILE_ROOM = 2 * 64 + 16 * 4 * 64
 
 #: Arguments of every sequence kernel: addresses, strides in bytes, counts. `backward` is 0 or 1, `clip` the bits of an f32.
 ARGUMENTS = (
@@ -112,8 +127,8 @@ def pack(spec: Recurrent, w: Array, r: Array, bias: Array) -> Packed:
 def _as_pairs(panels: Array, spec: Recurrent) -> Array:
     """`[panels, K, gates, units]` of f32 as `[panels, K / 2, vectors, parts, lanes, 2]` of bf16: two steps of the product side by side."""
     count, inner, gates, units = panels.shape
-    if inner % 2:
-        panels = np.concatenate([panels, np.zeros((count, 1, gates, units), np.float32)], axis=1)
+    if inner % spec.block:
+        panels = np.concatenate([panels, np.zeros((count, -inner % spec.block, gates, units), np.float32)], axis=1)
     bits = [encode(panels, ElementType.bf16)]
     if spec.parts == 2:
         bits.append(encode(panels - decode(bits[0], ElementType.bf16), ElementType.bf16))
@@ -164,8 +179,9 @@ def choose_sequence(operation: Operation, inputs: Sequence[TensorSpec | None], o
     clipped = 0 < operation.clip < math.inf
     if operation.precision != "f32" and not supports(operation.precision):
         return f"this machine cannot compute in {operation.precision}"
-    spec = Recurrent(cell, operation.functions(), lanes(), lengths.element_type.name, clipped, operation.precision)
     batch, steps, inner = x.shape.static
+    tiles = "" if operation.precision == "f32" or not has_tiles() else "all" if batch > 1 else "ahead"
+    spec = Recurrent(cell, operation.functions(), lanes(), lengths.element_type.name, clipped, operation.precision, tiles)
     hidden = operation.hidden_size
     walks = WALKS[operation.direction]
     clip = int(np.float32(operation.clip).view(np.int32)) if clipped else 0

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from uncork.kernels.activations import ACTIVATIONS
-from uncork.kernels.emit import F32, I32, I64, INDEX_TYPES, U32, Kernel, Value, Variable
-from uncork.kernels.microkernel import End, Microkernel, Row
-from uncork.kernels.recurrent import ARGUMENTS, Recurrent
+from uncork.kernels import tiles
+from uncork.kernels.emit import F32, I64, INDEX_TYPES, Kernel, Value, Variable
+from uncork.kernels.microkernel import End, Microkernel
+from uncork.kernels.recurrent import ARGUMENTS, TILE_ROOM, Recurrent
+from uncork.kernels.recurrent_ends import Ends, store_parts
 
 
 def emit_recurrent(spec: Recurrent, estimates: bool) -> str:
@@ -39,9 +40,10 @@ class _Driver:
         #: A row of factors of the state, in bytes.
         self.pairs_row = (self.row >> 1) * spec.parts
         if spec.parts:
-            self.factors, self.inputs = (self.factors + 1) >> 1, (self.inputs + 1) >> 1
+            self.factors, self.inputs = (self._blocks(count) >> 1 for count in (self.factors, self.inputs))
         self.ahead_row = self.row * spec.gates
         a, at = self.a, self.a["workspace"]
+        rows = (a["batch"] + (tiles.ROWS - 1)) & -tiles.ROWS if spec.tiles else a["batch"]
         places: dict[str, Value] = {}
         words = a["batch"] * 8
         for name, size in (
@@ -60,17 +62,30 @@ class _Driver:
         ):
             places[name] = at
             at = at + ((size + 63) & -64)  # each at a cache line
+        #: Two configurations of tiles, and the sums of a block of rows.
+        self.tiles_ahead, self.tiles_step = at, at + tiles.CONFIGURATION_BYTES
+        self.sums = at + 2 * tiles.CONFIGURATION_BYTES
+        assert TILE_ROOM == 2 * tiles.CONFIGURATION_BYTES + tiles.SUMS_BYTES
+        at = at + (TILE_ROOM if spec.tiles else 0)
         if spec.parts:
             for name in ("pairs_a", "pairs_b", "pairs_reset", "pairs_x"):
                 places[name] = at
-                at = at + ((a["batch"] * self.pairs_row + 63) & -64)
+                at = at + ((rows * self.pairs_row + 63) & -64)
+
         self.p = places
+
+    def _blocks(self, count: Value) -> Value:
+        """So many factors, in whole blocks."""
+        return (count + (self.spec.block - 1)) & -self.spec.block
 
     def emit(self) -> None:
         k, a, p = self.k, self.a, self.p
         self._microkernels()
         self._sort()
         self._begin()
+        if self.spec.tiles:
+            self.layout.write(k, self.tiles_ahead, k.integer(tiles.ROWS))
+            self.layout.write(k, self.tiles_step, k.minimum(a["batch"], k.integer(tiles.ROWS)))
         longest = k.variable(k.integer(0))
         with k.when(a["batch"] > 0):
             longest.set(k.load(p["lengths"], I64))
@@ -81,12 +96,18 @@ class _Driver:
         with k.loop(0, chunks) as chunk:
             first = chunk * ahead
             last = k.minimum(first + ahead, longest.get())
+            if self.spec.tiles:
+                tiles.configure(k, self.tiles_ahead)
             self._multiply_ahead(first, last)
+            if self.spec.tiles == "all":
+                tiles.configure(k, self.tiles_step)
             base = k.variable(p["products"])
             with k.loop(first, last) as t:
                 self._leave(self.running, t)
                 self._step(t, self.running.get(), base.get())
                 base.set(base.get() + self.running.get() * self.ahead_row)
+        if self.spec.tiles:
+            tiles.release(k)
         k.finish()
 
     # ---- rows
@@ -136,7 +157,8 @@ class _Driver:
                 for states in ("state_a", "extra"):
                     with k.loop(a["hidden"], a["padded"]) as i:
                         k.store(k.number(0.0, F32), p[states] + row * self.row + i * 4)
-                self._round(a["h0"] + original * a["h0_row"], p["pairs_a"] + row * self.pairs_row, a["hidden"], self.row >> 1)
+                rounded = p["pairs_a"] + row * self.pairs_row
+                self._round(a["h0"] + original * a["h0_row"], rounded, a["hidden"], self.factors * 2, self.row >> 1)
             if self.spec.cell == "lstm":
                 self._copy(a["c0"] + original * a["c0_row"], p["extra"] + row * self.row)
             y = a["y"] + original * a["y_row"]
@@ -156,17 +178,17 @@ class _Driver:
         with k.loop(whole, hidden) as i:
             k.store(k.number(0.0, F32) if source is None else k.load(source + i * 4, F32), target + i * 4)
 
-    def _round(self, source: Value, target: Value, count: Value, low: Value) -> None:
-        """`count` f32 as bf16, and a zero where the last pair has only one; second parts `low` bytes further on."""
+    def _round(self, source: Value, target: Value, count: Value, blocks: Value, low: Value) -> None:
+        """`count` f32 as bf16, and zeros up to whole blocks; second parts `low` bytes further on."""
         k, lanes = self.k, self.spec.lanes
         second = low if self.spec.parts == 2 else None
         whole = count & -lanes
         with k.loop(0, whole, lanes) as i:
-            _store_parts(k, k.load(source + i * 4, F32, lanes), target + i * 2, second)
+            store_parts(k, k.load(source + i * 4, F32, lanes), target + i * 2, second)
         with k.loop(whole, count) as i:
-            _store_parts(k, k.load(source + i * 4, F32), target + i * 2, second)
-        with k.when((count & 1).equals(1)):
-            _store_parts(k, k.number(0.0, F32), target + count * 2, second)
+            store_parts(k, k.load(source + i * 4, F32), target + i * 2, second)
+        with k.loop(count, blocks) as i:
+            store_parts(k, k.number(0.0, F32), target + i * 2, second)
 
     def _leave(self, live: Variable, t: Value) -> None:
         """Rows that have no step t leave the batch; they are the last ones."""
@@ -192,7 +214,7 @@ class _Driver:
                 source = a["x"] + original * a["x_row"] + self._time(row, t) * a["x_step"]
                 if self.spec.parts:
                     rounded = p["pairs_x"] + rows.get() * (self.inputs * (4 * self.spec.parts))
-                    self._round(source, rounded, a["inputs"], self.inputs * 4)
+                    self._round(source, rounded, a["inputs"], self.inputs * 2, self.inputs * 4)
                     source = rounded
                 k.store(source, p["table_x"] + rows.get() * 8)
                 rows.set(rows.get() + 1)
@@ -209,6 +231,8 @@ class _Driver:
                     "target_row": self.ahead_row,
                     "bias": a["bias"] + panel * width,
                     "low": self.inputs * 4,
+                    "source_row": self.inputs * (4 * self.spec.parts),
+                    "sums": self.sums,
                 },
             )
 
@@ -217,7 +241,8 @@ class _Driver:
         vectors = 2 if spec.cell == "rnn" else spec.gates
         #: Vectors of a panel of W: all gates of `lanes` units, or two vectors of units of the only gate.
         self.gate_vectors = vectors
-        ends = _Ends(spec, self.vector)
+        self.layout = tiles.Layout(vectors, spec.parts)
+        ends = Ends(spec, self.vector)
         self.products = self._microkernel(
             "products", vectors, ("target", "target_row", "bias", *(("low",) if spec.parts == 2 else ())), ends.products
         )
@@ -242,7 +267,9 @@ class _Driver:
         else:
             self.first = self._microkernel("step", 2, common, ends.rnn)
 
-    def _microkernel(self, name: str, vectors: int, extra: Sequence[str], end: End) -> Microkernel:
+    def _microkernel(self, name: str, vectors: int, extra: Sequence[str], end: End) -> Microkernel | tiles.TileMicrokernel:
+        if self.spec.tiles == "all" or (self.spec.tiles and name == "products"):
+            return tiles.TileMicrokernel(self.k, name, self.layout, vectors, extra, end)
         return Microkernel(self.k, name, self.spec.lanes, vectors, extra, end, self.spec.parts)
 
     # ---- steps
@@ -272,6 +299,8 @@ class _Driver:
                 "inner_bias": a["inner_bias"] + panel * (units * 4),
                 "pairs": pairs + row * self.pairs_row,
                 "low": self.row >> 1,
+                "source_row": self.pairs_row,
+                "sums": self.sums,
             }
 
         units = self.spec.wide if self.spec.cell == "rnn" else self.spec.lanes
@@ -318,93 +347,3 @@ class _Driver:
         count = self.a["padded"] // units
         with k.loop(0, count) as i:
             run(k.select(odd, count - 1 - i, i))
-
-
-def _store_parts(k: Kernel, value: Value, address: Value, low: Value | None) -> None:
-    """f32 as bf16; with `low` also what that leaves, so many bytes further on."""
-    high = k.to_bf16(value)
-    k.store(high, address)
-    if low is not None:
-        k.store(k.to_bf16(value - (high.to(U32) << 16).bits_as(F32)), address + low)
-
-
-class _Ends:
-    """What each microkernel does with its sums. `unit` is where the panel's units lie in a row of states, in bytes."""
-
-    def __init__(self, spec: Recurrent, vector: int) -> None:
-        self.spec, self.vector, self.lanes = spec, vector, spec.lanes
-
-    def _load(self, k: Kernel, address: Value) -> Value:
-        return k.load(address, F32, self.lanes)
-
-    def _gate(self, k: Kernel, row: Row, number: int, value: Value) -> Value:
-        """An activation of a pre-activation, clamped to +-clip before."""
-        if self.spec.clipped:
-            limit = k.splat(row.extra["clip"].to(I32).bits_as(F32), self.lanes)
-            value = k.select(value > limit, limit, value)  # ordered comparisons let NaN through
-            value = k.select(value < -limit, -limit, value)
-        return ACTIVATIONS[self.spec.activations[number]](k, value)
-
-    def products(self, k: Kernel, row: Row) -> None:
-        target = row.extra["target"] + row.extra["target_row"] * row.number
-        for v, total in enumerate(row.sums):
-            k.store(total + self._load(k, row.extra["bias"] + v * self.vector), target + v * self.vector)
-
-    def _ahead(self, k: Kernel, row: Row, offset: int) -> Value:
-        return self._load(k, row.extra["ahead"] + row.extra["ahead_row"] * row.number + offset)
-
-    def _state(self, row: Row, name: str) -> Value:
-        return row.extra[name] + row.extra["row"] * row.number + row.extra["unit"]
-
-    def gru_after(self, k: Kernel, row: Row) -> None:
-        z = self._gate(k, row, 0, row.sums[0] + self._ahead(k, row, 0))
-        r = self._gate(k, row, 0, row.sums[1] + self._ahead(k, row, self.vector))
-        inner = row.sums[2] + self._load(k, row.extra["inner_bias"])
-        n = self._gate(k, row, 1, k.fma(r, inner, self._ahead(k, row, 2 * self.vector)))
-        self._blend(k, row, z, n)
-
-    def _blend(self, k: Kernel, row: Row, z: Value, n: Value, offset: int = 0) -> None:
-        """(1 - z) * n + z * h"""
-        h = self._load(k, self._state(row, "old") + offset)
-        self._new(k, row, k.fma(z, h - n, n), offset)
-
-    def _new(self, k: Kernel, row: Row, value: Value, offset: int = 0) -> None:
-        """A vector of the new state, and as factors of the next step."""
-        k.store(value, self._state(row, "new") + offset)
-        self._pairs(k, row, value, offset)
-
-    def _pairs(self, k: Kernel, row: Row, value: Value, offset: int = 0) -> None:
-        if self.spec.parts:
-            half = row.extra["row"] >> 1
-            place = row.extra["pairs"] + half * (self.spec.parts * row.number) + (row.extra["unit"] >> 1) + offset // 2
-            _store_parts(k, value, place, half if self.spec.parts == 2 else None)
-
-    def gru_reset(self, k: Kernel, row: Row) -> None:
-        z = self._gate(k, row, 0, row.sums[0] + self._ahead(k, row, 0))
-        r = self._gate(k, row, 0, row.sums[1] + self._ahead(k, row, self.vector))
-        k.store(z, self._state(row, "extra"))
-        reset = r * self._load(k, self._state(row, "old"))
-        if self.spec.parts:
-            self._pairs(k, row, reset)
-        else:
-            k.store(reset, self._state(row, "reset"))
-
-    def gru_new(self, k: Kernel, row: Row) -> None:
-        for v, total in enumerate(row.sums):
-            offset = v * self.vector
-            n = self._gate(k, row, 1, total + self._ahead(k, row, v * 3 * self.vector + 2 * self.vector))
-            z = self._load(k, self._state(row, "extra") + offset)
-            self._blend(k, row, z, n, offset)
-
-    def lstm(self, k: Kernel, row: Row) -> None:
-        f, i, o = (self._gate(k, row, 0, row.sums[g] + self._ahead(k, row, g * self.vector)) for g in (0, 1, 3))
-        c = self._gate(k, row, 1, row.sums[2] + self._ahead(k, row, 2 * self.vector))
-        place = self._state(row, "extra")
-        cell = k.fma(f, self._load(k, place), i * c)
-        k.store(cell, place)
-        self._new(k, row, o * ACTIVATIONS[self.spec.activations[2]](k, cell))
-
-    def rnn(self, k: Kernel, row: Row) -> None:
-        for v, total in enumerate(row.sums):
-            offset = v * self.vector
-            self._new(k, row, self._gate(k, row, 0, total + self._ahead(k, row, offset)), offset)
