@@ -1,11 +1,19 @@
-"""Sequences in bf16 on tile instructions, held to what `test_recurrent_bf16` holds the kernels without them to. Run as a process of its own."""
+"""Sequences in bf16 on tile instructions, held to what `test_recurrent_bf16` holds the kernels without them to, and between fences.
+
+Run as a process of its own: `python -m tests.kernels._amx_recurrent FOLDER`, where the emulator may be built.
+"""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
+import numpy as np
+
 from tests.kernels import _amx as amx
+from tests.kernels import _fences
+from uncork.kernels import choose
+from uncork.types import TensorSpec
 
 
 def _pretend() -> None:
@@ -16,6 +24,25 @@ def _pretend() -> None:
     kept = [feature for feature in features.split(",") if feature[1:] not in ("amx-tile", "amx-bf16")]
     store.host = lambda: (name, ",".join([*kept, "+amx-tile", "+amx-bf16"]))  # type: ignore[attr-defined]
     recurrent.has_tiles = lambda: True  # type: ignore[attr-defined]
+
+
+def _between_fences() -> None:
+    """No reads and writes outside, one thread and three."""
+    generator = np.random.default_rng(1)
+    for label, operation, specs in _fences.recurrent(generator):
+        outputs = [TensorSpec(o.element_type, o.shape) for o in operation.describe(specs)]
+        for precision in ("bf16", "bf16x3"):
+            operation.precision = precision
+            chosen = choose.choose(operation, specs, outputs)
+            assert isinstance(chosen, choose.Native), chosen
+            assert "tiles" in chosen.kernel
+            operation.precision = "f32"
+            expected = operation.evaluate(specs)
+            for first, threads in ((False, 1), (True, 3)):
+                results = _fences.run_fenced(chosen, specs, outputs, first, threads)
+                assert results is not None
+                for got, wanted in zip(results, expected):
+                    np.testing.assert_allclose(got, wanted.value, atol=5e-2 if precision == "bf16" else 1e-4, err_msg=label)
 
 
 def main(folder: str) -> None:
@@ -32,6 +59,8 @@ def main(folder: str) -> None:
             assert f"tiles_{'all' if shape[0] > 1 else 'ahead'}" in plan, plan
             assert emulator is None or emulator.counts()["TDPBF16PS"] > before
             print(cell, shape, "well", flush=True)
+    _between_fences()
+    print("fences well")
 
 
 if __name__ == "__main__":
