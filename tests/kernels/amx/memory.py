@@ -40,6 +40,22 @@ def distances_of_rows() -> None:
 
 
 @case
+def nothing_else_is_read_or_written() -> None:
+    """Rows that end, or begin, where a page begins that nobody may touch."""
+    from tests.kernels._fences import Fenced  # which takes longer to import than all other cases to run
+
+    values = random.integers(0, 256, (5, 20)).astype(np.uint8)
+    for first in (False, True):
+        source, target = Fenced(4 * 33 + 20, first), Fenced(4 * 33 + 20, first)
+        rows, written = (np.lib.stride_tricks.as_strided(fenced.bytes, (5, 20), (33, 1)) for fenced in (source, target))
+        rows[:] = values
+        source.only_read()
+        steps().configure(configuration((5, 20))).load(0, rows).store(0, written).release().run()
+        assert (written == values).all()
+        target.check()
+
+
+@case
 def configuring_makes_zeros() -> None:
     values, result = integers(16, 16), integers(16, 16)
     s = steps().configure(FULL).load(0, values).configure(FULL).store(0, result)
