@@ -74,31 +74,20 @@ def choose_gather(operation: Operation, inputs: Sequence[TensorSpec | None], out
     function = _gather(spec)
     index_bytes = indices.element_type.dtype.itemsize
 
-    def rows_of(first: int, number: int) -> KernelCall:
-        """Some of the indices of the only row."""
-        return function, [In(0), In(1, first * index_bytes), Out(0, first * item), 1, 1, shape[along], number, 0]
+    slab = shape[along] * item
+    # Threads share the batches, else the outer rows of the only batch, else the indices of the only row: how many there are, and how
+    # many bytes lie from one to the next in data, indices and output.
+    whole = [batches, outer, count]
+    level = 0 if batches > 1 else 1 if outer > 1 else 2
+    steps = ((outer * slab, count * index_bytes, outer * count * item), (slab, 0, count * item), (0, index_bytes, item))[level]
 
-    def slabs_of(first: int, number: int, batches: int, outer: int) -> KernelCall:
-        """Some batches, or some outer rows of the only batch."""
-        slab = first * outer if batches else first
-        words: list[Operand] = [
-            In(0, slab * shape[along] * item),
-            In(1, first * count * index_bytes if batches else 0),
-            Out(0, slab * count * item),
-            number if batches else 1,
-            outer if batches else number,
-            shape[along],
-            count,
-            0,
-        ]
-        return function, words
+    def part(first: int, number: int) -> KernelCall:
+        data_at, indices_at, output_at = (first * step for step in steps)
+        some = [*whole[:level], number, *whole[level + 1 :]]
+        return function, [In(0, data_at), In(1, indices_at), Out(0, output_at), some[0], some[1], shape[along], some[2], 0]
 
     def split(threads: int) -> Stages:
-        if batches * outer == 1:
-            return Stages([[rows_of(first, number) for first, number in shares(count, threads)]], 0)
-        if batches > 1:
-            return Stages([[slabs_of(first, number, batches, outer) for first, number in shares(batches, threads)]], 0)
-        return Stages([[slabs_of(first, number, 0, outer) for first, number in shares(outer, threads)]], 0)
+        return Stages([[part(first, number) for first, number in shares(whole[level], threads)]], 0)
 
     words: list[Operand] = [In(0), In(1), Out(0), batches, outer, shape[along], count, Room()]
     cost = batches * outer * count * max(2.0, item / 16)
