@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from uncork.kernels.choose import Choice, In, KernelCall, Length, Native, Operand, Out, Room, Stages, chooses, shares, takes_any_length
+from uncork.kernels.names import flags
 from uncork.kernels.store import STORE, lanes
 from uncork.ops import Operation
 from uncork.ops._fused import NarrowedBag
@@ -40,8 +41,7 @@ class Bag:
 
     @property
     def name(self) -> str:
-        flags = "".join(f"_{flag}" for flag in ("weighted", "mean", "strict") if getattr(self, flag))
-        return f"bag_{self.bags}_{self.table}_{self.index}_{self.columns}{flags}"
+        return f"bag_{self.bags}_{self.table}_{self.index}_{self.columns}" + flags(self, "weighted", "mean", "strict")
 
     @property
     def arguments(self) -> list[str]:

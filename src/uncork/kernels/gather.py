@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from uncork.kernels.choose import Choice, In, KernelCall, Native, Operand, Out, Room, Stages, chooses, shares
+from uncork.kernels.names import flags
 from uncork.kernels.store import STORE
 from uncork.ops import Operation
 from uncork.ops._indices import normalised_axis
@@ -34,8 +35,7 @@ class Gather:
 
     @property
     def name(self) -> str:
-        flags = "".join(f"_{flag}" for flag in ("wraps", "strict", "streaming") if getattr(self, flag))
-        return f"gather_{self.way}_{self.item}_{self.index}{flags}"
+        return f"gather_{self.way}_{self.item}_{self.index}" + flags(self, "wraps", "strict", "streaming")
 
     @property
     def arguments(self) -> list[str]:

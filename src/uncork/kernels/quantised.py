@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from uncork.kernels.choose import Choice, In, Length, Native, Operand, Out, Room, chooses, takes_any_length
 from uncork.kernels.embedding import Segments
+from uncork.kernels.names import flags
 from uncork.kernels.store import STORE, has_feature, lanes
 from uncork.ops import Operation
 from uncork.ops._compressed import CompressedBag, CompressedGather, CompressedLookup, CompressedPacked, CompressedSegments, CompressedTable
@@ -40,8 +41,7 @@ class Rows:
 
     @property
     def name(self) -> str:
-        flags = "".join(f"_{flag}" for flag in ("zero_point", "scale", "per_row", "half", "aligned") if getattr(self, flag))
-        return f"{self.stored}_{self.columns}{flags}"
+        return f"{self.stored}_{self.columns}" + flags(self, "zero_point", "scale", "per_row", "half", "aligned")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,7 @@ class QuantisedBag:
 
     @property
     def name(self) -> str:
-        flags = "".join(f"_{flag}" for flag in ("weighted", "mean", "strict") if getattr(self, flag))
-        return f"bag_{self.bags}_{self.rows.name}_{self.index}{flags}"
+        return f"bag_{self.bags}_{self.rows.name}_{self.index}" + flags(self, "weighted", "mean", "strict")
 
     @property
     def arguments(self) -> list[str]:
@@ -77,8 +76,7 @@ class QuantisedGather:
 
     @property
     def name(self) -> str:
-        flags = "".join(f"_{flag}" for flag in ("wraps", "strict") if getattr(self, flag))
-        return f"gather_{self.rows.name}_{self.index}{flags}"
+        return f"gather_{self.rows.name}_{self.index}" + flags(self, "wraps", "strict")
 
     @property
     def arguments(self) -> list[str]:
