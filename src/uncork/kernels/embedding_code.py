@@ -9,8 +9,9 @@ Terms are added by increasing position, in up to four chains that are joined at 
 
 from __future__ import annotations
 
+from uncork.kernels.bag_code import BagIds
 from uncork.kernels.embedding import Bag, Segments
-from uncork.kernels.emit import F16, F32, F64, I8, I32, I64, INDEX_TYPES, U16, U32, U64, Kernel, Value, pieces
+from uncork.kernels.emit import F16, F32, F64, I8, I64, INDEX_TYPES, U16, U32, U64, Kernel, Value, pieces
 
 #: Table types by the element type's name. bf16 travels as its bits.
 TABLE_TYPES = {"f32": F32, "f16": F16, "bf16": U16, "f64": F64, **INDEX_TYPES}
@@ -40,45 +41,24 @@ class _BagKernel:
         self.lanes = max(1, spec.lanes * 4 // self.accumulator.bytes)
         self.ahead = _AHEAD if self.row_bytes <= _LONG_ROW else _AHEAD_LONG
         k = self.k = Kernel(spec.name, spec.arguments)
-        (
-            self.table,
-            self.rows,
-            self.indices,
-            self.count,
-            self.offsets,
-            self.bags,
-            self.default,
-            self.weights,
-            self.output,
-            self.first,
-            self.last,
-        ) = k.arguments
+        self.table, rows, indices, count, offsets, bags, default, self.weights, self.output, self.first, self.last = k.arguments
+        self.ids = BagIds(k, spec, rows, indices, count, offsets, bags, default)
         self._bags()
         k.finish()
 
     def text(self) -> str:
         return self.k.text()
 
-    def _number(self, array: Value, position: Value) -> Value:
-        """An id or an offset."""
-        type_ = I64 if self.spec.index == "narrowed" else INDEX_TYPES[self.spec.index]
-        value = self.k.load(array + position * type_.bytes, type_)
-        return value.to(I32).to(I64) if self.spec.index == "narrowed" else value.to(I64)
-
-    def _index(self, position: Value) -> Value:
-        return self._number(self.indices, position)
-
     def _bags(self) -> None:
         k, spec = self.k, self.spec
         block = self.lanes * _BLOCK_VECTORS
         whole, rest = divmod(spec.columns, block)
-        self.row = k.variable(k.integer(-1))
-        with k.when(self.default.equals(0).equals(0)):
-            self.row.set(self._number(self.default, k.integer(0)))
+        default = self.ids.default_row()
         with k.loop(self.first, self.last) as bag:
-            start, end = self._bounds(bag)
+            start, end = self.ids.bounds(bag)
             with k.when((start < end).equals(0), likely=False):
-                self._empty(bag)
+                target = self.output + bag * self.row_bytes
+                self.ids.fill(default, lambda: self._copy(None, target), lambda row: self._copy(self.table + row * self.row_bytes, target))
             with k.when(start < end, likely=True):
                 target = self.output + bag * self.row_bytes
                 if whole:
@@ -89,33 +69,7 @@ class _BagKernel:
                     self._columns(start, end, k.integer(whole * block * self.type.bytes), pieces(rest, self.lanes), target)
                 if not spec.columns:  # rows without elements: their ids must exist all the same
                     with k.loop(start, end) as position:
-                        k.stop_unless(self._index(position).below(self.rows), position + 1)
-
-    def _bounds(self, bag: Value) -> tuple[Value, Value]:
-        k = self.k
-        if self.spec.bags == "fixed":
-            return bag * self.offsets, (bag + 1) * self.offsets
-        start = self._number(self.offsets, bag)
-        following = k.minimum(bag + 1, self.bags - 1)
-        end = k.select(bag + 1 < self.bags, self._number(self.offsets, following), self.count)
-        k.stop_unless(start >= 0, k.integer(1))
-        if self.spec.strict:
-            k.stop_unless((bag > 0) | start.equals(0), k.integer(1))
-        k.stop_unless(start <= end, k.integer(1))
-        k.stop_unless(end <= self.count, k.integer(1))
-        return start, end
-
-    def _empty(self, bag: Value) -> None:
-        """The default row, or zeros."""
-        k = self.k
-        target = self.output + bag * self.row_bytes
-        default = self.row.get()
-        with k.either(default.equals(-1)) as (zeros, row):
-            with zeros:
-                self._copy(None, target)
-            with row:
-                k.stop_unless(default.below(self.rows), k.integer(1))
-                self._copy(self.table + default * self.row_bytes, target)
+                        self.ids.checked(position)
 
     def _copy(self, source: Value | None, target: Value) -> None:
         """A row, or zeros, byte for byte."""
@@ -135,12 +89,11 @@ class _BagKernel:
         sums = [[k.variable(k.number(zero, self.accumulator, n)) for _, n in parts] for _ in range(chains)]
 
         def add(position: Value, chain: int, prefetch: bool) -> None:
-            index = self._index(position)
-            k.stop_unless(index.below(self.rows), position + 1)
+            index = self.ids.checked(position)
             weight = self._weight(position) if spec.weighted else None
             row = self.table + index * self.row_bytes + offset
             if prefetch:
-                self._prefetch(self.table + self._index(position + self.ahead) * self.row_bytes + offset, parts)
+                self._prefetch(self.table + self.ids.at(position + self.ahead) * self.row_bytes + offset, parts)
             for (first, n), total in zip(parts, sums[chain]):
                 begins = first * self.type.bytes
                 x = self._wide(k.load(row + begins, self.type, n))
@@ -153,7 +106,7 @@ class _BagKernel:
 
         # The last rows of all were prefetched by those before them. To look ahead no further than there are indices by a loop of its
         # own costs nothing; by a minimum in every turn it costs up to 40 % where memory is slow (measured).
-        done, ahead = k.variable(start), k.minimum(end, self.count - self.ahead)
+        done, ahead = k.variable(start), k.minimum(end, self.ids.count - self.ahead)
         if chains > 1:
             with k.loop(start, ahead - (chains - 1), chains) as position:
                 for chain in range(chains):

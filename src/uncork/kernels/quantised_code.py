@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from uncork.kernels.emit import F16, F32, I8, I32, I64, INDEX_TYPES, U8, U16, U32, Kernel, Type, Value, Variable, pieces
+from uncork.kernels.bag_code import BagIds
+from uncork.kernels.emit import F16, F32, I8, I32, I64, INDEX_TYPES, U8, U16, U32, Kernel, Type, Value, pieces
 from uncork.kernels.quantised import QuantisedBag, QuantisedGather, Rows
 
 _TYPES = {"u8": U8, "i8": I8, "f16": F16, "bf16": U16}
@@ -206,27 +207,18 @@ class _BagKernel:
     def __init__(self, spec: QuantisedBag) -> None:
         self.spec = spec
         k = self.k = Kernel(spec.name, spec.arguments)
-        table, parameters, self.count_rows, self.indices, self.count, self.offsets, self.bags, self.default, self.weights, self.output = (
-            k.arguments
-        )
+        table, parameters, rows, indices, count, offsets, bags, default, self.weights, self.output = k.arguments
+        self.ids = BagIds(k, spec, rows, indices, count, offsets, bags, default)
         self.reader = _Reader(k, spec.rows, table, parameters)
         self._bags()
         k.finish()
 
-    def _number(self, array: Value, position: Value) -> Value:
-        """An id or an offset."""
-        type_ = I64 if self.spec.index == "narrowed" else INDEX_TYPES[self.spec.index]
-        value = self.k.load(array + position * type_.bytes, type_)
-        return value.to(I32).to(I64) if self.spec.index == "narrowed" else value.to(I64)
-
     def _bags(self) -> None:
         k, reader = self.k, self.reader
-        last = self.count - 1  # a prefetch past the last index would read it
-        row = k.variable(k.integer(-1))
-        with k.when(self.default.equals(0).equals(0)):
-            row.set(self._number(self.default, k.integer(0)))
-        with k.loop(0, self.bags) as bag:
-            start, end = self._bounds(bag)
+        last = self.ids.count - 1  # a prefetch past the last index would read it
+        default = self.ids.default_row()
+        with k.loop(0, self.ids.bags) as bag:
+            start, end = self.ids.bounds(bag)
             target = self.output + bag * (self.spec.rows.columns * 4)
             with k.either(start < end, likely=True) as (full, empty):
                 with full:
@@ -236,33 +228,7 @@ class _BagKernel:
                     if reader.rest_parts:
                         self._columns(start, end, last, k.integer(reader.whole * reader.block), reader.rest_parts, target)
                 with empty:
-                    self._default(row, target)
-
-    def _bounds(self, bag: Value) -> tuple[Value, Value]:
-        """Where a bag begins and ends, checked."""
-        k = self.k
-        if self.spec.bags == "fixed":
-            return bag * self.offsets, (bag + 1) * self.offsets
-        start = self._number(self.offsets, bag)
-        following = k.minimum(bag + 1, self.bags - 1)
-        end = k.select(bag + 1 < self.bags, self._number(self.offsets, following), self.count)
-        k.stop_unless(start >= 0, k.integer(1))
-        if self.spec.strict:
-            k.stop_unless((bag > 0) | start.equals(0), k.integer(1))
-        k.stop_unless(start <= end, k.integer(1))
-        k.stop_unless(end <= self.count, k.integer(1))
-        return start, end
-
-    def _default(self, row: Variable, target: Value) -> None:
-        """What an empty bag is: the default row, or zeros."""
-        k = self.k
-        default = row.get()
-        with k.either(default.equals(-1)) as (absent, given):
-            with absent:
-                self.reader.zeros(target)
-            with given:
-                k.stop_unless(default.below(self.count_rows), k.integer(1))
-                self.reader.copy(default, target)
+                    self.ids.fill(default, lambda: reader.zeros(target), lambda row: reader.copy(row, target))
 
     def _columns(self, start: Value, end: Value, last: Value, column: Value, parts: list[tuple[int, int]], target: Value) -> None:
         """One block of columns of one bag: `parts` are its vectors, `column` where it begins."""
@@ -270,9 +236,8 @@ class _BagKernel:
         # x + -0.0 is x, also for x = -0.0
         sums = [k.variable(k.number(-0.0, F32, lanes)) for _, lanes in parts]
         with k.loop(start, end) as position:
-            index = self._number(self.indices, position)
-            k.stop_unless(index.below(self.count_rows), position + 1)
-            reader.prefetch(self._number(self.indices, k.minimum(position + reader.ahead, last)), column, sum(lanes for _, lanes in parts))
+            index = self.ids.checked(position)
+            reader.prefetch(self.ids.at(k.minimum(position + reader.ahead, last)), column, sum(lanes for _, lanes in parts))
             weight = k.load(self.weights + position * 4, F32) if spec.weighted else None
             row = reader.row(index)
             for (first, lanes), total in zip(parts, sums):
