@@ -104,6 +104,20 @@ def linear(builder: uncork.Builder) -> list[Source]:
     return [ended, both]
 
 
+def convolution(builder: uncork.Builder) -> list[Source]:
+    numbers, around = _numbers(), {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1]}
+    x, few = builder.parameter("x", "f32", [1, 4, 10, 20]), builder.parameter("few", "f32", [2, 40, 1, 3])
+    (convolved,) = builder.add("Convolution", 1, x, builder.constant(numbers(12, 4, 3, 3)), name="convolved", **around)
+    (biased,) = builder.add("Add", 1, convolved, builder.constant(numbers(1, 12, 1, 1)), name="biased")
+    (ended,) = builder.add("ReLU", 1, biased, name="ended")
+    (alone,) = builder.add("GroupConvolution", 1, x, builder.constant(numbers(4, 1, 1, 3, 3)), name="channels_for_themselves", **around)
+    (rows,) = builder.add("Convolution", 1, few, builder.constant(numbers(50, 40, 1, 3)), name="few_pixels", strides=[1, 1], dilations=[1, 1])
+    (wider,) = builder.add(
+        "ConvolutionBackpropData", 1, x, builder.constant(numbers(4, 3, 2, 2)), name="transposed", strides=[2, 2], dilations=[1, 1]
+    )
+    return [ended, alone, rows, wider]
+
+
 def recurrent(builder: uncork.Builder) -> list[Source]:
     numbers, hidden, inner = _numbers(), 12, 5
     x, lengths = builder.parameter("x", "f32", [2, 7, inner]), builder.parameter("lengths", "i64", [2])
@@ -159,7 +173,7 @@ def views(builder: uncork.Builder) -> list[Source]:
     return list(builder.add("Negative", 1, flat, name="negative"))
 
 
-FAMILIES = {f.__name__: f for f in (elementwise, embedding, gather, linear, move, pick, quantised, recurrent, reduce, views)}
+FAMILIES = {f.__name__: f for f in (convolution, elementwise, embedding, gather, linear, move, pick, quantised, recurrent, reduce, views)}
 #: The sizes of what the models leave open.
 SIZES = {"ids": 30, "segments": 30}
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -23,6 +24,7 @@ from uncork import storage
 from uncork.errors import UncorkError
 from uncork.kernels import choose
 from uncork.kernels.choose import Alias, Choice, In, Length, Native, Operand, Out, Room
+from uncork.kernels.team import let_run
 from uncork.ops import Operation, find
 from uncork.types import ElementType, PartialShape, TensorSpec
 
@@ -98,6 +100,8 @@ def run_fenced(
         for address, size, fence in kept:
             if address <= operand < address + size:
                 return fence.address + operand - address
+        if operand == let_run():
+            return operand
         assert abs(operand) < 1 << 40 or operand in [int(a.ctypes.data) for a in arrays], "the address of an array that is not kept"
         return operand
 
@@ -192,6 +196,24 @@ def linear(generator: np.random.Generator) -> Iterator[Case]:
         yield f"bias {columns} {activation}", fused, [a, b, bias]
 
 
+def convolution(generator: np.random.Generator) -> Iterator[Case]:
+    from uncork.ops._fused_convolution import FusedConvolution
+
+    for columns, outputs, stride in product([1, 3, 8, 15, 16, 17, 33, 49], [1, 3, 8, 13, 20], [1, 2]):
+        around = {"strides": [1, stride], "dilations": [1, 1], "pads_begin": [1, 1], "pads_end": [0, 1]}
+        data, bias = numbers(generator, 2, 3, 3, columns), numbers(generator, 1, outputs, 1, 1)
+        name = f"{columns} {outputs} {stride}"
+        convolution = find("Convolution", 1)(**around)
+        yield f"padded {name}", convolution, [data, numbers(generator, outputs, 3, 2, 3)]
+        fused = FusedConvolution(find("Convolution", 1)(strides=[1, 1], dilations=[1, 1]), find("ReLU", 1)())
+        yield f"pointwise {name}", fused, [data, numbers(generator, outputs, 3, 1, 1), bias]
+        alone = find("GroupConvolution", 1)(**around)
+        yield f"alone {name}", alone, [data, numbers(generator, 3, 2, 1, 2, 3)]
+        transposed = find("ConvolutionBackpropData", 1)(**around)
+        if columns > 1:
+            yield f"transposed {name}", transposed, [data, numbers(generator, 3, outputs, 2, 3)]
+
+
 def recurrent(generator: np.random.Generator) -> Iterator[Case]:
     cells = [("GRUSequence", {"linear_before_reset": True}), ("GRUSequence", {"linear_before_reset": False}), ("LSTMSequence", {})]
     for (name, attributes), hidden, batch in product([*cells, ("RNNSequence", {})], [1, 15, 16, 17, 33, 70], [1, 3, 9]):
@@ -264,7 +286,7 @@ def quantised(generator: np.random.Generator) -> Iterator[Case]:
 
 #: Random cases of an operation where 20 would take long: nearly each is a kernel of its own, or there are many operations.
 _DRAWN = {"elementwise": 3, "move": 8, "recurrent": 3}
-EDGES = {f.__name__: f for f in (elementwise, embedding, gather, linear, move, pick, quantised, recurrent, reduce)}
+EDGES = {f.__name__: f for f in (convolution, elementwise, embedding, gather, linear, move, pick, quantised, recurrent, reduce)}
 
 
 def registered(family: str) -> Iterator[Case]:
@@ -307,6 +329,10 @@ def main(family: str) -> None:
             found = check(operation, specs)
             assert found or not from_edges, "no kernel took the case"
             taken += found
+            if family == "recurrent":  # and by threads that share every step
+                with pytest.MonkeyPatch.context() as patch:
+                    patch.setattr("uncork.kernels.recurrent._suits_team", lambda *_: True)
+                    taken += check(operation, specs)
             if family == "linear":  # and with both matrices of the call
                 taken += check(operation, specs, [TensorSpec(s.element_type, s.shape) for s in specs])
     print(taken)

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith(("linux", "darwin"))
 ROOT = Path(__file__).parents[2]
 #: How many cases a family has at least: fewer mean that kernels are no longer chosen.
 LEAST = {
+    "convolution": 300,
     "elementwise": 300,
     "embedding": 100,
     "gather": 80,

@@ -16,6 +16,7 @@ import numpy as np
 
 from uncork.compiler.direct import Direct, Refused
 from uncork.compiler.passes.fold_constants import fold_constants
+from uncork.compiler.passes.fuse_convolution import fuse_convolution
 from uncork.compiler.passes.fuse_ids import fuse_ids
 from uncork.compiler.passes.fuse_linear import fuse_linear
 from uncork.compiler.plan import Plan
@@ -27,6 +28,7 @@ from uncork.ir.validate import infer
 from uncork.kernels import choose
 from uncork.kernels.program import Like
 from uncork.ops._body import SubGraphOperation
+from uncork.ops._recurrent import RecurrentSequence
 from uncork.types import Array, PartialShape, TensorSpec
 
 if TYPE_CHECKING:
@@ -51,7 +53,7 @@ class Executor:
         self.threads = threads
         self.use_kernels = use_kernels and kernels_available()
         #: What runs; the interpreter keeps to the model as it was read.
-        self._prepared = self._with_bodies(fuse_linear(fold_constants(fuse_ids(model)))) if self.use_kernels else model
+        self._prepared = self._with_bodies(fuse_convolution(fuse_linear(fold_constants(fuse_ids(model))))) if self.use_kernels else model
         self._kept: OrderedDict[tuple[object, ...], Specialisation] = OrderedDict()
         self._times: OrderedDict[tuple[object, ...], int] = OrderedDict()
         self._lock = threading.Lock()
@@ -229,4 +231,8 @@ class Executor:
             return model
         from uncork.compiler.passes.fuse_elementwise import fuse_elementwise  # with kernels only
 
+        if any(isinstance(node.operation, RecurrentSequence) for node in model.nodes):
+            from uncork.compiler.passes.last_step import last_step
+
+            model = last_step(model)
         return fuse_elementwise(model)

@@ -95,6 +95,7 @@ class Alias:
 
 #: The files of this package that choose, by the types of operation that they choose for; "" is every type that has no other.
 FAMILIES: Mapping[str, tuple[str, ...]] = {
+    "convolution": ("Convolution", "ConvolutionBackpropData", "FusedConvolution", "GroupConvolution", "GroupConvolutionBackpropData"),
     "elementwise": (
         *("Abs", "Add", "BatchNormInference", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Broadcast", "Ceiling", "Clamp"),
         *("Convert", "ConvertLike", "Divide", "Elu", "Equal", "Erf", "Exp", "Floor", "Fused", "Gelu", "Greater", "GreaterEqual"),

@@ -89,7 +89,7 @@ class ConvolutionBackpropData1(Sliding):
         groups, channels, outputs = weights.shape[:3]
         kernel, sizes = weights.shape[3:], data.shape[2:]
         reached = [stride * (size - 1) + extent(k, d) for stride, size, k, d in zip(self.strides, sizes, kernel, self.dilations)]
-        begins, results = self._cut(reached, output_shape)
+        begins, results = self.cut(reached, output_shape)
         room = [max(r, b + n) for r, b, n in zip(reached, begins, results)]
         check_room((len(data), groups, outputs, *room), data)
         canvas = np.zeros((groups, outputs, len(data), *room), data.dtype)
@@ -109,7 +109,7 @@ class ConvolutionBackpropData1(Sliding):
         output: Array = np.moveaxis(canvas[kept], 2, 0)
         return output.reshape(len(data), groups * outputs, *results)
 
-    def _cut(self, reached: list[int], output_shape: Array | None) -> tuple[list[int], list[int]]:
+    def cut(self, reached: list[int], output_shape: Array | None) -> tuple[list[int], list[int]]:
         """Where the output starts within the cells that the kernel reaches, and its sizes."""
         if output_shape is None:
             pads = [self.fixed_pads(axis) for axis in range(self.axes)]

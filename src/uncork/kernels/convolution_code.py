@@ -1,0 +1,134 @@
+"""Convolutions over pixels that are neighbours in memory: blocks of channels times blocks of pixels, and each channel for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from uncork.kernels.activations import STANDALONE
+from uncork.kernels.convolution_planes import ARGUMENTS, BLOCK_WORDS, Planes
+from uncork.kernels.emit import F32, I32, I64, Kernel, Value, Variable
+
+#: Taps of a channel for itself whose filter is kept in registers all the time.
+_HELD = 16
+
+
+def emit_planes(spec: Planes, estimates: bool) -> str:
+    """The LLVM text of the kernel. `estimates`: the machine has AVX-512's reciprocal estimate."""
+    k = Kernel(spec.name, ARGUMENTS)
+    k.estimates = estimates
+    a = dict(zip(ARGUMENTS, k.arguments))
+    blocks = None if spec.taps else {(n, v): _block(k, spec, n, v) for n in (*((8,) if spec.eights else ()), *spec.rest) for v in spec.vectors}
+    with k.loop(0, a["images"]) as image, k.loop(0, a["groups"]) as group:
+        source = a["source"] + image * a["source_image"] + group * a["source_group"]
+        target = a["target"] + image * a["target_image"] + group * a["target_group"]
+        filters = a["filters"] + group * a["filters_group"]
+        bias = a["bias"] + group * a["bias_group"]
+        if blocks is None:
+            _each_channel(k, spec, a, source, target, filters, bias)
+        else:
+            _by_blocks(k, spec, a, blocks, source, target, filters, bias)
+    k.finish()
+    return k.text()
+
+
+def _by_blocks(
+    k: Kernel,
+    spec: Planes,
+    a: dict[str, Value],
+    blocks: dict[tuple[int, int], Kernel],
+    source: Value,
+    target: Value,
+    filters: Value,
+    bias: Value,
+) -> None:
+    """Every block of pixels, with all blocks of channels while it is near."""
+    with k.loop(0, a["rows"]) as row, k.loop(0, a["blocks"]) as number:
+        entry = a["block_table"] + number * (8 * BLOCK_WORDS)
+        column, vectors = k.load(entry, I64), k.load(entry + 8, I64)
+        pixels, result = source + row * a["source_row"] + column, target + row * a["target_row"] + column
+
+        def run(channels: int, done: Value, filters: Value, result: Value, vectors: Value = vectors, pixels: Value = pixels) -> None:
+            for v in spec.vectors:
+                with k.when(vectors.equals(v)):
+                    given = [pixels, filters, a["offsets"], a["inner"], result, a["target_channel"], bias + done * 4]
+                    k.call(blocks[channels, v], given)
+
+        if spec.eights:
+            with k.loop(0, a["eights"]) as eight:
+                run(8, eight * 8, filters + eight * a["inner"] * 32, result + eight * a["target_channel"] * 8)
+        done = a["eights"] * 8
+        for channels in spec.rest:
+            run(channels, done, filters + done * a["inner"] * 4, result + done * a["target_channel"])
+            done = done + channels
+
+
+def _block(outer: Kernel, spec: Planes, channels: int, vectors: int) -> Kernel:
+    """`channels` channels of `vectors` vectors of pixels: their sums stay in registers until they are whole."""
+    arguments = ["source", "filters", "offsets", "inner", "target", "target_channel", "bias"]
+    k = Kernel(f"block_{channels}_{vectors}", arguments, inside=outer)
+    k.estimates = outer.estimates
+    source, filters, offsets, inner, target, target_channel, bias = k.arguments
+    # A sum waits for the addition before it: few sums need several chains each to keep the multipliers busy.
+    chains = 4 if channels * vectors <= 2 else 2 if channels * vectors <= 4 else 1
+    sums = [[[k.variable(k.number(0.0, F32, spec.lanes)) for _ in range(vectors)] for _ in range(channels)] for _ in range(chains)]
+
+    def step(position: Value, chain: int) -> None:
+        place = source + k.load(offsets + position * 4, I32).to(I64)
+        pixels = [k.load(place + v * spec.lanes * 4, F32, spec.lanes) for v in range(vectors)]
+        for channel in range(channels):
+            weight = k.splat(k.load(filters + (position * channels + channel) * 4, F32), spec.lanes)
+            for total, pixel in zip(sums[chain][channel], pixels):
+                total.set(k.fma(weight, pixel, total.get()))
+
+    unrolled = 4
+    whole = inner & -unrolled
+    with k.loop(0, whole, unrolled) as position:
+        for u in range(unrolled):
+            step(position + u, u % chains)
+    with k.loop(whole, inner) as position:
+        step(position, 0)
+    for channel in range(channels):
+        added = k.load(bias + channel * 4, F32) if spec.bias else None
+        for v in range(vectors):
+            total = _joined([chain[channel][v] for chain in sums])
+            k.store(_ended(k, spec, total, added), target + target_channel * channel + v * spec.lanes * 4)
+    k.finish()
+    return k
+
+
+def _each_channel(k: Kernel, spec: Planes, a: dict[str, Value], source: Value, target: Value, filters: Value, bias: Value) -> None:
+    """One channel of data for each group: few products to a sum, all written out."""
+    lanes = spec.lanes
+    offsets = [k.load(a["offsets"] + tap * 4, I32).to(I64) for tap in range(spec.taps)]
+    with k.loop(0, a["channels"]) as channel:
+        own = filters + channel * (spec.taps * 4)
+        held = [k.splat(k.load(own + tap * 4, F32), lanes) for tap in range(min(spec.taps, _HELD))]
+        added = k.load(bias + channel * 4, F32) if spec.bias else None
+        plane = target + channel * a["target_channel"]
+        with k.loop(0, a["rows"]) as row:
+            pixels, result = source + row * a["source_row"], plane + row * a["target_row"]
+
+            def vector(column: Value, pixels: Value = pixels, result: Value = result) -> None:
+                total = k.number(0.0, F32, lanes)
+                for tap in range(spec.taps):
+                    weight = held[tap] if tap < _HELD else k.splat(k.load(own + tap * 4, F32), lanes)
+                    total = k.fma(weight, k.load(pixels + column + offsets[tap], F32, lanes), total)
+                k.store(_ended(k, spec, total, added), result + column)
+
+            last = a["columns"] - lanes
+            with k.loop(0, last, lanes) as x:
+                vector(x * 4)
+            vector(last * 4)  # some of it a second time, where the number of columns wants that
+
+
+def _ended(k: Kernel, spec: Planes, total: Value, bias: Value | None) -> Value:
+    if bias is not None:
+        total = total + bias
+    return STANDALONE[spec.activation](k, total) if spec.activation else total
+
+
+def _joined(chains: Sequence[Variable]) -> Value:
+    total = chains[0].get()
+    for chain in chains[1:]:
+        total = total + chain.get()
+    return total

@@ -1,0 +1,75 @@
+"""Rows found by a table, multiplied with panels by the microkernel; bias and activation before a sum is first stored."""
+
+from __future__ import annotations
+
+from uncork.kernels.activations import STANDALONE
+from uncork.kernels.emit import F32, I64, Kernel, Value, pieces
+from uncork.kernels.microkernel import End, Microkernel, Row
+from uncork.kernels.products import ARGUMENTS, Products
+
+_EXTRA = ("target", "targets", "column", "bias")
+
+
+def emit_products(spec: Products, estimates: bool) -> str:
+    """The LLVM text of the kernel. `estimates`: the machine has AVX-512's reciprocal estimate."""
+    k = Kernel(spec.name, ARGUMENTS)
+    k.estimates = estimates
+    a = dict(zip(ARGUMENTS, k.arguments))
+    full = Microkernel(k, "full", spec.lanes, spec.vectors, _EXTRA, _end(spec, spec.width))
+    tail = Microkernel(k, "tail", spec.lanes, spec.vectors, _EXTRA, _end(spec, spec.tail)) if spec.tail else None
+    whole = a["columns"] // spec.width
+    panel_bytes = a["inner"] * (spec.width * 4)
+    matrix_bytes = (a["columns"] + (spec.width - 1)) // spec.width * panel_bytes
+
+    with k.loop(0, a["batches"]) as batch:
+        source = a["source"] + batch * a["source_batch"]
+        target = a["target"] + batch * a["target_batch"]
+        matrix = a["matrix"] + batch * matrix_bytes
+        bias = a["bias"] + batch * a["columns"] * 4
+        with k.loop(0, a["rows"]) as row:
+            k.store(source + k.load(a["sources"] + row * 8, I64), a["room"] + row * 8)
+
+        def run(kernel: Microkernel, panel: Value, matrix: Value = matrix, target: Value = target, bias: Value = bias) -> None:
+            given = {
+                "target": target + panel * a["column"] * spec.width,
+                "column": a["column"],
+                "bias": bias + panel * (spec.width * 4),
+            }
+            kernel.run(
+                k,
+                a["room"],
+                matrix + panel * panel_bytes,
+                a["inner"],
+                a["rows"],
+                lambda row: given | {"targets": a["targets"] + row * 8},
+            )
+
+        with k.loop(0, whole) as panel:
+            run(full, panel)
+        if tail is not None:
+            run(tail, whole)
+    k.finish()
+    return k.text()
+
+
+def _end(spec: Products, columns: int) -> End:
+    """Bias, activation and store of a row's sums; only the first `columns` of the panel exist in memory."""
+
+    def end(k: Kernel, row: Row) -> None:
+        target = row.extra["target"] + k.load(row.extra["targets"] + row.number * 8, I64)
+        for v, total in enumerate(row.sums):
+            count = min(spec.lanes, columns - v * spec.lanes)
+            for first, n in pieces(max(0, count), spec.lanes):
+                part = total.part(first, n)
+                column = v * spec.lanes + first
+                if spec.bias:
+                    part = part + k.load(row.extra["bias"] + column * 4, F32, n)
+                if spec.activation:
+                    part = STANDALONE[spec.activation](k, part)
+                if spec.neighbours:
+                    k.store(part, target + column * 4)
+                else:
+                    for lane in range(n):
+                        k.store(part.part(lane, 1), target + row.extra["column"] * (column + lane))
+
+    return end
