@@ -97,6 +97,58 @@ def test_the_same_results(name: str, threads: int) -> None:
     assert "threads" not in str(one.plan)
 
 
+def layer(type_name: str, batch: int, steps: int, inputs: int, hidden: int, direction: str, **attributes: Any) -> tuple[Any, list[Any]]:
+    """A recurrent layer with weights, and arrays to call it with."""
+    gates = {"GRUSequence": 3, "LSTMSequence": 4, "RNNSequence": 1}[type_name]
+    d = 2 if direction == "bidirectional" else 1
+    biases = gates + bool(attributes.get("linear_before_reset"))
+    states = 2 if type_name == "LSTMSequence" else 1
+
+    def add(b: uncork.Builder) -> Any:
+        sources = [b.parameter("x", "f32", [batch, steps, inputs])]
+        sources += [b.parameter(f"state{n}", "f32", [batch, d, hidden]) for n in range(states)]
+        weights = [some(d, gates * hidden, inputs) / F32(8), some(d, gates * hidden, hidden) / F32(hidden**0.5), some(d, biases * hidden)]
+        constants = [b.constant(array) for array in weights]
+        return b.add(
+            type_name, 5, *sources, b.parameter("n", "i64", [batch]), *constants, hidden_size=hidden, direction=direction, **attributes
+        )
+
+    lengths = (np.arange(batch) * 7 + 3) % (steps + 1)
+    lengths[0] = steps
+    return add, [some(batch, steps, inputs), *[some(batch, d, hidden)] * states, lengths]
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize(
+    ("type_name", "attributes"),
+    [("GRUSequence", {"linear_before_reset": True}), ("GRUSequence", {}), ("LSTMSequence", {}), ("RNNSequence", {})],
+)
+def test_units_of_a_sequence_are_shared(type_name: str, attributes: dict[str, Any], direction: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the others are at, to the last bit: also with more members than parts, and with more threads than processors."""
+    monkeypatch.setattr("uncork.compiler.specialise._SPLIT_COST", 0)
+    monkeypatch.setattr("uncork.kernels.recurrent._suits_team", lambda *_: True)
+    for batch, steps, inputs, hidden in [(1, 30, 5, 17), (9, 12, 33, 70), (2, 1, 3, 100)]:
+        add, inputs_of_call = layer(type_name, batch, steps, inputs, hidden, direction, **attributes)
+        expected = uncork.compile_model(model(add), threads=1)(*inputs_of_call)
+        for members in (2, 3, 6):
+            threads = members * (2 if direction == "bidirectional" else 1)
+            shared = uncork.compile_model(model(add), threads=threads)
+            for _ in range(10):
+                for a, b in zip(expected, shared(*inputs_of_call)):
+                    np.testing.assert_array_equal(a, b)
+
+
+def test_one_long_row_is_shared() -> None:
+    add, arrays = layer("GRUSequence", 1, 200, 256, 256, "forward")
+    shared = uncork.compile_model(model(add), threads=2)
+    got = shared(*arrays)
+    assert "in 2 threads" in str(shared._executor.known(arrays).plan)  # type: ignore[union-attr]
+    for a, b in zip(uncork.compile_model(model(add), threads=1)(*arrays), got):
+        np.testing.assert_array_equal(a, b)
+    with pytest.raises(uncork.InputError, match="201"):
+        shared(*arrays[:-1], np.array([201]))
+
+
 def test_a_value_that_one_part_refuses_is_named() -> None:
     compiled = uncork.compile_model(model(bags), threads=2)
     wrong = ids(100_000)

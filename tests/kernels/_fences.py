@@ -24,7 +24,7 @@ from uncork import storage
 from uncork.errors import UncorkError
 from uncork.kernels import choose
 from uncork.kernels.choose import Alias, Choice, In, Length, Native, Operand, Out, Room
-from uncork.kernels.team import let_run
+from uncork.kernels.cpu import let_run
 from uncork.ops import Operation, find
 from uncork.types import ElementType, PartialShape, TensorSpec
 

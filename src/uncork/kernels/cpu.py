@@ -46,6 +46,16 @@ def has_tiles() -> bool:
 
 
 @functools.lru_cache(maxsize=1)
+def let_run() -> int:
+    """The address of the system's function that lets other threads run; 0 where there is none."""
+    if os.name != "posix":
+        return 0
+    import ctypes
+
+    return ctypes.cast(ctypes.CDLL(None).sched_yield, ctypes.c_void_p).value or 0
+
+
+@functools.lru_cache(maxsize=1)
 def host() -> tuple[str, str]:
     """The CPU's name and features (`+this,-that`) as LLVM calls them."""
     described = described_by_system()

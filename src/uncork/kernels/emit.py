@@ -201,8 +201,9 @@ def _constant(type_: Type, value: str, lanes: int) -> Any:
 class Kernel:
     """One native function under construction. See the module's example."""
 
-    #: The machine has AVX-512's estimate of a reciprocal; set by whoever knows the machine.
+    #: The machine has AVX-512's estimate of a reciprocal, and x86's pause in loops that wait; set by whoever knows the machine.
     estimates = False
+    pauses = False
 
     def __init__(self, name: str, arguments: Sequence[str], inside: Kernel | None = None, direct: bool = False) -> None:
         """With `direct` it takes its arguments as they are, not in a block; with `inside` also, and is a function of that kernel's own."""
@@ -337,13 +338,13 @@ class Kernel:
 
     def load(self, address: Value, type_: Type, lanes: int = 1, align: int = 1) -> Value:
         """Consecutive numbers from memory."""
-        value = self.builder.load(self._pointer(address, type_, lanes))
+        value = self.builder.load(self.pointer(address, type_, lanes))
         value.align = align
         return Value(self, value, type_, lanes)
 
     def store(self, value: Value, address: Value, align: int = 1, streaming: bool = False) -> None:
         """Numbers to memory. `streaming` stores pass the caches by; they want an `align` of their size."""
-        store = self.builder.store(value.llvm, self._pointer(address, value.type, value.lanes))
+        store = self.builder.store(value.llvm, self.pointer(address, value.type, value.lanes))
         store.align = align
         if streaming:
             store.set_metadata("nontemporal", self.module.add_metadata([ir.Constant(ir.IntType(32), 1)]))
@@ -360,7 +361,7 @@ class Kernel:
         flags = [ir.Constant(word, n) for n in (0, 3, 1)]  # read, keep in all levels, data
         self.builder.call(function, [self.builder.inttoptr(address.llvm, byte), *flags])
 
-    def _pointer(self, address: Value, type_: Type, lanes: int) -> Any:
+    def pointer(self, address: Value, type_: Type, lanes: int = 1) -> Any:
         target = type_.llvm if lanes == 1 else ir.VectorType(type_.llvm, lanes)
         return self.builder.inttoptr(address.llvm, target.as_pointer())
 

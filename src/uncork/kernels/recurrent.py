@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
 from uncork.kernels.choose import Choice, In, KernelCall, Native, Operand, Out, Room, Stages, chooses, shares
-from uncork.kernels.cpu import has_tiles
+from uncork.kernels.cpu import has_tiles, let_run
 from uncork.kernels.packing import packed
 from uncork.kernels.store import STORE, has_feature, lanes
 from uncork.ops import Operation
@@ -23,6 +23,12 @@ from uncork.types import Array, ElementType, TensorSpec
 
 #: The products with X that are made ahead take at most this many bytes.
 _AHEAD_BYTES = 640 << 10
+#: Members of a team make at least so many operations each in a step.
+_TEAM_FLOPS = 150_000
+#: Weights of this size are read again in every step by every thread that has rows of its own; a team's members read their parts.
+_TEAM_BYTES = 1 << 20
+#: Rows that share one reading of the weights.
+_BLOCK = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +45,17 @@ class Recurrent:
     precision: str = "f32"
     #: AMX makes the products with X ("ahead") or all products ("all"). One row by R is as fast without.
     tiles: str = ""
+    #: Several threads make one sequence together (see `team`), each its part of the units in every step.
+    team: bool = False
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        return ARGUMENTS + TEAM_ARGUMENTS if self.team else ARGUMENTS
 
     @property
     def name(self) -> str:
         flags = ("_clipped" if self.clipped else "") + ("" if self.precision == "f32" else f"_{self.precision}")
-        flags += f"_tiles_{self.tiles}" if self.tiles else ""
+        flags += (f"_tiles_{self.tiles}" if self.tiles else "") + ("_team" if self.team else "")
         return f"{self.cell}_{'_'.join(self.activations)}_{self.lanes}_{self.lengths}{flags}"
 
     @property
@@ -63,6 +75,11 @@ class Recurrent:
     def padded(self, hidden: int) -> int:
         """The hidden size in whole panels."""
         return -(-hidden // self.wide) * self.wide
+
+    @property
+    def packing(self) -> Hashable:
+        """What the packed weights depend on."""
+        return self.cell, self.lanes, self.parts, self.block
 
     @property
     def block(self) -> int:
@@ -93,6 +110,9 @@ ARGUMENTS = (
     "x", "x_row", "x_step", "h0", "h0_row", "c0", "c0_row", "lengths", "y", "y_row", "ho", "ho_row", "co", "co_row",
     "w", "r", "r_new", "bias", "inner_bias", "batch", "steps", "inputs", "hidden", "padded", "backward", "clip", "ahead", "workspace",
 )  # fmt: skip
+
+#: Member -1 prepares for the others, and runs before them.
+TEAM_ARGUMENTS = ("member", "members", "lines", "let_run")
 
 
 @dataclass(frozen=True)
@@ -155,9 +175,18 @@ def _sequence(spec: Recurrent) -> int:
     def make() -> str:
         from uncork.kernels.recurrent_code import emit_recurrent
 
-        return emit_recurrent(spec, has_feature("avx512f"))
+        return emit_recurrent(spec, has_feature("avx512f"), has_feature("sse2"))
 
     return STORE.function(spec.name, repr(spec), make)
+
+
+def _suits_team(spec: Recurrent, batch: int, inputs: int, hidden: int, members: int) -> bool:
+    """It is better that threads share the units of a sequence than its rows."""
+    if spec.tiles or not let_run():
+        return False
+    if 2 * spec.gates * hidden * (inputs + hidden) * batch < members * _TEAM_FLOPS:
+        return False  # members would wait for each other longer than they work
+    return batch < members or (spec.gates * hidden * hidden * 4 > _TEAM_BYTES and batch < members * _BLOCK)
 
 
 @chooses(GRUSequence5, LSTMSequence5, RNNSequence5)
@@ -188,7 +217,9 @@ def choose_sequence(operation: Operation, inputs: Sequence[TensorSpec | None], o
     directions = len(walks)
     row = hidden * 4
     sources = [w.value, r.value, b.value]
-    packings = [packed(sources, (spec, d), partial(_packed_arrays, spec, *(source[d] for source in sources))) for d in range(directions)]
+    packings = [
+        packed(sources, (spec.packing, d), partial(_packed_arrays, spec, *(source[d] for source in sources))) for d in range(directions)
+    ]
     function = _sequence(spec)
 
     def rows_of(d: int, first: int, count: int, room: int) -> KernelCall:
@@ -205,7 +236,25 @@ def choose_sequence(operation: Operation, inputs: Sequence[TensorSpec | None], o
         assert len(words) == len(ARGUMENTS)
         return function, words
 
+    def by_team(members: int) -> Stages:
+        """Every direction by so many threads, which share its units."""
+        teamed = replace(spec, team=True)
+        member_function = _sequence(teamed)
+        before: list[Sequence[KernelCall]] = []
+        calls, room = [], 0
+        for d in range(directions):
+            lines = room + -(-spec.workspace(batch, steps, inner, hidden) // 64) * 64
+            words = rows_of(d, 0, batch, room)[1]
+            first, *others = [(member_function, [*words, m, members, Room(lines), let_run()]) for m in range(-1, members)]
+            before.append([first])
+            calls += others
+            room = lines + 2 * 64 * members
+        return Stages([*before, calls], room)
+
     def split(threads: int) -> Stages:
+        members = threads // directions
+        if members > 1 and _suits_team(spec, batch, inner, hidden, members):
+            return by_team(members)
         parts = [(d, first, count) for d in range(directions) for first, count in shares(batch, -(-threads // directions))]
         calls, room = [], 0
         for d, first, count in parts:
@@ -216,7 +265,7 @@ def choose_sequence(operation: Operation, inputs: Sequence[TensorSpec | None], o
     whole = [rows_of(d, 0, batch, 0) for d in range(directions)]
     flops = 2.0 * spec.gates * hidden * (inner + hidden) * batch * steps * directions
     room = spec.workspace(batch, steps, inner, hidden)
-    return Native(spec.name, whole, room=room, keep=packings, cost=flops / 100, split=split if batch * directions > 1 else None)
+    return Native(spec.name, whole, room=room, keep=packings, cost=flops / 100, split=split)
 
 
 def _packed_arrays(spec: Recurrent, w: Array, r: Array, b: Array) -> list[Array]:

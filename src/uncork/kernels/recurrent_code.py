@@ -15,14 +15,15 @@ from collections.abc import Callable, Sequence
 from uncork.kernels import tiles
 from uncork.kernels.emit import F32, I64, INDEX_TYPES, Kernel, Value, Variable
 from uncork.kernels.microkernel import End, Microkernel
-from uncork.kernels.recurrent import ARGUMENTS, TILE_ROOM, Recurrent
+from uncork.kernels.recurrent import TILE_ROOM, Recurrent
 from uncork.kernels.recurrent_ends import Ends, store_parts
+from uncork.kernels.team import Team
 
 
-def emit_recurrent(spec: Recurrent, estimates: bool) -> str:
-    """The LLVM text of one direction of a sequence. `estimates`: the machine has AVX-512's reciprocal estimate."""
-    kernel = Kernel(spec.name, ARGUMENTS)
-    kernel.estimates = estimates
+def emit_recurrent(spec: Recurrent, estimates: bool, pauses: bool = False) -> str:
+    """The LLVM text of one direction of a sequence. `estimates`, `pauses`: see `Kernel`."""
+    kernel = Kernel(spec.name, spec.arguments)
+    kernel.estimates, kernel.pauses = estimates, pauses
     _Driver(kernel, spec).emit()
     return kernel.text()
 
@@ -32,7 +33,7 @@ class _Driver:
 
     def __init__(self, kernel: Kernel, spec: Recurrent) -> None:
         self.k, self.spec = kernel, spec
-        self.a = dict(zip(ARGUMENTS, kernel.arguments))
+        self.a = dict(zip(spec.arguments, kernel.arguments))
         self.vector = spec.lanes * 4
         self.row = self.a["padded"] * 4
         #: Factors of the products with R and with X: f32, or pairs of bf16 in rows of their own.
@@ -81,8 +82,16 @@ class _Driver:
     def emit(self) -> None:
         k, a, p = self.k, self.a, self.p
         self._microkernels()
-        self._sort()
-        self._begin()
+        if self.spec.team:
+            with k.when(a["member"] < 0):
+                self._sort()
+                self._begin()
+                Team.clear(k, a["members"], a["lines"])
+                k.leave(k.integer(0))
+            self.team = Team(k, a["member"], a["members"], a["lines"], a["let_run"])
+        else:
+            self._sort()
+            self._begin()
         if self.spec.tiles:
             self.layout.write(k, self.tiles_ahead, k.integer(tiles.ROWS))
             self.layout.write(k, self.tiles_step, k.minimum(a["batch"], k.integer(tiles.ROWS)))
@@ -169,9 +178,9 @@ class _Driver:
                 if self.spec.cell == "lstm":
                     self._copy(None, a["co"] + original * a["co_row"])
 
-    def _copy(self, source: Value | None, target: Value) -> None:
-        """One row of H values."""
-        k, lanes, hidden = self.k, self.spec.lanes, self.a["hidden"]
+    def _copy(self, source: Value | None, target: Value, count: Value | None = None) -> None:
+        """One row of H values, or the first ones; zeros without a source."""
+        k, lanes, hidden = self.k, self.spec.lanes, self.a["hidden"] if count is None else count
         whole = hidden & -lanes
         with k.loop(0, whole, lanes) as i:
             k.store(k.number(0.0, F32, lanes) if source is None else k.load(source + i * 4, F32, lanes), target + i * 4)
@@ -206,20 +215,17 @@ class _Driver:
     def _multiply_ahead(self, first: Value, last: Value) -> None:
         """Products with X, and biases, for all live rows of some steps: one row of gates after the other."""
         k, a, p = self.k, self.a, self.p
-        rows = k.variable(k.integer(0))
-        with k.loop(first, last) as t:
-            self._leave(self.live, t)
-            with k.loop(0, self.live.get()) as row:
-                original = k.load(p["order"] + row * 8, I64)
-                source = a["x"] + original * a["x_row"] + self._time(row, t) * a["x_step"]
-                if self.spec.parts:
-                    rounded = p["pairs_x"] + rows.get() * (self.inputs * (4 * self.spec.parts))
-                    self._round(source, rounded, a["inputs"], self.inputs * 2, self.inputs * 4)
-                    source = rounded
-                k.store(source, p["table_x"] + rows.get() * 8)
-                rows.set(rows.get() + 1)
+        if self.spec.team:
+            before, rows = self.live.get(), k.variable(k.integer(0))
+            with k.loop(first, last) as t:
+                self._leave(self.live, t)
+                rows.set(rows.get() + self.live.get())
+            self.team.phase(k.integer(1), lambda _: self._sources(first, last, k.variable(before)).set(rows.get()))
+        else:
+            rows = self._sources(first, last, self.live)
         width = self.gate_vectors * self.vector
-        with k.loop(0, self.ahead_row // width) as panel:
+
+        def run(panel: Value) -> None:
             self.products.run(
                 k,
                 p["table_x"],
@@ -235,6 +241,34 @@ class _Driver:
                     "sums": self.sums,
                 },
             )
+
+        self._each(self.ahead_row // width, run)
+
+    def _sources(self, first: Value, last: Value, live: Variable) -> Variable:
+        """Where the rows of X lie that some steps take, one after the other; with bf16 they are rounded. How many there are."""
+        k, a, p = self.k, self.a, self.p
+        rows = k.variable(k.integer(0))
+        with k.loop(first, last) as t:
+            self._leave(live, t)
+            with k.loop(0, live.get()) as row:
+                original = k.load(p["order"] + row * 8, I64)
+                source = a["x"] + original * a["x_row"] + self._time(row, t) * a["x_step"]
+                if self.spec.parts:
+                    rounded = p["pairs_x"] + rows.get() * (self.inputs * (4 * self.spec.parts))
+                    self._round(source, rounded, a["inputs"], self.inputs * 2, self.inputs * 4)
+                    source = rounded
+                k.store(source, p["table_x"] + rows.get() * 8)
+                rows.set(rows.get() + 1)
+        return rows
+
+    def _each(self, count: Value, run: Callable[[Value], None], backwards: Value | None = None) -> None:
+        """Items 0 to `count`, by this thread or by the team."""
+        k = self.k
+        if self.spec.team:
+            self.team.phase(count, run, backwards)
+            return
+        with k.loop(0, count) as i:
+            run(i if backwards is None else k.select(backwards, count - 1 - i, i))
 
     def _microkernels(self) -> None:
         spec = self.spec
@@ -280,7 +314,6 @@ class _Driver:
         odd = (t & 1).equals(1)
         old_table = k.select(odd, p["table_b"], p["table_a"])
         old, new = k.select(odd, p["state_b"], p["state_a"]), k.select(odd, p["state_a"], p["state_b"])
-        hidden = a["hidden"]
         pairs = k.select(odd, p["pairs_a"], p["pairs_b"]) if self.spec.parts else new
 
         def given(row: Value, panel: Value, units: int, gates: int, pairs: Value = pairs) -> dict[str, Value]:
@@ -306,44 +339,50 @@ class _Driver:
         units = self.spec.wide if self.spec.cell == "rnn" else self.spec.lanes
         two_steps, parts = self.spec.cell == "gru" and self.spec.parts > 0, max(1, self.spec.parts)
         width = 2 * self.vector if self.spec.cell == "gru" else self.gate_vectors * self.vector
-        self._panels(
-            odd,
-            units,
-            lambda panel: self.first.run(
+        # In odd steps panels are read the other way round, so that what the cache still holds comes first.
+        wide = self.spec.wide
+
+        def first(panel: Value) -> None:
+            self.first.run(
                 k,
                 old_table,
                 a["r"] + panel * self.factors * (width * parts),
                 self.factors,
                 rows,
                 lambda row: given(row, panel, units, self.spec.gates, p["pairs_reset"] if two_steps else pairs),
-            ),
-        )
-        if self.spec.cell == "gru":
-            wide = self.spec.wide
-            self._panels(
-                odd,
-                wide,
-                lambda panel: self.second.run(
-                    k,
-                    p["table_reset"],
-                    a["r_new"] + panel * self.factors * (wide * 4 * parts),
-                    self.factors,
-                    rows,
-                    lambda row: given(row, panel, wide, 3),
-                ),
             )
+            if self.spec.team and self.spec.cell != "gru":
+                self._give(t, rows, new, panel * units, units)
+
+        def second(panel: Value) -> None:
+            self.second.run(
+                k,
+                p["table_reset"],
+                a["r_new"] + panel * self.factors * (wide * 4 * parts),
+                self.factors,
+                rows,
+                lambda row: given(row, panel, wide, 3),
+            )
+            if self.spec.team:
+                self._give(t, rows, new, panel * wide, wide)
+
+        self._each(a["padded"] // units, first, odd)
+        if self.spec.cell == "gru":
+            self._each(a["padded"] // wide, second, odd)
+        if not self.spec.team:
+            self._give(t, rows, new)
+
+    def _give(self, t: Value, rows: Value, new: Value, first: Value | None = None, units: int = 0) -> None:
+        """New states to Y, and where a row ends to Ho and Co: all units, or some of a panel."""
+        k, a, p = self.k, self.a, self.p
+        start, count = k.integer(0), a["hidden"]
+        if first is not None:
+            start, count = first * 4, k.maximum(k.minimum(a["hidden"] - first, k.integer(units)), k.integer(0))
         with k.loop(0, rows) as row:
             original = k.load(p["order"] + row * 8, I64)
-            state = new + row * self.row
-            self._copy(state, a["y"] + original * a["y_row"] + self._time(row, t) * hidden * 4)
+            offset = row * self.row + start
+            self._copy(new + offset, a["y"] + original * a["y_row"] + self._time(row, t) * a["hidden"] * 4 + start, count)
             with k.when(k.load(p["lengths"] + row * 8, I64).equals(t + 1)):
-                self._copy(state, a["ho"] + original * a["ho_row"])
+                self._copy(new + offset, a["ho"] + original * a["ho_row"] + start, count)
                 if self.spec.cell == "lstm":
-                    self._copy(p["extra"] + row * self.row, a["co"] + original * a["co_row"])
-
-    def _panels(self, odd: Value, units: int, run: Callable[[Value], None]) -> None:
-        """Every panel; in odd steps the other way round, so that what the cache still holds comes first."""
-        k = self.k
-        count = self.a["padded"] // units
-        with k.loop(0, count) as i:
-            run(k.select(odd, count - 1 - i, i))
+                    self._copy(p["extra"] + offset, a["co"] + original * a["co_row"] + start, count)
