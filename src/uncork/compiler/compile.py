@@ -88,16 +88,18 @@ class CompiledModel:
         Raises InputError when a name, a type, a shape or a value does not fit; nothing is converted with loss.
         """
         try:
-            if self._executor.last is not None and (fast := self._fast(self._executor.last, inputs, named)) is not None:
+            ordered = self._in_order(inputs, named)
+            direct = self._executor.last
+            if ordered is not None and direct is not None and (fast := self._fast(direct, ordered)) is not None:
                 return fast
-            if len(inputs) == 1 and isinstance(inputs[0], Mapping):
-                named = {**inputs[0], **named}
-                inputs = ()
-            arrays = self._plain(inputs, named)
+            arrays = self._plain(ordered)
             known = None if arrays is None else self._executor.known(arrays)
             if known is not None and arrays is not None:
                 results = self._executor.run_with(known, arrays)
             else:
+                if len(inputs) == 1 and isinstance(inputs[0], Mapping):
+                    named = {**inputs[0], **named}
+                    inputs = ()
                 arrays = [accept(port, value) for port, value in zip(self.inputs, match(self.inputs, inputs, named))]
                 if self.model.sinks:
                     with self._turn:
@@ -111,22 +113,24 @@ class CompiledModel:
         shown = [present(port.element_type, array) for port, array in zip(self.outputs, results)]
         return Results(self.outputs, _owned(shown, arrays))
 
-    def _fast(self, direct: Direct, inputs: Sequence[Any], named: Mapping[str, Any]) -> Results | None:
-        """The results, if this call is like the one before it and one native program can do it."""
-        if not self._all_native:
-            return None
+    def _in_order(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> Sequence[Any] | None:
+        """The inputs as the model has them; None when it takes `match` to find them, or to say what is wrong."""
         if len(inputs) == 1 and type(inputs[0]) is dict and not named:
             named = inputs[0]
             inputs = ()
-        if not named and len(inputs) != len(self._names):
+        if not named:
+            return inputs if len(inputs) == len(self._names) else None
+        if inputs or len(named) != len(self._names):
             return None
-        if named:
-            if inputs or len(named) != len(self._names):
-                return None
-            try:
-                inputs = [named[name] for name in self._names]
-            except KeyError:
-                return None
+        try:
+            return [named[name] for name in self._names]
+        except KeyError:
+            return None
+
+    def _fast(self, direct: Direct, inputs: Sequence[Any]) -> Results | None:
+        """The results, if this call is like the one before it and one native program can do it."""
+        if not self._all_native:
+            return None
         try:
             found = direct.run(*inputs)
             results = found if type(found) is list else direct.again(found, inputs)
@@ -134,15 +138,9 @@ class CompiledModel:
             return None
         return None if results is None else Results(self.outputs, results)
 
-    def _plain(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> list[Any] | None:
-        """The arrays of a call that need no conversion, in order; None when one does. Their shapes are not looked at yet."""
-        if self.model.sinks:
-            return None
-        if named:
-            if inputs or len(named) != len(self._dtypes):
-                return None
-            inputs = [named.get(port.name) for port in self.inputs]
-        if len(inputs) != len(self._dtypes):
+    def _plain(self, inputs: Sequence[Any] | None) -> list[Any] | None:
+        """The arrays of a call that need no conversion; None when one does. Their shapes are not looked at yet."""
+        if self.model.sinks or inputs is None:
             return None
         for value, dtype in zip(inputs, self._dtypes):
             if type(value) is not np.ndarray or value.dtype is not dtype or not value.flags.c_contiguous:
