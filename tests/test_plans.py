@@ -118,6 +118,11 @@ def convolution(builder: uncork.Builder) -> list[Source]:
     return [ended, alone, rows, wider]
 
 
+def einsum(builder: uncork.Builder) -> list[Source]:
+    x, matrices = builder.parameter("x", "f32", [2, 7, 4, 9]), builder.constant(_numbers()(4, 9, 20))
+    return list(builder.add("Einsum", 7, x, matrices, equation="bthi,hio->btho", name="grouped"))
+
+
 def recurrent(builder: uncork.Builder) -> list[Source]:
     numbers, hidden, inner = _numbers(), 12, 5
     x, lengths = builder.parameter("x", "f32", [2, 7, inner]), builder.parameter("lengths", "i64", [2])
@@ -130,6 +135,21 @@ def recurrent(builder: uncork.Builder) -> list[Source]:
         states = [state, state] if name == "LSTMSequence" else [state]
         results += builder.add(name, 5, x, *states, lengths, *weights, hidden_size=hidden, direction="forward", name=name, **attributes)
     return results
+
+
+def last_step(builder: uncork.Builder) -> list[Source]:
+    """Two sequences of which a step of each row is taken; of the second one the last states are used as well."""
+    numbers, hidden, inner = _numbers(), 12, 5
+    x, step = builder.parameter("x", "f32", [2, 7, inner]), builder.parameter("step", "i64", [2])
+    state, lengths, axis = builder.constant(numbers(2, 1, hidden)), builder.constant(np.full(2, 7)), builder.constant(np.int64(1))
+    weights = [builder.constant(numbers(1, 3 * hidden, *last)) for last in ((inner,), (hidden,), ())]
+    results: list[Source] = []
+    for name in ("short", "whole"):
+        y, last = builder.add("GRUSequence", 5, x, state, lengths, *weights, hidden_size=hidden, direction="forward", name=name)
+        (states,) = builder.add("Squeeze", 1, y, axis, name=f"{name}_states")
+        (dense,) = builder.add("MatMul", 1, states, builder.constant(numbers(hidden, 4)), name=f"{name}_dense")
+        results += builder.add("Gather", 8, dense, step, axis, batch_dims=1, name=f"{name}_taken")
+    return [*results, last]
 
 
 def elementwise(builder: uncork.Builder) -> list[Source]:
@@ -173,7 +193,10 @@ def views(builder: uncork.Builder) -> list[Source]:
     return list(builder.add("Negative", 1, flat, name="negative"))
 
 
-FAMILIES = {f.__name__: f for f in (convolution, elementwise, embedding, gather, linear, move, pick, quantised, recurrent, reduce, views)}
+FAMILIES = {
+    f.__name__: f
+    for f in (convolution, einsum, elementwise, embedding, gather, last_step, linear, move, pick, quantised, recurrent, reduce, views)
+}
 #: The sizes of what the models leave open.
 SIZES = {"ids": 30, "segments": 30}
 

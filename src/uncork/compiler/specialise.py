@@ -142,7 +142,8 @@ class Specialisation:
             room = self._buffer(size, step) if size else None
             self.steps.append(_NativeStep(node, choice, room, stages))
             together = max(len(stage) for stage in stages.stages) if stages else 1
-            self._print(node, choice.kernel + (f" in {together} threads" if together > 1 else ""), "")
+            note = node.operation.note if node.operation else ""
+            self._print(node, choice.kernel + (f" in {together} threads" if together > 1 else ""), note)
         else:
             for position in range(len(specs)):
                 self.places[Source(node.id, position)] = _Argument(self._arguments)

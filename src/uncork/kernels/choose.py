@@ -109,6 +109,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
         "NarrowedBag",
     ),
     "gather": ("Gather",),
+    "last_step": ("LastStates", "StepLengths"),
     "linear": ("FusedLinear", "MatMul"),
     "move": ("",),
     "pick": ("GatherElements", "TopK"),
