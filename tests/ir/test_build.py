@@ -110,10 +110,12 @@ def test_mistakes_name_the_layer() -> None:
 
 def test_outputs_of_another_builder() -> None:
     builder = uncork.Builder()
-    builder.parameter("x", "f32", [2])
+    value = builder.parameter("x", "f32", [2])
     for source in (Source(5, 0), Source(0, 1)):
         with pytest.raises(uncork.ValidationError, match=r"expected outputs of layers of this builder as inputs, got Source\("):
             builder.add("ReLU", 1, source)
+    with pytest.raises(uncork.ValidationError, match=r"expected an output of a layer, got 1 in a tuple: name one"):
+        builder.result((value,))  # type: ignore[arg-type]
     with pytest.raises(uncork.ValidationError, match="expected outputs of layers of this builder"):
         builder.result(Source(0, 3), "y")
 
