@@ -214,6 +214,15 @@ def convolution(generator: np.random.Generator) -> Iterator[Case]:
             yield f"transposed {name}", transposed, [data, numbers(generator, 3, outputs, 2, 3)]
 
 
+def einsum(generator: np.random.Generator) -> Iterator[Case]:
+    for rows, columns, inner in product([1, 3, 8, 9], [1, 15, 16, 17, 50], [1, 4, 17]):
+        name = f"{rows} {columns} {inner}"
+        shapes = {"b": 3, "h": 4, "t": rows, "i": inner, "o": columns}
+        for equation in ("bthi,hio->btho", "hoi,thi->hot", "bhti,bhoi->bhto", "oi,ti->to", "i,oi->o"):
+            given = [numbers(generator, *(shapes[label] for label in part)) for part in equation.partition("->")[0].split(",")]
+            yield f"{equation} {name}", find("Einsum", 7)(equation=equation), given
+
+
 def recurrent(generator: np.random.Generator) -> Iterator[Case]:
     cells = [("GRUSequence", {"linear_before_reset": True}), ("GRUSequence", {"linear_before_reset": False}), ("LSTMSequence", {})]
     for (name, attributes), hidden, batch in product([*cells, ("RNNSequence", {})], [1, 15, 16, 17, 33, 70], [1, 3, 9]):
@@ -286,7 +295,7 @@ def quantised(generator: np.random.Generator) -> Iterator[Case]:
 
 #: Random cases of an operation where 20 would take long: nearly each is a kernel of its own, or there are many operations.
 _DRAWN = {"elementwise": 3, "move": 8, "recurrent": 3}
-EDGES = {f.__name__: f for f in (convolution, elementwise, embedding, gather, linear, move, pick, quantised, recurrent, reduce)}
+EDGES = {f.__name__: f for f in (convolution, einsum, elementwise, embedding, gather, linear, move, pick, quantised, recurrent, reduce)}
 
 
 def registered(family: str) -> Iterator[Case]:

@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 #: How many cases a family has at least: fewer mean that kernels are no longer chosen.
 LEAST = {
     "convolution": 300,
+    "einsum": 250,
     "elementwise": 300,
     "embedding": 100,
     "gather": 80,

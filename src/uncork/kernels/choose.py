@@ -104,6 +104,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
         *("Round", "Select", "Selu", "Sigmoid", "Sign", "SoftPlus", "SoftSign", "Sqrt", "SquaredDifference", "Subtract", "Swish"),
         *("Tanh", "Xor"),
     ),
+    "einsum": ("Einsum",),
     "embedding": (
         *("EmbeddingBagOffsets", "EmbeddingBagOffsetsSum", "EmbeddingBagPacked", "EmbeddingBagPackedSum", "EmbeddingSegmentsSum"),
         "NarrowedBag",
