@@ -28,7 +28,6 @@ from uncork.ir.validate import infer
 from uncork.kernels import choose
 from uncork.kernels.program import Like
 from uncork.ops._body import SubGraphOperation
-from uncork.ops._recurrent import RecurrentSequence
 from uncork.types import Array, PartialShape, TensorSpec
 
 if TYPE_CHECKING:
@@ -231,7 +230,7 @@ class Executor:
             return model
         from uncork.compiler.passes.fuse_elementwise import fuse_elementwise  # with kernels only
 
-        if any(isinstance(node.operation, RecurrentSequence) for node in model.nodes):
+        if any(choose.family_of(node.type_name) == "recurrent" for node in model.nodes):
             from uncork.compiler.passes.last_step import last_step
 
             model = last_step(model)
