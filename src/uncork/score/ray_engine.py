@@ -11,7 +11,6 @@ another node if need be, and the unit goes to the next actor that is free, three
 from __future__ import annotations
 
 import contextlib
-import importlib
 import logging
 import os
 import pickle
@@ -50,9 +49,10 @@ _ARRIVAL = 60.0
 def import_ray() -> Any:
     """The package `ray`. Raises UncorkError that says how to get it."""
     try:
-        return importlib.import_module("ray")
+        import ray
     except ImportError as error:
         raise UncorkError(f"needs Ray, which cannot be imported ({error}): pip install 'uncork[ray]'", "engine 'ray'") from None
+    return ray
 
 
 @dataclass(frozen=True)
