@@ -39,6 +39,21 @@ def segments(b: uncork.Builder) -> Any:
     return b.add("EmbeddingSegmentsSum", 3, b.constant(some(1000, 64)), ids, owners, b.constant(np.int64(5000)))
 
 
+def compressed(b: uncork.Builder) -> Any:
+    codes = b.constant(np.random.default_rng(3).integers(0, 256, (1000, 64)).astype(np.uint8))
+    return b.add("Multiply", 1, b.add("Convert", 1, codes, destination_type="f32")[0], b.constant(some(1000, 1)))[0]
+
+
+def compressed_bags(b: uncork.Builder) -> Any:
+    ids, offsets = b.parameter("ids", "i64", [None]), b.parameter("offsets", "i64", [None])
+    return b.add("EmbeddingBagOffsetsSum", 3, compressed(b), ids, offsets)
+
+
+def compressed_segments(b: uncork.Builder) -> Any:
+    ids, owners = b.parameter("ids", "i64", [None]), b.parameter("owners", "i64", [None])
+    return b.add("EmbeddingSegmentsSum", 3, compressed(b), ids, owners, b.constant(np.int64(20_000)))
+
+
 def rows(b: uncork.Builder) -> Any:
     return b.add("Gather", 8, b.constant(some(1000, 64)), b.parameter("ids", "i64", [None]), b.constant(np.int64(0)))
 
@@ -71,6 +86,8 @@ LENGTHS = np.arange(33) % 41
 CASES: dict[str, tuple[Callable[[uncork.Builder], Any], list[Any]]] = {
     "bags": (bags, [ids(100_000), np.arange(0, 100_000, 20)]),
     "segments": (segments, [ids(100_000), np.sort(np.arange(100_000) % 4999)]),
+    "compressed bags": (compressed_bags, [ids(400_000), np.arange(0, 400_000, 20)]),
+    "compressed segments": (compressed_segments, [ids(400_000), np.sort(np.arange(400_000) % 19_999)]),
     "rows": (rows, [ids(100_001) - 300]),
     "slabs": (slabs, [ids(30_000) % 700]),
     "batches": (by_batch, [ids(200_000).reshape(5, 40_000) % 700]),

@@ -157,6 +157,20 @@ def test_rows_that_begin_at_cache_lines(stored: str) -> None:
     check(CompressedGather(find("Gather", 8)(), lined_up), [i64(ids), i64(0)], whole[ids])
 
 
+@pytest.mark.parametrize("stored", STORED)
+@pytest.mark.parametrize("count", [95, 96, 97, 98, 192, 300])
+def test_more_ids_than_are_asked_for_ahead(stored: str, count: int) -> None:
+    """Rows of one line are asked for 96 ahead, so long as there are ids: bags lie before that place, behind it and across."""
+    table, whole = compressed(stored, 34, ("row", "row", False))
+    ids = np.random.default_rng(count).integers(0, ROWS, count)
+    weights = np.random.default_rng(1).standard_normal(count).astype(np.float32)
+    starts = np.array([0, 1, 70, 94])
+    ends = np.array([*starts[1:], count])
+    expected = np.stack([summed(whole, ids[a:b], weights[a:b]) for a, b in zip(starts, ends)])
+    specs = [i64(ids), i64(starts), i64(-1), spec_of(weights, ElementType.f32)]
+    check(CompressedBag(find("EmbeddingBagOffsetsSum", 3)(), table), specs, expected)
+
+
 def test_narrowed_ids_wrap() -> None:
     table, whole = compressed("u8", 20, ("row", "row", False))
     ids = np.array([3, 2**32 + 4, 5])

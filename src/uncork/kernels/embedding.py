@@ -14,7 +14,7 @@ from uncork.ops._fused import NarrowedBag
 from uncork.ops.embedding_bag_offsets import EmbeddingBagOffsets15, EmbeddingBagOffsetsSum3
 from uncork.ops.embedding_bag_packed import EmbeddingBagPacked15, EmbeddingBagPackedSum3
 from uncork.ops.embedding_segments_sum import EmbeddingSegmentsSum3
-from uncork.types import ElementType, TensorSpec
+from uncork.types import TensorSpec
 
 #: Nanoseconds for a row of 64 bytes that is not in a cache: what the cost of a call is guessed from.
 _ROW_COST = 5.0
@@ -100,11 +100,19 @@ def _padded(inputs: Sequence[TensorSpec | None], count: int) -> list[TensorSpec 
     return [*inputs, *[None] * (count - len(inputs))]
 
 
-def _cost(indices: TensorSpec, bags: int, columns: int, element_type: ElementType) -> float:
+def cost_of_rows(indices: TensorSpec, bags: int, row_bytes: float) -> float:
+    """What a kernel costs that reads a row for each index, in nanoseconds. `bags` counts where only the call knows how many there are."""
     count = indices.shape.size.size
     if count is None:
         count = _BAG * bags
-    return count * _ROW_COST * max(1.0, columns * element_type.dtype.itemsize / 64)
+    return count * _ROW_COST * max(1.0, row_bytes / 64)
+
+
+def shared_bags(call: KernelCall, bags: int, threads: int) -> list[KernelCall]:
+    """The call of a bag kernel as calls for some of the bags each: its last operands are the first bag and the end."""
+    function, words = call
+    *before, _, _ = words
+    return [(function, [*before, first, first + count]) for first, count in shares(bags, threads)]
 
 
 @chooses(EmbeddingBagOffsetsSum3, EmbeddingBagOffsets15, NarrowedBag)
@@ -126,19 +134,12 @@ def choose_bag(operation: Operation, inputs: Sequence[TensorSpec | None], output
     bags = offsets.shape.static[0]
 
     def split(threads: int) -> Stages:
-        return Stages([_shared(call, bags, threads)], 0)
+        return Stages([shared_bags(call, bags, threads)], 0)
 
-    return Native(spec.name, [call], cost=_cost(indices, bags, size[1], table.element_type), split=split)
+    return Native(spec.name, [call], cost=cost_of_rows(indices, bags, size[1] * table.element_type.dtype.itemsize), split=split)
 
 
 takes_any_length((EmbeddingBagOffsetsSum3, EmbeddingBagOffsets15, NarrowedBag), (1, 4))
-
-
-def _shared(call: KernelCall, bags: int, threads: int) -> list[KernelCall]:
-    """The call of a bag kernel as calls for some of the bags each."""
-    function, words = call
-    *before, _, _ = words
-    return [(function, [*before, first, first + count]) for first, count in shares(bags, threads)]
 
 
 @chooses(EmbeddingBagPackedSum3, EmbeddingBagPacked15)
@@ -157,9 +158,9 @@ def choose_packed(operation: Operation, inputs: Sequence[TensorSpec | None], out
     call = (_bag(spec), words)
 
     def split(threads: int) -> Stages:
-        return Stages([_shared(call, bags, threads)], 0)
+        return Stages([shared_bags(call, bags, threads)], 0)
 
-    return Native(spec.name, [call], cost=_cost(indices, bags, size[1], table.element_type), split=split)
+    return Native(spec.name, [call], cost=cost_of_rows(indices, bags, size[1] * table.element_type.dtype.itemsize), split=split)
 
 
 @chooses(EmbeddingSegmentsSum3)
@@ -183,9 +184,9 @@ def choose_segments(operation: Operation, inputs: Sequence[TensorSpec | None], o
     call = (_bag(spec), words)
 
     def split(threads: int) -> Stages:
-        return Stages([[find], _shared(call, segments, threads)], segments * 8)
+        return Stages([[find], shared_bags(call, segments, threads)], segments * 8)
 
-    cost = _cost(indices, segments, size[1], table.element_type)
+    cost = cost_of_rows(indices, segments, size[1] * table.element_type.dtype.itemsize)
     return Native(spec.name, [find, call], room=segments * 8, cost=cost, split=split)
 
 

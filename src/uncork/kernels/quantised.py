@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from uncork.kernels.choose import Choice, In, Length, Native, Operand, Out, Room, chooses, takes_any_length
-from uncork.kernels.embedding import Segments
+from uncork.kernels.choose import Choice, In, KernelCall, Length, Native, Operand, Out, Room, Stages, chooses, takes_any_length
+from uncork.kernels.embedding import Segments, cost_of_rows, shared_bags
 from uncork.kernels.names import flags
 from uncork.kernels.store import STORE, has_feature, lanes
 from uncork.ops import Operation
@@ -15,9 +15,6 @@ from uncork.ops._compressed import CompressedBag, CompressedGather, CompressedLo
 from uncork.ops._embedding import ReducedEmbedding
 from uncork.ops.gather import Gather1, Gather7
 from uncork.types import Array, TensorSpec
-
-#: Nanoseconds for a row of 64 bytes that is not in a cache: what the cost of a call is guessed from.
-_ROW_COST = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +59,7 @@ class QuantisedBag:
     @property
     def arguments(self) -> list[str]:
         """As `embedding.Bag` has them, and the address of the zero points and scales, in pairs."""
-        return ["table", "parameters", "rows", "indices", "count", "offsets", "bags", "default", "weights", "output"]
+        return ["table", "parameters", "rows", "indices", "count", "offsets", "bags", "default", "weights", "output", "first", "last"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,14 +123,13 @@ def _refused(table: CompressedTable) -> str:
     return "" if table.columns else "rows without elements"
 
 
-def _cost(count: int, table: CompressedTable) -> float:
-    bits = table.element_type.bits
-    return count * _ROW_COST * max(1.0, table.columns * bits / 8 / 64)
-
-
 def _padded(inputs: Sequence[TensorSpec | None], count: int) -> list[TensorSpec | None]:
     """The inputs with None for optional ones that were left out at the end."""
     return [*inputs, *[None] * (count - len(inputs))]
+
+
+def _cost(indices: TensorSpec, bags: int, table: CompressedTable) -> float:
+    return cost_of_rows(indices, bags, table.columns * table.element_type.bits / 8)
 
 
 def _bag(operation: CompressedLookup, indices: TensorSpec, weighted: bool) -> QuantisedBag:
@@ -141,6 +137,18 @@ def _bag(operation: CompressedLookup, indices: TensorSpec, weighted: bool) -> Qu
     mean = isinstance(lookup, ReducedEmbedding) and lookup.takes_mean()
     index = "narrowed" if operation.narrowed else indices.element_type.name
     return QuantisedBag(rows_of(operation.table), index, weighted, mean)
+
+
+def _native(spec: QuantisedBag, words: list[Operand], keep: list[Array], cost: float, bags: int, find: KernelCall | None = None) -> Native:
+    """The call of a bag kernel, behind that which finds its offsets if there is one; threads share the bags."""
+    call = (_function(spec), words)
+    before = [] if find is None else [find]
+    room = 8 * bags if before else 0
+
+    def split(threads: int) -> Stages:
+        return Stages([*([one] for one in before), shared_bags(call, bags, threads)], room)
+
+    return Native(spec.name, [*before, call], room=room, keep=keep, cost=cost, split=split)
 
 
 @chooses(CompressedBag)
@@ -154,10 +162,10 @@ def choose_bag(operation: Operation, inputs: Sequence[TensorSpec | None], output
         return "the number of bags is known at the call only"
     spec = replace(_bag(operation, indices, weights is not None), strict=operation.strict)
     words, keep = _start(operation.table)
-    words += [In(0), Length(0), In(1), offsets.shape.static[0]]
-    words += [0 if default is None else In(2), 0 if weights is None else In(3), Out(0)]
-    cost = _cost(indices.shape.size.size or 0, operation.table)
-    return Native(spec.name, [(_function(spec), words)], keep=keep, cost=cost)
+    bags = offsets.shape.static[0]
+    words += [In(0), Length(0), In(1), bags]
+    words += [0 if default is None else In(2), 0 if weights is None else In(3), Out(0), 0, bags]
+    return _native(spec, words, keep, _cost(indices, bags, operation.table), bags)
 
 
 takes_any_length((CompressedBag,), (0, 3))
@@ -175,8 +183,8 @@ def choose_packed(operation: Operation, inputs: Sequence[TensorSpec | None], out
     bags, each = indices.shape.static
     spec = replace(_bag(operation, indices, weights is not None), bags="fixed")
     words, keep = _start(operation.table)
-    words += [In(0), bags * each, each, bags, 0, 0 if weights is None else In(1), Out(0)]
-    return Native(spec.name, [(_function(spec), words)], keep=keep, cost=_cost(bags * each, operation.table))
+    words += [In(0), bags * each, each, bags, 0, 0 if weights is None else In(1), Out(0), 0, bags]
+    return _native(spec, words, keep, _cost(indices, bags, operation.table), bags)
 
 
 @chooses(CompressedSegments)
@@ -194,10 +202,9 @@ def choose_segments(operation: Operation, inputs: Sequence[TensorSpec | None], o
     spec = _bag(operation, indices, weights is not None)
     words, keep = _start(operation.table)
     words += [In(0), Length(0), Room(), segments]
-    words += [0 if default is None else In(3), 0 if weights is None else In(4), Out(0)]
-    offsets: list[Operand] = [In(1), Length(1), segments, Room()]
-    cost = _cost(indices.shape.size.size or 0, operation.table)
-    return Native(spec.name, [(_segment_offsets(finder), offsets), (_function(spec), words)], room=segments * 8, keep=keep, cost=cost)
+    words += [0 if default is None else In(3), 0 if weights is None else In(4), Out(0), 0, segments]
+    find: KernelCall = (_segment_offsets(finder), [In(1), Length(1), segments, Room()])
+    return _native(spec, words, keep, _cost(indices, segments, operation.table), segments, find)
 
 
 takes_any_length((CompressedSegments,), (0, 1, 4))
@@ -216,4 +223,4 @@ def choose_gather(operation: Operation, inputs: Sequence[TensorSpec | None], out
     count = math.prod(indices.shape.static)
     words, keep = _start(operation.table)
     words += [In(0), count, Out(0)]
-    return Native(spec.name, [(_function(spec), words)], keep=keep, cost=_cost(count, operation.table))
+    return Native(spec.name, [(_function(spec), words)], keep=keep, cost=_cost(indices, 0, operation.table))

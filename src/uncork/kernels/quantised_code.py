@@ -207,7 +207,7 @@ class _BagKernel:
     def __init__(self, spec: QuantisedBag) -> None:
         self.spec = spec
         k = self.k = Kernel(spec.name, spec.arguments)
-        table, parameters, rows, indices, count, offsets, bags, default, self.weights, self.output = k.arguments
+        table, parameters, rows, indices, count, offsets, bags, default, self.weights, self.output, self.first, self.last = k.arguments
         self.ids = BagIds(k, spec, rows, indices, count, offsets, bags, default)
         self.reader = _Reader(k, spec.rows, table, parameters)
         self._bags()
@@ -215,34 +215,43 @@ class _BagKernel:
 
     def _bags(self) -> None:
         k, reader = self.k, self.reader
-        last = self.ids.count - 1  # a prefetch past the last index would read it
         default = self.ids.default_row()
-        with k.loop(0, self.ids.bags) as bag:
+        with k.loop(self.first, self.last) as bag:
             start, end = self.ids.bounds(bag)
             target = self.output + bag * (self.spec.rows.columns * 4)
             with k.either(start < end, likely=True) as (full, empty):
                 with full:
                     if reader.whole:
                         with k.loop(0, reader.whole) as number:
-                            self._columns(start, end, last, number * reader.block, reader.block_parts, target)
+                            self._columns(start, end, number * reader.block, reader.block_parts, target)
                     if reader.rest_parts:
-                        self._columns(start, end, last, k.integer(reader.whole * reader.block), reader.rest_parts, target)
+                        self._columns(start, end, k.integer(reader.whole * reader.block), reader.rest_parts, target)
                 with empty:
                     self.ids.fill(default, lambda: reader.zeros(target), lambda row: reader.copy(row, target))
 
-    def _columns(self, start: Value, end: Value, last: Value, column: Value, parts: list[tuple[int, int]], target: Value) -> None:
+    def _columns(self, start: Value, end: Value, column: Value, parts: list[tuple[int, int]], target: Value) -> None:
         """One block of columns of one bag: `parts` are its vectors, `column` where it begins."""
         k, spec, reader = self.k, self.spec, self.reader
         # x + -0.0 is x, also for x = -0.0
         sums = [k.variable(k.number(-0.0, F32, lanes)) for _, lanes in parts]
-        with k.loop(start, end) as position:
+
+        def add(position: Value, prefetch: bool) -> None:
             index = self.ids.checked(position)
-            reader.prefetch(self.ids.at(k.minimum(position + reader.ahead, last)), column, sum(lanes for _, lanes in parts))
+            if prefetch:
+                reader.prefetch(self.ids.at(position + reader.ahead), column, sum(lanes for _, lanes in parts))
             weight = k.load(self.weights + position * 4, F32) if spec.weighted else None
             row = reader.row(index)
             for (first, lanes), total in zip(parts, sums):
                 x = reader.values(row, column + first, lanes)
                 total.set(total.get() + (x if weight is None else x * weight))
+
+        # As plain bags do: rows are asked for ahead as long as there are indices, and the last ones of all were asked for before.
+        done, ahead = k.variable(start), k.minimum(end, self.ids.count - reader.ahead)
+        with k.loop(start, ahead) as position:
+            add(position, True)
+            done.set(position + 1)
+        with k.loop(done.get(), end) as position:
+            add(position, False)
         for (first, _), total in zip(parts, sums):
             result = reader.ordered(total.get())
             if spec.mean:
