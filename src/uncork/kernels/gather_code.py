@@ -21,6 +21,8 @@ _AHEAD = {256: 32, 1024: 16, 2**62: 4}
 _NEAR = 16
 #: Items of up to so many bytes share a check of their indices, so many together.
 _SHARED_CHECK, _TOGETHER = 64, 32
+#: Indices so many bytes on are asked for where items are small: the machine's own prefetcher begins anew on every page.
+_INDICES_AHEAD = 4096
 #: At most this much of an item is prefetched: the machine's own prefetcher follows a long one.
 _PREFETCHED = 2048
 
@@ -89,6 +91,8 @@ class _Gather:
                 if distance:
                     for u in range(together):
                         self._prefetch(lookup, j + (distance + u))
+                if together > 1:
+                    self._prefetch_indices(lookup, j, together)
                 self._several(lookup, j, together)
                 done.set(j + together)
         if together > 1:
@@ -104,6 +108,11 @@ class _Gather:
         item = lookup.source + self._place(lookup, j) * self.spec.item
         for byte in (*range(0, size, 64), size - 1):
             self.k.prefetch(item + byte)
+
+    def _prefetch_indices(self, lookup: _Lookup, j: Value, count: int) -> None:
+        size = INDEX_TYPES[self.spec.index].bytes
+        for byte in range(0, count * size, 64):
+            self.k.prefetch(lookup.indices + j * size + (_INDICES_AHEAD + byte))
 
     def _several(self, lookup: _Lookup, j: Value, count: int) -> None:
         """Consecutive items, with one branch when all of them are there."""
