@@ -38,6 +38,8 @@ class Bag:
     #: "offsets": where each bag starts; "fixed": all bags have the same number of indices.
     bags: str = "offsets"
     strict: bool = False
+    #: Rows begin and end at cache lines. It is not in the name: it changes nothing but what is prefetched.
+    at_lines: bool = False
 
     @property
     def name(self) -> str:
@@ -95,6 +97,14 @@ def _table(table: TensorSpec) -> tuple[int, int] | str:
     return rows, math.prod(rest)
 
 
+def _at_lines(table: TensorSpec) -> bool:
+    """A table that is known begins at a cache line, and so do its rows."""
+    if table.value is None or not table.value.size:
+        return False
+    row_bytes = table.value[0].nbytes
+    return row_bytes % 64 == 0 and table.value.ctypes.data % 64 == 0 and table.value.flags.c_contiguous
+
+
 def _padded(inputs: Sequence[TensorSpec | None], count: int) -> list[TensorSpec | None]:
     """The inputs with None for optional ones that were left out at the end."""
     return [*inputs, *[None] * (count - len(inputs))]
@@ -127,7 +137,7 @@ def choose_bag(operation: Operation, inputs: Sequence[TensorSpec | None], output
     bag = operation.bag if isinstance(operation, NarrowedBag) else operation
     mean = isinstance(bag, EmbeddingBagOffsets15) and bag.takes_mean()
     index = indices.element_type.name if bag is operation else "narrowed"
-    spec = Bag(table.element_type.name, index, size[1], lanes(), weights is not None, mean, "offsets", bag.strict)
+    spec = Bag(table.element_type.name, index, size[1], lanes(), weights is not None, mean, "offsets", bag.strict, _at_lines(table))
     words: list[Operand] = [In(0), size[0], In(1), Length(1), In(2), offsets.shape.static[0]]
     words += [0 if default is None else In(3), 0 if weights is None else In(4), Out(0), 0, offsets.shape.static[0]]
     call = (_bag(spec), words)
@@ -153,7 +163,9 @@ def choose_packed(operation: Operation, inputs: Sequence[TensorSpec | None], out
         return "the number of indices is known at the call only"
     bags, each = indices.shape.static
     mean = isinstance(operation, EmbeddingBagPacked15) and operation.takes_mean()
-    spec = Bag(table.element_type.name, indices.element_type.name, size[1], lanes(), weights is not None, mean, "fixed")
+    spec = Bag(
+        table.element_type.name, indices.element_type.name, size[1], lanes(), weights is not None, mean, "fixed", at_lines=_at_lines(table)
+    )
     words: list[Operand] = [In(0), size[0], In(1), bags * each, each, bags, 0, 0 if weights is None else In(2), Out(0), 0, bags]
     call = (_bag(spec), words)
 
@@ -177,7 +189,7 @@ def choose_segments(operation: Operation, inputs: Sequence[TensorSpec | None], o
         return "rows without elements"
     # Sorted ids are turned into offsets; unsorted ones are refused by the kernel and summed by the reference.
     finder = Segments(ids.element_type.name)
-    spec = Bag(table.element_type.name, indices.element_type.name, size[1], lanes(), weights is not None)
+    spec = Bag(table.element_type.name, indices.element_type.name, size[1], lanes(), weights is not None, at_lines=_at_lines(table))
     words: list[Operand] = [In(0), size[0], In(1), Length(1), Room(), segments]
     words += [0 if default is None else In(4), 0 if weights is None else In(5), Out(0), 0, segments]
     find: KernelCall = (_segment_offsets(finder), [In(2), Length(2), segments, Room()])

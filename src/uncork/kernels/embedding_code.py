@@ -128,7 +128,7 @@ class _BagKernel:
     def _prefetch(self, row: Value, parts: list[tuple[int, int]]) -> None:
         """The lines of a block of columns. Tables begin anywhere, so there may be one more at the end (without it up to 2.7 times slower)."""
         size = (parts[-1][0] + parts[-1][1]) * self.type.bytes
-        for byte in (*range(0, size, 64), size - 1):
+        for byte in (*range(0, size, 64), *([] if self.spec.at_lines else [size - 1])):
             self.k.prefetch(row + byte)
 
     def _weight(self, position: Value) -> Value:

@@ -226,11 +226,14 @@ def copy(k: Kernel, source: Value | None, target: Value, size: int) -> None:
             byte = k.number(0, I8, lanes) if source is None else k.load(source + offset + (words * 4 + first), I8, lanes)
             k.store(byte, target + offset + (words * 4 + first))
 
-    whole, rest = divmod(size, _BLOCK)
-    if whole > 1:
-        with k.loop(0, whole) as block:
-            straight(block * _BLOCK, _BLOCK)
-        if rest:
-            straight(whole * _BLOCK, rest)
-    else:
+    if size < 2 * _BLOCK:
         straight(0, size)
+        return
+    # The first line, then from where a line of the target begins, and the last line: what they share is written twice.
+    straight(0, 64)
+    done = k.variable(-(target & 63) + 64)
+    for step in (_BLOCK, 64):
+        with k.loop(done.get(), k.integer(size - step + 1), step) as offset:
+            straight(offset, step)
+            done.set(offset + step)
+    straight(size - 64, 64)
