@@ -22,7 +22,8 @@ from tests.score.test_units import BAGS, write
 from uncork.errors import InputError, UncorkError
 from uncork.score import prepare_score
 from uncork.score.local import LocalEngine
-from uncork.score.sink import JOURNAL
+from uncork.score.parts import PartWriter, scratch_files
+from uncork.score.sink import JOURNAL, Sink
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
 
@@ -112,6 +113,63 @@ def test_a_unit_that_kills_every_worker_is_an_error(source: Path, monkeypatch: p
     with pytest.raises(UncorkError, match=message):
         uncork.score(source.parent / "bags.xml", source, source.parent / "out", inputs=BAGS, workers=1)
     assert not (source.parent / ".out.partial").exists()
+
+
+def test_the_unit_that_was_being_scored_is_blamed(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker has the next unit before the disk is done with one; the units before the fatal one are kept."""
+    killer = (
+        "import os, json, sys; sys.path[:] = json.loads(sys.argv[1]); import uncork.score.worker as w; write = w.write_unit; "
+        "w.write_unit = lambda *a: os.kill(os.getpid(), 9) if a[1].number == 2 else write(*a); w.main()"
+    )
+    monkeypatch.setattr("uncork.score.local._START", killer)
+    with pytest.raises(UncorkError, match=r"3 workers ended while scoring rows 2000 to 2999, (.|\n)*2 of 20 parts \(2,000 rows\) are kept"):
+        uncork.score(source.parent / "bags.xml", source, source.parent / "out", inputs=BAGS, workers=1, rows_per_part=1000)
+
+
+def test_a_part_that_cannot_be_made_durable(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What goes wrong while the next unit is scored is an error of the run, and the part is not there."""
+    failing = (
+        "import os, json, sys; sys.path[:] = json.loads(sys.argv[1]); import uncork.score.worker as w; real = os.replace; "
+        "os.replace = lambda a, b: real(a, b) if 'part-00003' not in str(a) else real('/nowhere', b); w.main()"
+    )
+    monkeypatch.setattr("uncork.score.local._START", failing)
+    folder = source.parent
+    with pytest.raises(UncorkError, match=r"part-00003.parquet: cannot be written: No such file(.|\n)*3 of 20 parts"):
+        uncork.score(folder / "bags.xml", source, folder / "out", inputs=BAGS, workers=1, rows_per_part=1000)
+    assert sorted(path.name for path in (folder / ".out.partial").iterdir()) == [JOURNAL, *(f"part-0000{i}.parquet" for i in range(3))]
+
+
+def test_progress_only_grows(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[int] = []
+    prepared = prepare_score(source.parent / "bags.xml", source, inputs=BAGS, batch_size=1, rows_per_part=1000)
+    engine = LocalEngine(2)
+    sink = Sink(str(source.parent / "out"), None, prepared.describe(), prepared.job)
+    sink.open(False, False)
+    try:
+        engine.run(prepared.job, prepared.units, sink, told.append)
+    finally:
+        engine.close()
+        sink.leave()
+    assert told == sorted(told)
+    assert told[-1] == COUNT
+    assert len(told) > len(prepared.units)
+
+
+def test_scratch_files_of_other_hosts_have_other_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two hosts may have processes of one number, and write the same part into a folder that they share."""
+    schema = pa.schema([pa.field("row", pa.int64())])
+    writers = []
+    for host in ("left", "right", "right", "odd/[name]*"):
+        monkeypatch.setattr("socket.gethostname", lambda host=host: host)
+        writers.append(PartWriter(tmp_path / "part-00000.parquet", schema))
+        assert len(scratch_files(tmp_path, os.getpid())) == sum(host in name for name in ("left", "right", "odd/[name]*")) + (len(writers) == 3)
+        assert not scratch_files(tmp_path, os.getpid() + 1)
+    assert len(list(tmp_path.glob("*.tmp"))) == len(writers)
+    for number, writer in enumerate(writers):
+        writer.write(pa.RecordBatch.from_arrays([pa.array([number])], schema=schema))
+        writer.close()
+        assert pq.read_table(writer.path)["row"].to_pylist() == [number]
+    assert [path.name for path in tmp_path.iterdir()] == ["part-00000.parquet"]
 
 
 def test_interrupted_and_resumed(source: Path) -> None:

@@ -44,31 +44,55 @@ class Engine(Protocol):
         """End all workers. May be called twice."""
 
 
-def write_unit(scorer: UnitScorer, unit: Unit, folder: Path, progress: Callable[[int], None]) -> tuple[Finished, list[Fault]]:
+def at_once(settle: Callable[[], None]) -> None:
+    """Make a part durable before anything else is done."""
+    settle()
+
+
+def write_unit(
+    scorer: UnitScorer, unit: Unit, folder: Path, progress: Callable[[int], None], when: Callable[[Callable[[], None]], None] = at_once
+) -> tuple[Finished, list[Fault]]:
     """Score a unit into its part, a batch at a time, and its rejected rows into theirs.
 
-    `progress` is told the rows of each batch. Returns what the journal keeps and the first faults. What fails leaves no part.
+    `progress` is told the rows of each batch. Returns what the journal keeps and the first faults; `when` is given the last step of
+    each part, which takes a disk and no processor: the parts are there when these have been taken. What fails leaves no part.
     """
+    writers: list[PartWriter] = []
+    try:
+        result = _written(scorer, unit, folder, progress, writers)
+    except BaseException:
+        for writer in writers:
+            writer.abandon()
+        raise
+    for writer in writers:
+        when(writer.settle)
+    return result
+
+
+def _written(
+    scorer: UnitScorer, unit: Unit, folder: Path, progress: Callable[[int], None], writers: list[PartWriter]
+) -> tuple[Finished, list[Fault]]:
+    """Score a unit into `writers`, which are finished and wait to be settled."""
     counts = Counts()
     faults: list[Fault] = []
     examples: list[Fault] = []
     job = scorer.job
-    with PartWriter(part_path(folder, unit.number), job.schema, job.plain_columns) as writer:
-        for scored in scorer.batches(unit):
-            writer.write(scored.table)
-            counts += Counts(scored.rows, scored.scored, len(scored.faults))
-            examples.extend(scored.faults[: EXAMPLES - len(examples)])
-            if job.on_error == "reject":
-                faults.extend(scored.faults)
-            progress(scored.rows)
-        counts.check(unit.rows, f"rows {unit.first_row} to {unit.first_row + unit.rows - 1}")
-    rejects = 0
+    writers.append(PartWriter(part_path(folder, unit.number), job.schema, job.plain_columns))
+    for scored in scorer.batches(unit):
+        writers[0].write(scored.table)
+        counts += Counts(scored.rows, scored.scored, len(scored.faults))
+        examples.extend(scored.faults[: EXAMPLES - len(examples)])
+        if job.on_error == "reject":
+            faults.extend(scored.faults)
+        progress(scored.rows)
+    counts.check(unit.rows, f"rows {unit.first_row} to {unit.first_row + unit.rows - 1}")
+    size, rejects = writers[0].finish(), 0
     if faults:
-        with PartWriter(rejects_path(folder, unit.number), job.reject_schema) as writer:
-            for batch in scorer.rejects(unit, faults).to_batches():
-                writer.write(batch)
-        rejects = rejects_path(folder, unit.number).stat().st_size
-    return Finished(unit.number, counts, part_path(folder, unit.number).stat().st_size, rejects), examples
+        writers.append(PartWriter(rejects_path(folder, unit.number), job.reject_schema))
+        for batch in scorer.rejects(unit, faults).to_batches():
+            writers[1].write(batch)
+        rejects = writers[1].finish()
+    return Finished(unit.number, counts, size, rejects), examples
 
 
 def error_of_worker(error: Exception) -> UncorkError:

@@ -3,6 +3,8 @@
 Workers write the parts of their units themselves, so that nothing large passes through this process and a slow disk slows those
 who write. A worker that dies is replaced and its unit scored again, from its beginning: what it had written has a temporary
 name and is deleted.
+
+A worker has the next unit before it is done with one, so that it never waits for this process or the disk.
 """
 
 from __future__ import annotations
@@ -15,18 +17,23 @@ import signal
 import subprocess
 import sys
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from uncork.errors import UncorkError
 from uncork.score.columns import Fault
+from uncork.score.parts import scratch_files
 from uncork.score.sink import Finished, Sink
 from uncork.score.source import Unit
 from uncork.score.unit import Job
 
 #: A unit that ends its worker this often would end the next one too.
 _ATTEMPTS = 3
+#: Units that a worker has at a time.
+_HELD = 2
+#: Bytes of a message that are sent to a worker that does not listen yet: any pipe takes so many.
+_SMALL = 2048
 _START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from uncork.score.worker import main; main()"
 
 
@@ -64,22 +71,23 @@ class LocalEngine:
         for worker in started:
             worker.serve(job, sink)
         faults: list[Fault] = []
-        rows: dict[_Worker, int] = {}
+        rows: Counter[int] = Counter()  # of units that are being scored, by number
         before, finished = sink.counts.rows, 0
         while finished < len(units):
-            kind, worker, *rest = self._events.get()
+            kind, *rest = self._events.get()
             if kind == "rows":
-                rows[worker] = rows.get(worker, 0) + rest[0]
+                rows[rest[0]] += rest[1]
             elif kind == "died":
-                rows.pop(worker, None)
+                for unit in rest[0]:
+                    del rows[unit.number]
             elif kind == "error":
                 raise rest[0]
             else:
                 faults.extend(rest[1])
                 before += rest[0].counts.rows
                 finished += 1
-                rows.pop(worker, None)
-            progress(before + sum(rows.values()))
+                del rows[rest[0].unit]
+            progress(before + rows.total())
         return sorted(faults, key=lambda fault: fault.row)
 
     def close(self) -> None:
@@ -90,21 +98,28 @@ class LocalEngine:
 
     # ---- called by the workers' threads
 
-    def next_unit(self) -> Unit | None:
+    def next_unit(self, ahead: bool) -> Unit | None:
+        """The next unit for a worker. `ahead`: it has one to score still, and leaves the last units to those that have none."""
         with self._lock:
-            return self._pending.popleft() if self._pending and not self.stopping else None
+            enough = len(self._pending) >= (self.workers if ahead else 1)
+            return self._pending.popleft() if enough and not self.stopping else None
 
-    def done(self, worker: _Worker, sink: Sink, finished: Finished, faults: list[Fault]) -> None:
+    def put_back(self, unit: Unit) -> None:
+        """A unit that was taken for a worker that will not score it."""
+        with self._lock:
+            self._pending.appendleft(unit)
+
+    def done(self, sink: Sink, finished: Finished, faults: list[Fault]) -> None:
         """Note a unit. Not in the main thread, which Ctrl-C may interrupt at any point."""
         with self._lock:
             sink.done(finished)
-        self.tell("done", worker, finished, faults)
+        self.tell("done", finished, faults)
 
     def tell(self, *event: Any) -> None:
         self._events.put(event)
 
-    def died(self, worker: _Worker, unit: Unit | None, status: int | None) -> bool:
-        """Note a death; returns whether to try again."""
+    def died(self, unit: Unit | None, held: Sequence[Unit], status: int | None) -> bool:
+        """Note the death of a worker that had some units and scored one; returns whether to try again."""
         number = -1 if unit is None else unit.number
         with self._lock:
             if self.stopping:
@@ -112,11 +127,11 @@ class LocalEngine:
             self._deaths[number] = self._deaths.get(number, 0) + 1
             self.replaced += 1
             again = self._deaths[number] < _ATTEMPTS
-        self.tell("died", worker)
+        self.tell("died", tuple(held))
         if not again:
             what = "starting" if unit is None else f"scoring rows {unit.first_row} to {unit.first_row + unit.rows - 1}"
             hint = " (the system does that when memory runs out: take fewer workers or a smaller batch)" if status == -9 else ""
-            self.tell("error", worker, UncorkError(f"{_ATTEMPTS} workers ended while {what}, the last {_described(status)}{hint}", "worker"))
+            self.tell("error", UncorkError(f"{_ATTEMPTS} workers ended while {what}, the last {_described(status)}{hint}", "worker"))
         return again
 
 
@@ -141,17 +156,18 @@ class _Worker:
         try:
             self._serve(job, sink)
         except Exception as error:  # or the run would wait for ever
-            self.engine.tell("error", self, error)
+            self.engine.tell("error", error)
 
     def _serve(self, job: Job, sink: Sink) -> None:
-        unit: Unit | None = None
+        held: deque[Unit] = deque()  # the oldest first
+        scored: Unit | None = None
         finished: tuple[Any, ...] = ()
         fresh = True
 
         def note() -> None:
             nonlocal finished
             if finished:
-                self.engine.done(self, sink, *finished)
+                self.engine.done(sink, *finished)
                 finished = ()
 
         while True:
@@ -160,28 +176,49 @@ class _Worker:
                     self._send((job, sink.folder))
                     self._answer()
                     fresh = False
-                unit = unit or self.engine.next_unit()
-                if unit is None:
-                    note()
+                    if held:
+                        self._send(held[0])
+                self._hold(held)
+                note()  # the disk flushes the journal while the worker scores
+                if not held:
                     self.end()
                     return
-                self._send(unit)
-                note()  # the disk flushes the journal while the worker scores what it was just sent
-                while (message := self._answer())[0] == "rows":
-                    self.engine.tell("rows", self, message[1])
-                finished, unit = message[1:], None
+                kind, *rest = self._answer()
+                if kind == "unit":
+                    scored = next(unit for unit in held if unit.number == rest[0])
+                elif kind == "rows":
+                    assert scored is not None
+                    self.engine.tell("rows", scored.number, rest[0])
+                else:
+                    finished = tuple(rest)
+                    held.popleft()
             except _Failed as failed:
-                self.engine.tell("error", self, failed.error)
+                note()
+                self.engine.tell("error", failed.error)
                 return
             except (OSError, EOFError, pickle.UnpicklingError):
                 note()
                 status = self._ended()
-                for scratch in sink.folder.glob(f"*.{self.process.pid}.tmp"):
+                for scratch in scratch_files(sink.folder, self.process.pid):
                     scratch.unlink(missing_ok=True)
-                if not self.engine.died(self, unit, status):
+                if scored not in held:
+                    scored = held[0] if held else None
+                if not self.engine.died(scored, held, status):
                     return
+                while len(held) > 1:
+                    self.engine.put_back(held.pop())
                 self.process = self._started()
                 fresh = True
+
+    def _hold(self, held: deque[Unit]) -> None:
+        """Let the process have units enough. Once a worker has died, one: what it was done with should not die with the next."""
+        most = 1 if self.engine.replaced else _HELD
+        while len(held) < most and (unit := self.engine.next_unit(bool(held))) is not None:
+            if held and len(pickle.dumps(unit, pickle.HIGHEST_PROTOCOL)) > _SMALL:
+                self.engine.put_back(unit)
+                return
+            held.append(unit)
+            self._send(unit)
 
     def _send(self, message: Any) -> None:
         assert self.process.stdin is not None

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
-from collections.abc import Sequence
+import re
+import socket
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,20 +19,29 @@ from uncork.errors import UncorkError
 _GROUP_BYTES = 32 << 20
 
 
+#: Numbers of the scratch files of this process.
+_numbers = itertools.count()
+
+
 class PartWriter:
     """A Parquet file that is there, whole, after `close`, and not before. Use as a context: what fails leaves nothing."""
 
     def __init__(self, path: Path, schema: pa.Schema, plain: Sequence[str] = ()) -> None:
         """`plain` are columns that are written as they are: dictionaries, compression and statistics cost time and gain nothing on scores."""
         self.path = path
-        self._scratch = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+        self._scratch = path.with_name(f"{path.name}.{_process(os.getpid())}-{next(_numbers)}.tmp")
         self._waiting: list[pa.RecordBatch] = []
         self._bytes = 0
         packed = [leaf for field in schema if field.name not in plain for leaf in _leaves(field.name, field.type)]
-        self._file = open(self._scratch, "wb")  # noqa: SIM115 - closed by close or abandon
-        self._writer = pq.ParquetWriter(
-            self._file, schema, use_dictionary=packed, compression=dict.fromkeys(packed, "snappy"), write_statistics=packed
-        )
+        # Arrow's own file: one of Python's would have every page copied once more on its way.
+        self._file = pa.OSFile(str(self._scratch), "wb")
+        try:
+            self._writer = pq.ParquetWriter(
+                self._file, schema, use_dictionary=packed, compression=dict.fromkeys(packed, "snappy"), write_statistics=packed
+            )
+        except OSError as error:  # the first bytes are written here
+            self._remove()
+            raise self._not_written(error) from None
 
     def __enter__(self) -> PartWriter:
         return self
@@ -59,29 +71,47 @@ class PartWriter:
 
     def close(self) -> int:
         """Make the file durable and give it its name. Returns its size in bytes."""
-        try:
+        size = self.finish()
+        self.settle()
+        return size
+
+    def finish(self) -> int:
+        """Write what there is to write: the file then waits for `settle`, which may be called in another thread. Returns its size."""
+        with self._guarded():
             self._flush()
             self._writer.close()
-            self._file.flush()
+            return int(self._file.tell())
+
+    def settle(self) -> None:
+        """Make the finished file durable and give it its name: the disk works, and nothing is computed."""
+        with self._guarded():
             os.fsync(self._file.fileno())
-            size = self._file.tell()
             self._file.close()
             os.replace(self._scratch, self.path)
+
+    @contextlib.contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """What fails leaves nothing."""
+        try:
+            yield
         except OSError as error:
             self.abandon()
             raise self._not_written(error) from None
         except BaseException:
             self.abandon()
             raise
-        return size
 
     def _not_written(self, error: OSError) -> UncorkError:
-        return UncorkError(f"cannot be written: {error.strerror or error}", str(self.path))
+        reason = os.strerror(error.errno) if error.errno else str(error)  # Arrow's own text says where in Arrow
+        return UncorkError(f"cannot be written: {reason}", str(self.path))
 
     def abandon(self) -> None:
         """Leave nothing behind."""
         with contextlib.suppress(Exception):  # the disk is full, perhaps: there is nothing to save
             self._writer.close()
+        self._remove()
+
+    def _remove(self) -> None:
         with contextlib.suppress(OSError):
             self._file.close()
         self._scratch.unlink(missing_ok=True)
@@ -94,6 +124,17 @@ def _leaves(path: str, found: pa.DataType) -> list[str]:
     if pa.types.is_struct(found):
         return [leaf for field in found for leaf in _leaves(f"{path}.{field.name}", field.type)]
     return [path]
+
+
+def _process(number: int) -> str:
+    """A process by a name that no other has which writes into the same folder, on this host or another."""
+    host = re.sub(r"[^A-Za-z0-9_]", "_", socket.gethostname())[:40]
+    return f"{host}-{number}"
+
+
+def scratch_files(folder: Path, process: int) -> list[Path]:
+    """What a process of this host, by its number, has begun in a folder and not finished."""
+    return list(folder.glob(f"*.{_process(process)}-*.tmp"))
 
 
 def part_path(folder: Path, unit: int) -> Path:

@@ -1,5 +1,7 @@
 """A worker process: it gets a job, then units one by one, and writes the parts of each into the folder of the run.
 
+While the disk makes a part durable, the rows of the next unit are scored: that a unit is done is said when its part is there.
+
 It talks to its parent by pickled messages on standard input and output, so that it starts with a plain `python -c`, without
 importing anybody's main module, and ends when its parent does. What is printed in it goes to standard error.
 """
@@ -10,6 +12,7 @@ import os
 import pickle
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -37,6 +40,35 @@ def _seldom(say: Callable[[int], None]) -> Callable[[int], None]:
     return add
 
 
+class _Settling:
+    """One thing at a time that is done in the background; what it raises comes out of `wait`."""
+
+    def __init__(self) -> None:
+        self._thread: threading.Thread | None = None
+        self._error: Exception | None = None
+
+    def start(self, step: Callable[[], None]) -> None:
+        """Begin, after what was begun before."""
+        self.wait()
+        self._thread = threading.Thread(target=self._run, args=(step,), daemon=True)
+        self._thread.start()
+
+    def _run(self, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except Exception as error:
+            self._error = error
+
+    def wait(self) -> None:
+        """Until nothing is being done. Raises what was raised meanwhile."""
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+
 def main() -> None:
     """Serve until standard input ends."""
     messages = os.fdopen(os.dup(1), "wb")
@@ -44,9 +76,24 @@ def main() -> None:
     # Ctrl-C reaches every process of a terminal; what happens then is the parent's to say.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
+    talking = threading.Lock()
+    settling = _Settling()
+
     def say(*message: Any) -> None:
-        pickle.dump(message, messages, pickle.HIGHEST_PROTOCOL)
-        messages.flush()
+        with talking:
+            pickle.dump(message, messages, pickle.HIGHEST_PROTOCOL)
+            messages.flush()
+
+    def settle(steps: list[Callable[[], None]], done: tuple[Any, ...]) -> None:
+        for step in steps:
+            step()
+        say("done", *done)
+
+    def next_unit() -> Any:
+        try:
+            return pickle.load(sys.stdin.buffer)
+        except EOFError:
+            return None
 
     try:
         pa.set_cpu_count(1)
@@ -54,12 +101,16 @@ def main() -> None:
         job, folder = pickle.load(sys.stdin.buffer)
         scorer = UnitScorer(job)
         say("ready")
-        while True:
+        while (unit := next_unit()) is not None:
+            say("unit", unit.number)
+            steps: list[Callable[[], None]] = []
             try:
-                unit = pickle.load(sys.stdin.buffer)
-            except EOFError:
-                return
-            say("done", *write_unit(scorer, unit, folder, _seldom(lambda rows: say("rows", rows))))
+                done = write_unit(scorer, unit, folder, _seldom(lambda rows: say("rows", rows)), steps.append)
+            except Exception:
+                settling.wait()  # the unit before this one is done
+                raise
+            settling.start(lambda steps=steps, done=done: settle(steps, done))  # type: ignore[misc]
+        settling.wait()
     except (BrokenPipeError, EOFError):
         return  # the parent is gone
     except Exception as error:
