@@ -293,9 +293,25 @@ def quantised(generator: np.random.Generator) -> Iterator[Case]:
         yield f"segments {stored} {columns}", CompressedSegments(find("EmbeddingSegmentsSum", 3)(), table), segments
 
 
+def sparse_lookup(generator: np.random.Generator) -> Iterator[Case]:
+    from uncork.ops._sparse_lookup import SparseLookup
+
+    fill, gather = find("SparseFillEmptyRows", 16)(), find("Gather", 8)()
+    for columns, ids, filtered, mean in product([1, 3, 15, 16, 17, 64, 130, 200], ["int64", "int32"], [True, False], [True, False]):
+        sizes = generator.integers(0, 4, 9)
+        places = np.array([(row, column) for row, size in enumerate(sizes) for column in range(size)], np.int64).reshape(-1, 2)
+        values = generator.integers(-2 if filtered else 0, 20, len(places)).astype(ids)
+        values[-1:] = 19  # the last row ends where the table does
+        given = [numbers(generator, 20, columns), spec(values), spec(places), spec(np.array([9, 3]))]
+        yield f"{columns} {ids} {filtered} {mean}", SparseLookup(fill, gather, gather if filtered else None, mean), given
+
+
 #: Random cases of an operation where 20 would take long: nearly each is a kernel of its own, or there are many operations.
 _DRAWN = {"elementwise": 3, "move": 8, "recurrent": 3}
-EDGES = {f.__name__: f for f in (convolution, einsum, elementwise, embedding, gather, linear, move, pick, quantised, recurrent, reduce)}
+EDGES = {
+    f.__name__: f
+    for f in (convolution, einsum, elementwise, embedding, gather, linear, move, pick, quantised, recurrent, reduce, sparse_lookup)
+}
 
 
 def registered(family: str) -> Iterator[Case]:
@@ -342,6 +358,8 @@ def main(family: str) -> None:
                 with pytest.MonkeyPatch.context() as patch:
                     patch.setattr("uncork.kernels.recurrent._suits_team", lambda *_: True)
                     taken += check(operation, specs)
+                # and with weights that only the call knows
+                taken += check(operation, specs, [*specs[:-3], *(TensorSpec(s.element_type, s.shape) for s in specs[-3:])])
             if family == "linear":  # and with both matrices of the call
                 taken += check(operation, specs, [TensorSpec(s.element_type, s.shape) for s in specs])
     print(taken)

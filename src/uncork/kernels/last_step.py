@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from uncork.kernels.choose import Choice, In, KernelCall, Native, Operand, Out, Room, Stages, chooses
-from uncork.kernels.recurrent import ARGUMENTS, choose_sequence
+from uncork.kernels.choose import Choice, In, Native, Operand, Out, chooses
+from uncork.kernels.recurrent import sequence_of
 from uncork.kernels.store import STORE
 from uncork.ops import Operation
 from uncork.ops._last_step import LastStates, StepLengths
-from uncork.types import PartialShape, TensorSpec
-
-_LINE = 64
+from uncork.types import TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,40 +51,5 @@ def choose_lengths(operation: Operation, inputs: Sequence[TensorSpec | None], ou
 
 @chooses("LastStates")
 def choose_states(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
-    """The kernel of the sequence. All rows write their Y over each other, into a few lines that stay in the cache."""
     assert isinstance(operation, LastStates)
-    x = inputs[0]
-    assert x is not None
-    if not x.shape.is_static or not outputs[0].shape.is_static:
-        return "shapes are known at the call only"
-    batch, directions, hidden = outputs[0].shape.static
-    steps = x.shape.static[1]
-    y = TensorSpec(x.element_type, PartialShape([batch, directions, steps, hidden]))
-    choice = choose_sequence(operation.sequence, inputs, [y, *outputs])
-    if not isinstance(choice, Native):
-        return choice
-    size = -(-steps * hidden * 4 // _LINE) * _LINE
-    split = choice.split
-
-    def narrower(threads: int) -> Stages:
-        assert split is not None
-        stages = split(threads)
-        room = -(-stages.room // _LINE) * _LINE
-        (calls,) = stages.stages  # which run at the same time: each has a Y of its own
-        return Stages([[_without_y(call, room + number * size) for number, call in enumerate(calls)]], room + len(calls) * size)
-
-    room = -(-choice.room // _LINE) * _LINE
-    whole = [_without_y(call, room) for call in choice.calls]
-    return replace(choice, calls=whole, room=room + size, split=narrower if split else None)
-
-
-def _without_y(call: KernelCall, room: int) -> KernelCall:
-    """A call of a sequence's kernel that has its Y in the step's working memory, and its states one output further to the front."""
-    function, words = call
-    named = dict(zip(ARGUMENTS, words, strict=True))
-    named |= {"y": Room(room), "y_row": 0}
-    for name in ("ho", "co"):
-        state = named[name]
-        if isinstance(state, Out):
-            named[name] = Out(state.position - 1, state.offset)
-    return function, list(named.values())
+    return sequence_of(operation.sequence, inputs, outputs, states_only=True)

@@ -5,7 +5,7 @@ gates of a unit meet in registers and the step ends there, without a buffer of g
 longest first, and leave the batch when they end: the cost is the sum of the lengths. The products with X are made for some
 time steps ahead by the same microkernel, as many as stay in the second-level cache.
 
-Weights lie as `recurrent.pack` puts them: panel by panel, and in a panel step by step of the inner product.
+Weights lie as `recurrent_spec.pack` puts them: panel by panel, and in a panel step by step of the inner product.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from uncork.kernels import tiles
 from uncork.kernels.emit import F32, I64, INDEX_TYPES, Kernel, Value, Variable
 from uncork.kernels.microkernel import End, Microkernel
-from uncork.kernels.recurrent import TILE_ROOM, Recurrent
 from uncork.kernels.recurrent_ends import Ends, store_parts
+from uncork.kernels.recurrent_spec import TILE_ROOM, Recurrent
 from uncork.kernels.team import Team
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from uncork.kernels.activations import ACTIVATIONS
 from uncork.kernels.emit import F32, I32, U32, Kernel, Value
 from uncork.kernels.microkernel import Row
-from uncork.kernels.recurrent import Recurrent
+from uncork.kernels.recurrent_spec import Recurrent
 
 
 def store_parts(k: Kernel, value: Value, address: Value, low: Value | None) -> None:
