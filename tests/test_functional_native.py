@@ -98,6 +98,28 @@ def test_states_of_the_same_shape_are_not_mixed_up() -> None:
             np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-6)
 
 
+def test_attributes_that_follow_from_shapes_are_not_mixed_up() -> None:
+    """The hidden size of a sequence is that of its arrays; weights change from call to call."""
+    for _ in range(3):
+        for hidden in (5, 40, 17):
+            for seed in range(3):
+                generator = np.random.default_rng(seed)
+                x, h, w, r, b = (
+                    generator.standard_normal(shape).astype(np.float32) / 4
+                    for shape in [(2, 6, 3), (2, 1, hidden), (1, 3 * hidden, 3), (1, 3 * hidden, hidden), (1, 3 * hidden)]
+                )
+                lengths = np.array([6, 4])
+                y, last = F.gru_sequence(x, h, lengths, w, r, b, direction="forward")
+                state = h[:, 0].astype(np.float64)
+                for t in range(6):
+                    gates, own = x[:, t] @ w[0].T + b[0], state @ r[0, : 2 * hidden].T
+                    z, reset = np.split(1 / (1 + np.exp(-(gates[:, : 2 * hidden] + own))), 2, axis=1)
+                    n = np.tanh(gates[:, 2 * hidden :] + (reset * state) @ r[0, 2 * hidden :].T)
+                    state = np.where((t < lengths)[:, None], (1 - z) * n + z * state, state)
+                np.testing.assert_allclose(last[:, 0], state, atol=1e-5)
+                np.testing.assert_allclose(y[0, 0, 5], state[0], atol=1e-5)
+
+
 def test_values_are_refused_as_by_the_first_call() -> None:
     table, offsets = floats(4, 3), ids(0, 1)
     for _ in range(4):

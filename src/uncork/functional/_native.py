@@ -82,7 +82,8 @@ class _Calls:
         #: The last call without names as one native entry: a list of results, or a number when this call is another.
         self.last: Callable[..., Any] = _nothing
         self._named: dict[tuple[str, ...], Callable[..., Any]] = {}  # the same with names, by the names
-        self._executors: dict[tuple[Any, ...], Executor | None] = {}  # by kind and types; None: references do it
+        #: By kind and types; None: references do it. One for each set of attributes: some follow from shapes, such as a hidden size.
+        self._executors: dict[tuple[Any, ...], dict[str, Executor] | None] = {}
         self._entries: dict[tuple[Any, ...], tuple[Direct, Program]] = {}  # by kind and specialisation
         self._seen: set[tuple[Any, ...]] = set()  # by kind, types and shapes
         self._lock = threading.Lock()
@@ -98,17 +99,17 @@ class _Calls:
         kind = (len(args), *options, *[None if type(value) is np.ndarray else (type(value), value) for value in given])
         types = (kind, *[array.dtype for array in arrays])
         try:
-            executor = self._executors.get(types)
+            executors = self._executors.get(types)
         except TypeError:  # lists and the like: nothing is remembered of them
             return self._describe(*args, **options).run()
-        results = None if executor is None else self._compiled(executor, kind, arrays, given, options)
+        results = None if executors is None else self._compiled(executors, kind, arrays, given, options)
         return self._by_reference(kind, types, arrays, args, options) if results is None else results
 
     def _compiled(
-        self, executor: Executor, kind: tuple[Any, ...], arrays: Sequence[Array], given: Sequence[Any], options: dict[str, Any]
+        self, executors: dict[str, Executor], kind: tuple[Any, ...], arrays: Sequence[Array], given: Sequence[Any], options: dict[str, Any]
     ) -> Sequence[Array] | None:
         """The results where calls of this kind, these types and shapes are compiled; the next one like it is a native entry."""
-        known = executor.known(arrays)
+        known = next((found for executor in tuple(executors.values()) if (found := executor.known(arrays)) is not None), None)
         if known is None or known.direct is None:
             return None
         made = self._entries.get((kind, known))
@@ -145,11 +146,17 @@ class _Calls:
     def _learn(self, types: tuple[Any, ...], call: Call, arrays: Sequence[Array]) -> None:
         if len(self._executors) >= _KEPT:
             self._executors.clear()
-        if types not in self._executors:
-            self._executors[types] = _executor(call, arrays)
-        executor = self._executors[types]
-        if executor is not None and executor.direct([np.ascontiguousarray(a).reshape(a.shape) for a in arrays]) is None:
+        executors = self._executors.setdefault(types, {})
+        if executors is None:
+            return
+        if len(executors) >= _KEPT:
+            executors.clear()
+        attributes = repr(call.attributes)
+        executor = executors.get(attributes) or _executor(call, arrays)
+        if executor is None or executor.direct([np.ascontiguousarray(a).reshape(a.shape) for a in arrays]) is None:
             self._executors[types] = None
+        else:
+            executors[attributes] = executor
 
 
 def _among(direct: Direct, given: Sequence[Any]) -> Program:

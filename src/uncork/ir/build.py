@@ -101,7 +101,8 @@ class Builder:
 
     def _spec(self, source: Source) -> TensorSpec:
         if isinstance(source, (tuple, list)) and not isinstance(source, Source):
-            raise ValidationError(f"expected an output of a layer, got {len(source)} in a {type(source).__name__}: name one, as in `add(...)[0]`")
+            given = f"{len(source)} in a {type(source).__name__}"
+            raise ValidationError(f"expected an output of a layer, got {given}: name one, as in `add(...)[0]`")
         if source not in self._specs:
             raise ValidationError(f"expected outputs of layers of this builder as inputs, got {source}")
         return self._specs[source]
