@@ -37,8 +37,8 @@ def _eight_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def planned(compiled: uncork.CompiledModel, shapes: dict[str, Sequence[int]]) -> str:
     """The plan for a call of inputs of these shapes."""
-    inputs = [np.zeros(shapes[port.name], port.element_type.dtype) for port in compiled.inputs]
-    return f"{compiled._executor._specialised(inputs).plan}\n"
+    inputs = [np.ones(shapes[port.name], port.element_type.dtype) for port in compiled.inputs]
+    return f"{compiled._executor._remembered(inputs).plan}\n"
 
 
 def check(request: pytest.FixtureRequest, name: str, text: str) -> None:
@@ -187,6 +187,12 @@ def quantised(builder: uncork.Builder) -> list[Source]:
     return list(builder.add("EmbeddingBagOffsetsSum", 3, table, ids, offsets, name="bags"))
 
 
+def sparse_lookup(builder: uncork.Builder) -> list[Source]:
+    from tests.test_sparse_lookups import layers
+
+    return [layers(builder, "feature", _numbers()(50, 24))]
+
+
 def views(builder: uncork.Builder) -> list[Source]:
     (doubled,) = builder.add("Add", 1, *[builder.parameter("x", "f32", [3, 20])] * 2, name="doubled")
     (flat,) = builder.add("Reshape", 1, doubled, builder.constant(np.array([-1])), special_zero=False, name="flat")
@@ -195,10 +201,25 @@ def views(builder: uncork.Builder) -> list[Source]:
 
 FAMILIES = {
     f.__name__: f
-    for f in (convolution, einsum, elementwise, embedding, gather, last_step, linear, move, pick, quantised, recurrent, reduce, views)
+    for f in (
+        convolution,
+        einsum,
+        elementwise,
+        embedding,
+        gather,
+        last_step,
+        linear,
+        move,
+        pick,
+        quantised,
+        recurrent,
+        reduce,
+        sparse_lookup,
+        views,
+    )
 }
 #: The sizes of what the models leave open.
-SIZES = {"ids": 30, "segments": 30}
+SIZES = {"ids": 30, "segments": 30, "feature_values": 30, "feature_indices": 30}
 
 
 def test_every_family_has_a_golden_plan() -> None:

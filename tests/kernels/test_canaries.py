@@ -28,6 +28,7 @@ LEAST = {
     "quantised": 150,
     "recurrent": 70,
     "reduce": 80,
+    "sparse_lookup": 60,
 }
 
 

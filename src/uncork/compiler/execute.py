@@ -16,7 +16,6 @@ import numpy as np
 
 from uncork.compiler.direct import Direct, Refused
 from uncork.compiler.passes.fold_constants import fold_constants
-from uncork.compiler.passes.fuse_convolution import fuse_convolution
 from uncork.compiler.passes.fuse_ids import fuse_ids
 from uncork.compiler.passes.fuse_linear import fuse_linear
 from uncork.compiler.plan import Plan
@@ -31,10 +30,15 @@ from uncork.ops._body import SubGraphOperation
 from uncork.types import Array, PartialShape, TensorSpec
 
 if TYPE_CHECKING:
+    from uncork.compiler.sizes import Number
     from uncork.compiler.state import StateExecutor
 
 #: Combinations of input shapes that are kept; the one not used for longest is dropped.
 _KEPT = 64
+#: Inputs of so few numbers may say what shapes are.
+_NUMBERS = 8
+#: So many combinations are specialised at once for such numbers; later ones only when they come a second time.
+_EAGER = 8
 #: Where shapes may be others every time: how often they come before they are specialised, and how many are counted.
 _TIMES, _COUNTED = 2, 256
 
@@ -42,6 +46,22 @@ _TIMES, _COUNTED = 2, 256
 def kernels_available() -> bool:
     """llvmlite is there; it is imported when a kernel has to be compiled."""
     return not choose.unavailable()
+
+
+def _with_fused_layers(model: Model) -> Model:
+    """What can be fused before shapes are known."""
+    types = {node.type_name for node in model.nodes}
+    model = fold_constants(fuse_ids(model))
+    if "SparseFillEmptyRows" in types:
+        from uncork.compiler.passes.sparse_lookups import sparse_lookups  # few models have them
+
+        model = sparse_lookups(model)
+    model = fuse_linear(model)
+    if any(choose.family_of(type_name) == "convolution" for type_name in types):
+        from uncork.compiler.passes.fuse_convolution import fuse_convolution
+
+        model = fuse_convolution(model)
+    return model
 
 
 class Executor:
@@ -52,11 +72,17 @@ class Executor:
         self.threads = threads
         self.use_kernels = use_kernels and kernels_available()
         #: What runs; the interpreter keeps to the model as it was read.
-        self._prepared = self._with_bodies(fuse_convolution(fuse_linear(fold_constants(fuse_ids(model))))) if self.use_kernels else model
+        self._prepared = self._with_bodies(_with_fused_layers(model)) if self.use_kernels else model
         self._kept: OrderedDict[tuple[object, ...], Specialisation] = OrderedDict()
         self._times: OrderedDict[tuple[object, ...], int] = OrderedDict()
         self._lock = threading.Lock()
         self._free, self._equal = self._open_lengths()
+        #: Numbers of the inputs that are part of a combination; None until a call has shown whether there are any.
+        self._sizes: tuple[Number, ...] | None = None
+        self._may_be_sizes = self.use_kernels and any(
+            spec.element_type.is_integer and spec.shape.is_static and int(spec.shape.size) <= _NUMBERS
+            for spec in (model.by_id[p].outputs[0].spec for p in model.parameters)
+        )
         #: The shapes of the call before this one, when all of it is one native program. Safe to call with anything.
         self.last: Direct | None = None
 
@@ -88,8 +114,9 @@ class Executor:
         return frozenset(free_numbers), equal
 
     def _is_open(self, parameter: int) -> bool:
+        """How long it is differs from call to call, and nothing else about its shape."""
         shape = self.model.by_id[parameter].outputs[0].spec.shape
-        return shape.rank == 1 and not shape.is_static
+        return bool(shape.rank) and not shape[0].is_static and all(dim.is_static for dim in shape[1:])
 
     def _with_bodies(self, model: Model) -> Model:
         if not self._has_bodies(model):
@@ -134,12 +161,7 @@ class Executor:
         """The same where shapes may be others every time, as those of a loop whose tensors grow: specialised are those that come back."""
         if not self.use_kernels or self.known(inputs) is not None:
             return self.run(inputs)
-        key = self._key(inputs)
-        with self._lock:
-            times = self._times[key] = self._times.pop(key, 0) + 1
-            while len(self._times) > _COUNTED:
-                self._times.popitem(last=False)
-        return self.run(inputs) if times >= _TIMES else interpret(self.model, inputs)
+        return self.run(inputs) if self._comes_back(self._key(inputs)) else interpret(self.model, inputs)
 
     def known(self, inputs: Sequence[Array]) -> Specialisation | None:
         """The specialisation for these shapes, when there was a call of them before."""
@@ -152,16 +174,51 @@ class Executor:
 
     def _key(self, inputs: Sequence[Array]) -> tuple[object, ...]:
         free = self._free
-        # Of an open length the rank still counts: arrays come here before anybody has looked at their shapes.
-        return tuple([array.ndim if i in free else array.shape for i, array in enumerate(inputs)])
+        # Of an open length the other dimensions still count: arrays come here before anybody has looked at their shapes.
+        shapes = [(None, *array.shape[1:]) if i in free and array.ndim else array.shape for i, array in enumerate(inputs)]
+        return (*shapes, *self._numbers(inputs)) if self._sizes else tuple(shapes)
+
+    def _numbers(self, inputs: Sequence[Array]) -> list[int | None]:
+        """The numbers among the inputs' that shapes depend on."""
+        found: list[int | None] = []
+        for number in self._sizes or ():
+            array = inputs[number.input]
+            found.append(int(array.flat[number.element]) if number.element < array.size else None)
+        return found
 
     def _remembered(self, inputs: Sequence[Array]) -> Specialisation:
-        found = self._specialised(inputs)
+        if self._sizes is None:
+            self._sizes = self._needed_numbers(inputs)
+        key, numbers = self._key(inputs), self._sizes
+        if numbers and len(self._kept) >= _EAGER and not self._comes_back(key):
+            key, numbers = key[: len(inputs)], ()
         with self._lock:
-            self._kept[self._key(inputs)] = found
+            found = self._kept.get(key)
+        found = found or self._specialised(inputs, numbers)
+        with self._lock:
+            self._kept[key] = found
             while len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)
         return found
+
+    def _needed_numbers(self, inputs: Sequence[Array]) -> tuple[Number, ...]:
+        if not self._may_be_sizes:
+            return ()
+        from uncork.compiler.sizes import candidates, needed  # most models have no such inputs
+
+        found = needed(self._prepared, self._specs(inputs), inputs, _NUMBERS)
+        whole = tuple(n for n in candidates(self._prepared, _NUMBERS) if n.input in {other.input for other in found})
+        # What says where values go must be known whole, though shapes depend on some of its numbers only.
+        better = len(whole) > len(found) and self._specialised(inputs, whole).references < self._specialised(inputs, found).references
+        return whole if better else found
+
+    def _comes_back(self, key: tuple[object, ...]) -> bool:
+        """There was a call of this key before."""
+        with self._lock:
+            times = self._times[key] = self._times.pop(key, 0) + 1
+            while len(self._times) > _COUNTED:
+                self._times.popitem(last=False)
+        return times >= _TIMES
 
     def direct(self, inputs: Sequence[Array]) -> Direct | None:
         """One native program for arrays of these shapes and of the model's types; None when there is no such program."""
@@ -172,12 +229,12 @@ class Executor:
 
     def _likes(self, inputs: Sequence[Array]) -> list[Like] | None:
         """What the inputs of calls like this one have in common; None when it cannot be told so simply."""
-        shapes: list[tuple[int | None, ...]] = [(None,) if n in self._free else array.shape for n, array in enumerate(inputs)]
+        shapes: list[tuple[int | None, ...]] = [(None, *array.shape[1:]) if n in self._free else array.shape for n, array in enumerate(inputs)]
         same: dict[int, int] = {}
         for members, size in self._equal:
             for number in members:
                 if size is not None:
-                    shapes[number] = (size,)
+                    shapes[number] = (size, *shapes[number][1:])
                 elif number != min(members) and same.setdefault(number, min(members)) != min(members):
                     return None
         return [Like(np.dtype(array.dtype.char), shape, same.get(n)) for n, (array, shape) in enumerate(zip(inputs, shapes))]
@@ -195,19 +252,31 @@ class Executor:
         except Refused:
             return interpret(self.model, inputs)
 
-    def _specialised(self, inputs: Sequence[Array]) -> Specialisation:
-        shapes = {
+    def _specs(self, inputs: Sequence[Array]) -> dict[int, TensorSpec]:
+        """The parameters as they are for calls like this one."""
+        return {
             parameter: TensorSpec(
                 self.model.by_id[parameter].outputs[0].spec.element_type,
-                PartialShape([None] if number in self._free else inputs[number].shape),
+                PartialShape([None, *inputs[number].shape[1:]] if number in self._free else inputs[number].shape),
             )
             for number, parameter in enumerate(self.model.parameters)
         }
-        model, problems = infer(self._prepared, shapes, trust_ports=True)
-        if problems:
-            interpret(self.model, inputs)  # raises what a call raises, with the values of this one
-            raise ValidationError.of_all("", problems)
-        return Specialisation(self._fused(model), self.use_kernels, self._likes(inputs), self.threads)
+
+    def _specialised(self, inputs: Sequence[Array], numbers: Sequence[Number] = ()) -> Specialisation:
+        """For calls of these shapes and, where they are named, of these numbers among the inputs."""
+        specs = self._specs(inputs)
+        known: Model | None = None
+        if numbers:
+            from uncork.compiler.sizes import inferred
+
+            known = inferred(self._prepared, specs, inputs, numbers)
+        if known is None:
+            known, problems = infer(self._prepared, specs, trust_ports=True)
+            if problems:
+                interpret(self.model, inputs)  # raises what a call raises, with the values of this one
+                raise ValidationError.of_all("", problems)
+        expected = [(n.input, n.element, int(inputs[n.input].flat[n.element])) for n in numbers]
+        return Specialisation(self._fused(known), self.use_kernels, self._likes(inputs), self.threads, expected)
 
     def plan(self) -> Plan:
         """How a call runs; for a model with dynamic inputs, what is known before one."""

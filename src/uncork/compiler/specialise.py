@@ -21,6 +21,7 @@ from uncork.compiler.together import Together
 from uncork.errors import UncorkError
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels import choose
+from uncork.kernels.expect import expecting
 from uncork.kernels.program import WELL, Address, Call, Is, Like, Program, Size, Word
 from uncork.ops._operation import check_memory
 from uncork.ops.parameter import Const
@@ -74,10 +75,18 @@ class Specialisation:
     """See the module. `model` has been inferred with the shapes of the call; every result's shape is static.
 
     `likes` is what the inputs of all its calls have in common; None when that cannot be told, and then nothing is `direct`.
-    A call uses at most so many `threads`.
+    A call uses at most so many `threads`. `expected` are the numbers that it is for: (input, element, number).
     """
 
-    def __init__(self, model: Model, use_kernels: bool, likes: Sequence[Like] | None = None, threads: int = 1) -> None:
+    def __init__(
+        self,
+        model: Model,
+        use_kernels: bool,
+        likes: Sequence[Like] | None = None,
+        threads: int = 1,
+        expected: Sequence[tuple[int, int, int]] = (),
+    ) -> None:
+        self.expected = expected
         self.model = model
         self.threads = threads
         self.use_kernels = use_kernels
@@ -189,6 +198,11 @@ class Specialisation:
         self.offsets, self.working_bytes = plan_buffers(buffers)
 
     @property
+    def references(self) -> int:
+        """Steps that no kernel does."""
+        return sum(isinstance(step, _ReferenceStep) for step in self.steps)
+
+    @property
     def plan(self) -> Plan:
         """The steps, with where each result lies."""
         steps: list[Step] = []
@@ -251,7 +265,7 @@ class _Instance:
         self.base = -(-self.memory.ctypes.data // ALIGNMENT) * ALIGNMENT
         self.parts: list[Program | Together | Node] = []
         self.keep: list[object] = []
-        calls: list[Call] = []
+        calls = [self._expecting(*numbers) for numbers in shared.expected]
         cost = 0.0
         for step in shared.steps:
             if isinstance(step, _NativeStep):
@@ -271,6 +285,11 @@ class _Instance:
                 calls, cost = [], 0.0
         if calls or likes:
             self.parts.append(Program(calls, cost > _RELEASE_COST, likes, results, keep=(self.memory, self.keep)))
+
+    def _expecting(self, number: int, element: int, expected: int) -> Call:
+        """Calls with another number there are not for this program."""
+        element_type = self.shared.model.by_id[self.shared.model.parameters[number]].outputs[0].spec.element_type
+        return Call(expecting(element_type.name), (Address(self._numbers[number], element * element_type.dtype.itemsize), expected))
 
     def _call(self, step: _NativeStep, call: choose.KernelCall) -> Call:
         function, words = call

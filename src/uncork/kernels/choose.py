@@ -120,6 +120,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
         *("LogSoftmax", "MVN", "ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"),
         "SoftMax",
     ),
+    "sparse_lookup": ("SparseLookup",),
     "views": ("Reshape", "Squeeze", "Unsqueeze"),
 }
 _FAMILY_OF = {type_name: family for family, type_names in FAMILIES.items() for type_name in type_names}

@@ -1,0 +1,90 @@
+"""Sizes that come as values: numbers of small integer inputs that shapes depend on.
+
+A model whose inputs say how many rows its result has (`dense_shape` of a sparse matrix) is specialised for those numbers as it is
+for the shapes of its inputs. Which numbers they are is found by leaving them out, one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from uncork.ir.model import Model, Port
+from uncork.ir.validate import infer
+from uncork.types import Array, ElementType, TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """An element, in C order, of an input of the model, by number."""
+
+    input: int
+    element: int
+
+
+def candidates(model: Model, most: int) -> list[Number]:
+    """All numbers that could be sizes, of inputs of at most so many."""
+    found: list[Number] = []
+    for number, parameter in enumerate(model.parameters):
+        spec = model.by_id[parameter].outputs[0].spec
+        if spec.element_type in (ElementType.i32, ElementType.i64) and spec.shape.is_static and spec.shape.size.size in range(1, most + 1):
+            found += [Number(number, element) for element in range(int(spec.shape.size))]
+    return found
+
+
+def inferred(model: Model, specs: Mapping[int, TensorSpec], inputs: Sequence[Array], known: Sequence[Number]) -> Model | None:
+    """The model with its specs inferred from those of its parameters, some numbers of the inputs known; None when that finds errors."""
+    given = dict(specs)
+    for number in {n.input for n in known}:
+        mask = np.zeros(inputs[number].size, bool)
+        mask[[n.element for n in known if n.input == number]] = True
+        parameter = model.parameters[number]
+        array = inputs[number]
+        given[parameter] = replace(given[parameter], partial=(array.copy(), mask.reshape(array.shape)))
+    result, problems = infer(model, given, trust_ports=True)
+    return None if problems else _whole(result)
+
+
+def needed(model: Model, specs: Mapping[int, TensorSpec], inputs: Sequence[Array], most: int) -> tuple[Number, ...]:
+    """The numbers without which more layers have results of unknown shape."""
+    kept = candidates(model, most)
+
+    def unknown(known: Sequence[Number]) -> int | None:
+        found = inferred(model, specs, inputs, known)
+        return None if found is None else sum(not all(port.spec.shape.is_static for port in node.outputs) for node in found.nodes)
+
+    least, without = unknown(kept), unknown(())
+    if least is None or without is None or least >= without:
+        return ()
+    together = [[n for n in kept if n.element == element] for element in range(most)]  # often all inputs are of one kind
+    for some in (*filter(None, together), *([n] for n in kept)):
+        fewer = [n for n in kept if n not in some]
+        if len(fewer) < len(kept):
+            count = unknown(fewer)
+            if count is not None and count <= least:
+                kept = fewer
+    return tuple(kept)
+
+
+def _whole(model: Model) -> Model:
+    """What is known in all its parts is known."""
+    nodes = []
+    for node in model.nodes:
+        if any(_is_whole(port.spec) for port in node.outputs):
+            node = replace(node, outputs=tuple(_settled(port) for port in node.outputs))
+        nodes.append(node)
+    return replace(model, nodes=tuple(nodes))
+
+
+def _is_whole(spec: TensorSpec) -> bool:
+    return spec.value is None and spec.partial is not None and bool(np.all(spec.partial[1])) and spec.shape.is_static
+
+
+def _settled(port: Port) -> Port:
+    if not _is_whole(port.spec):
+        return port
+    assert port.spec.partial is not None
+    value = np.asarray(port.spec.partial[0]).astype(port.spec.element_type.dtype).reshape(port.spec.shape.static)
+    return replace(port, spec=replace(port.spec, value=value, partial=None))
