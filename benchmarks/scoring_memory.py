@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import shutil
 import subprocess
@@ -19,6 +20,7 @@ import pyarrow.parquet as pq
 from benchmarks.memory import make_model
 from benchmarks.processes import environment
 from benchmarks.report import markdown_table
+from uncork.types import Array
 
 _ROOT = Path(__file__).resolve().parent.parent
 _TABLE_ROWS, _TOUCHED, _ROW_BYTES = 1 << 24, 60_000, 256
@@ -44,6 +46,7 @@ class Shared:
     touched_mb: float
     each: tuple[Sizes, ...]
     rows_per_second: float
+    read_ahead_kb: int
 
 
 def measure(folder: Path, quick: bool) -> list[Shared]:
@@ -55,8 +58,24 @@ def measure(folder: Path, quick: bool) -> list[Shared]:
     table = folder / "bags.parquet"
     lists = pa.ListArray.from_arrays(pa.array(np.arange(0, bags * _POOL + 1, _POOL, dtype=np.int32)), ids)
     pq.write_table(pa.table({"ids": lists}), table, row_group_size=bags // 32, compression="none")
-    pages = len(np.unique(picked * _ROW_BYTES // os.sysconf("SC_PAGE_SIZE")))
-    return [_measure(workers, model, table, folder, rows * _ROW_BYTES, pages * os.sysconf("SC_PAGE_SIZE") / 1e6) for workers in (1, 2, 4)]
+    weights = model.with_suffix(".bin")
+    first = weights.stat().st_size - rows * _ROW_BYTES
+    pages = len(np.unique((first + picked * _ROW_BYTES) // mmap.PAGESIZE))
+    results = []
+    for workers in (1, 2, 4):
+        _cache_only(weights, first + picked * _ROW_BYTES)
+        results.append(_measure(workers, model, table, folder, rows * _ROW_BYTES, pages * mmap.PAGESIZE / 1e6))
+    return results
+
+
+def _cache_only(path: Path, places: Array) -> None:
+    """Let the system have only these pages of the file in memory: what runs before have left there would be mapped as well."""
+    with open(path, "rb", buffering=0) as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)  # no pages ahead of those that are read
+        for page in np.unique(places // mmap.PAGESIZE):
+            os.pread(file.fileno(), 1, int(page) * mmap.PAGESIZE)
 
 
 def _measure(workers: int, model: Path, table: Path, folder: Path, table_bytes: int, touched_mb: float) -> Shared:
@@ -75,7 +94,15 @@ def _measure(workers: int, model: Path, table: Path, folder: Path, table_bytes: 
     shutil.rmtree(output, ignore_errors=True)
     if process.returncode or not largest:
         raise RuntimeError((errors.strip().splitlines() or ["it ended before it was seen"])[-1][:300])
-    return Shared(workers, table_bytes, touched_mb, tuple(largest), json.loads(said)["rows_per_second"])
+    ahead = _read_ahead_kb(model.with_suffix(".bin"))
+    return Shared(workers, table_bytes, touched_mb, tuple(largest), json.loads(said)["rows_per_second"], ahead)
+
+
+def _read_ahead_kb(path: Path) -> int:
+    """What the system reads at a time of this file; 0 where it does not say."""
+    device = path.stat().st_dev
+    told = Path(f"/sys/class/bdi/{os.major(device)}:{os.minor(device)}/read_ahead_kb")
+    return int(told.read_text()) if told.exists() else 0
 
 
 def _sum(sizes: Sequence[Sizes]) -> float:
@@ -123,8 +150,10 @@ def page(results: Sequence[Shared]) -> str:
         lines.append(line)
     first = results[0]
     text = (
-        f"A table of {first.table_bytes / 2**30:.3g} GiB; the pages of the rows that are looked up have {first.touched_mb:.0f} MB. The system\n"
-        "may map pages around them as well. With one copy, all workers together have as much of the table as one of them maps. Memory\n"
-        "is proportional: what processes share is divided among them."
+        f"A table of {first.table_bytes / 2**30:.3g} GiB; the pages of the rows that are looked up have {first.touched_mb:.0f} MB, and only\n"
+        "these are in memory when a run begins. The table's pages are in memory once: all workers together have about as many as the\n"
+        "one that maps most. Each of them maps what it looks up, and pages around that are in memory. How many these are is the system's\n"
+        f"affair: it may take any page away, and here reads {first.read_ahead_kb} KB of the file when one is asked for again, so\n"
+        "that the figures differ from run to run. Memory is proportional: what processes share is divided among them."
     )
     return f"{text}\n\n{markdown_table(head, lines)}"
