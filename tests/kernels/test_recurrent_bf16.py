@@ -108,7 +108,7 @@ def compare_with_the_walk(cell: str, shape: tuple[int, int, int, int]) -> str:
         for one, two in zip(got, full):
             np.testing.assert_allclose(one, two, atol=3e-2)
     near = uncork.compile_model(model, precision="bf16x3")
-    assert "bf16x3" in str(near.plan)
+    assert ("bf16x3" in str(near.plan)) == ("tiles_all" in str(compiled.plan)), "elsewhere it is slower than f32"
     for _ in range(2):
         for one, two in zip(near(*given), full):
             np.testing.assert_allclose(one, two, atol=5e-5)

@@ -211,7 +211,7 @@ def compile_model(
     `backend="reference"` runs every layer by its defining NumPy code; "cpu" uses kernels where there are some. `strict`
     makes errors of tolerated oddities in the data (unsorted segment ids, indices out of range where zeros are the rule).
     `precision="bf16"` rounds the factors of the products of GRU, LSTM and RNN layers to bf16; "bf16x3" makes them sums of two bf16,
-    which is nearly f32. Sums, states, activations and all other layers stay f32.
+    which is nearly f32, where that is faster (by AMX). Sums, states, activations and all other layers stay f32.
 
     `threads` is the most threads a call may use (None: the processors that this process may run on), which only steps of more
     than about 0.2 to 1.5 ms do; `loop_limit` the most iterations any Loop may make. `tables` takes the values of constants from files,

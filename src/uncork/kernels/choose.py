@@ -121,6 +121,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
         "SoftMax",
     ),
     "sparse_lookup": ("SparseLookup",),
+    "transpose": ("Transpose",),
     "views": ("Reshape", "Squeeze", "Unsqueeze"),
 }
 _FAMILY_OF = {type_name: family for family, type_names in FAMILIES.items() for type_name in type_names}

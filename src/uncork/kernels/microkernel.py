@@ -27,13 +27,9 @@ class Row:
 class Microkernel:
     """One function each for 8, 4, 2 and 1 rows; see the module."""
 
-    def __init__(self, outer: Kernel, name: str, lanes: int, vectors: int, extra: Sequence[str], end: End, parts: int = 0) -> None:
-        """With `parts` sources and panels hold pairs of bf16 in place of f32, and `inner` counts those.
-
-        With two parts each factor is the sum of two bf16: panels have them one after the other, sources have the second ones `low` bytes
-        further on. The product of the second ones is left out.
-        """
-        self.parts = parts
+    def __init__(self, outer: Kernel, name: str, lanes: int, vectors: int, extra: Sequence[str], end: End, pairs: bool = False) -> None:
+        """With `pairs` sources and panels hold pairs of bf16 in place of f32, and `inner` counts those."""
+        self.pairs = pairs
         # 32 vector registers (AVX-512, NEON) hold the sums of 8 rows of 3 vectors; 16 (AVX2) those of 4.
         most = 8 if vectors <= 3 and lanes != 8 else 4
         self.sizes = [n for n in (8, 4, 2, 1) if n <= most]
@@ -51,25 +47,12 @@ class Microkernel:
         sums = [[[k.variable(k.number(0.0, F32, lanes)) for _ in range(vectors)] for _ in range(rows)] for _ in range(chains)]
 
         def step(position: Value, chain: int) -> None:
-            if self.parts:
-                step_pairs(position, chain)
-                return
-            weights = [k.load(panel + (position * vectors + v) * (lanes * 4), F32, lanes) for v in range(vectors)]
+            type_ = I32 if self.pairs else F32
+            weights = [k.load(panel + (position * vectors + v) * (lanes * 4), type_, lanes) for v in range(vectors)]
             for row in range(rows):
-                factor = k.splat(k.load(sources[row] + position * 4, F32), lanes)
+                factor = k.splat(k.load(sources[row] + position * 4, type_), lanes)
                 for total, weight in zip(sums[chain][row], weights):
-                    total.set(k.fma(factor, weight, total.get()))
-
-        def step_pairs(position: Value, chain: int) -> None:
-            count = vectors * self.parts
-            weights = [k.load(panel + (position * count + n) * (lanes * 4), I32, lanes) for n in range(count)]
-            for row in range(rows):
-                addresses = [sources[row], sources[row] + extra["low"]] if self.parts == 2 else [sources[row]]
-                factors = [k.splat(k.load(address + position * 4, I32), lanes) for address in addresses]
-                for v, total in enumerate(sums[chain][row]):
-                    own = weights[v * self.parts : (v + 1) * self.parts]
-                    for i, j in ((1, 0), (0, 1), (0, 0)) if self.parts == 2 else ((0, 0),):
-                        total.set(k.dot_pairs(total.get(), factors[i], own[j]))
+                    total.set(k.dot_pairs(total.get(), factor, weight) if self.pairs else k.fma(factor, weight, total.get()))
 
         unrolled = 4
         whole = inner & -unrolled

@@ -38,7 +38,7 @@ def placing(
 
     def cost(loop: tuple[int, int, int]) -> tuple[bool, int]:
         count, step, to = loop
-        return (step == to == 4 and count >= lanes, count)
+        return (to == 4 and step in (4, 8) and count > lanes // 4, count)  # as vectors
 
     ordered = [*loops[: LOOPS - 1], *sorted(loops[LOOPS - 1 :], key=cost)]
     spec = Place(lanes)

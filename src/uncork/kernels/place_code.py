@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from uncork.kernels.emit import F32, Kernel, Value
+from uncork.kernels.emit import F32, Kernel, Value, Variable
 from uncork.kernels.place import ARGUMENTS, LOOPS, Place
 
 
@@ -38,15 +38,9 @@ def _loop(k: Kernel, spec: Place, a: dict[str, Value], depth: int, source: Value
     with k.when(to.equals(4)):
         with k.when(step.equals(4)):
             for lanes in (n for n in (spec.lanes, spec.lanes // 4) if n > 1):
-                with k.loop(done.get(), count - (lanes - 1), lanes) as i:
-                    k.store(k.load(source + i * 4, F32, lanes), target + i * 4)
-                    done.set(i + lanes)
+                _neighbours(k, lanes, count, done, source, target)
         with k.when(step.equals(8)):
-            lanes = spec.lanes
-            # A vector's last number and the one after it are read, too: one more must come.
-            with k.loop(0, count - lanes, lanes) as i:
-                k.store(_evens(k.load(source + i * 8, F32, 2 * lanes)), target + i * 4)
-                done.set(i + lanes)
+            _every_other(k, spec.lanes, count, done, source, target)
     unrolled = 4
     with k.loop(done.get(), count - (unrolled - 1), unrolled) as i:
         for u in range(unrolled):
@@ -56,8 +50,28 @@ def _loop(k: Kernel, spec: Place, a: dict[str, Value], depth: int, source: Value
         k.store(k.load(source + i * step, F32), target + i * to)
 
 
-def _evens(value: Value) -> Value:
-    """Lanes 0, 2, 4, .."""
+def _neighbours(k: Kernel, lanes: int, count: Value, done: Variable, source: Value, target: Value) -> None:
+    """All numbers if there are enough for a vector, the last ones perhaps a second time."""
+    with k.when((done.get() < count) & (count >= lanes)):
+        last = count - lanes
+        with k.loop(0, last, lanes) as i:
+            k.store(k.load(source + i * 4, F32, lanes), target + i * 4)
+        k.store(k.load(source + last * 4, F32, lanes), target + last * 4)
+        done.set(count)
+
+
+def _every_other(k: Kernel, lanes: int, count: Value, done: Variable, source: Value, target: Value) -> None:
+    """Two vectors are read for one, and nothing before the first number or behind the last."""
+    with k.when(count > lanes):
+        last = count - lanes
+        with k.loop(0, last, lanes) as i:
+            k.store(_alternate(k.load(source + i * 8, F32, 2 * lanes), 0), target + i * 4)
+        k.store(_alternate(k.load(source + last * 8 - 4, F32, 2 * lanes), 1), target + last * 4)
+        done.set(count)
+
+
+def _alternate(value: Value, first: int) -> Value:
+    """Every other lane."""
     k, lanes = value.kernel, value.lanes // 2
-    picks = ir.Constant(ir.VectorType(ir.IntType(32), lanes), list(range(0, 2 * lanes, 2)))
+    picks = ir.Constant(ir.VectorType(ir.IntType(32), lanes), list(range(first, 2 * lanes, 2)))
     return Value(k, k.builder.shuffle_vector(value.llvm, ir.Constant(value.llvm.type, ir.Undefined), picks), F32, lanes)

@@ -33,8 +33,21 @@ _BLOCK = 8
 
 
 def supports(precision: str) -> bool:
-    """The machine has instructions for products in this precision."""
-    return precision == "f32" or (precision in ("bf16", "bf16x3") and has_feature("avx512bf16") and lanes() == 16)
+    """The machine has instructions for products in this precision, or f32 is as fast."""
+    return precision != "bf16" or (has_feature("avx512bf16") and lanes() == 16)
+
+
+def _products(precision: str, batch: int) -> tuple[str, str]:
+    """In which precision products are made where the caller allows this one, and which of them in tiles: see `Recurrent`.
+
+    Sums of two bf16 pay in tiles only (without AMX three products in bf16 take longer than one in f32), and only where rows share the
+    reading of the weights.
+    """
+    if precision == "bf16x3":
+        return ("bf16x3", "all") if has_tiles() and supports("bf16") and batch > 1 else ("f32", "")
+    if precision == "bf16" and supports("bf16"):
+        return "bf16", "" if not has_tiles() else "all" if batch > 1 else "ahead"
+    return "f32", ""
 
 
 def _function(spec: Recurrent) -> int:
@@ -72,18 +85,13 @@ def sequence_of(
     if not all(s.shape.is_static for s in (*specs, *outputs)):
         return "shapes are known at the call only"
     values = [source.value for source in (w, r, b) if source.value is not None]
-    precision = operation.precision
-    if len(values) < 3 and precision != "f32":
-        return f"the weights are known at the call only, and {precision} wants them before"
-    if precision != "f32" and not supports(precision):
-        return f"this machine cannot compute in {precision}"
     if isinstance(operation, GRUSequence5):
         cell = "gru_after" if operation.linear_before_reset else "gru"
     else:
         cell = "lstm" if isinstance(operation, LSTMSequence5) else "rnn"
     batch, steps, inner = x.shape.static
     clipped = 0 < operation.clip < math.inf
-    tiles = "" if precision == "f32" or not has_tiles() else "all" if batch > 1 else "ahead"
+    precision, tiles = _products(operation.precision, batch) if len(values) == 3 else ("f32", "")
     spec = Recurrent(cell, operation.functions(), lanes(), lengths.element_type.name, clipped, precision, tiles)
     clip = int(np.float32(operation.clip).view(np.int32)) if clipped else 0
     sequence = _Sequence(spec, WALKS[operation.direction], batch, steps, inner, operation.hidden_size, clip, states_only)

@@ -304,7 +304,7 @@ class _Driver:
     def _microkernel(self, name: str, vectors: int, extra: Sequence[str], end: End) -> Microkernel | tiles.TileMicrokernel:
         if self.spec.tiles == "all" or (self.spec.tiles and name == "products"):
             return tiles.TileMicrokernel(self.k, name, self.layout, vectors, extra, end)
-        return Microkernel(self.k, name, self.spec.lanes, vectors, extra, end, self.spec.parts)
+        return Microkernel(self.k, name, self.spec.lanes, vectors, extra, end, self.spec.parts > 0)
 
     # ---- steps
 

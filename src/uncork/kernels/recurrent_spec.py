@@ -23,8 +23,8 @@ class Recurrent:
     lanes: int
     lengths: str = "i64"
     clipped: bool = False
-    #: "bf16": the factors of all products are rounded to bf16; sums, states and activations stay f32. "bf16x3": each factor is the
-    #: sum of two bf16, and three of their four products are made: nearly f32.
+    #: "bf16": the factors of all products are rounded to bf16; sums, states and activations stay f32. "bf16x3", in tiles
+    #: only: each factor is the sum of two bf16, and three of their four products are made: nearly f32.
     precision: str = "f32"
     #: AMX makes the products with X ("ahead") or all products ("all"). One row by R is as fast without.
     tiles: str = ""

@@ -64,7 +64,8 @@ def release(k: Kernel) -> None:
 class TileMicrokernel:
     """A function for up to 16 rows; see the module.
 
-    Its further arguments are `source_row`, `sums` (SUMS_BYTES of memory), and with two parts `low`, as `Microkernel` has it.
+    Its further arguments are `source_row` and `sums` (SUMS_BYTES of memory). With two parts each factor is the sum of two bf16: panels
+    have them one after the other, sources have the second ones `low` bytes further on; the product of the second ones is left out.
     """
 
     def __init__(self, outer: Kernel, name: str, layout: Layout, vectors: int, extra: Sequence[str], end: End) -> None:
