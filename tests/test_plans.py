@@ -193,6 +193,11 @@ def sparse_lookup(builder: uncork.Builder) -> list[Source]:
     return [layers(builder, "feature", _numbers()(50, 24))]
 
 
+def transpose(builder: uncork.Builder) -> list[Source]:
+    x = builder.parameter("x", "f32", [2, 10, 4, 9])
+    return list(builder.add("Transpose", 1, x, builder.constant(np.array([0, 2, 3, 1])), name="channels_last"))
+
+
 def views(builder: uncork.Builder) -> list[Source]:
     (doubled,) = builder.add("Add", 1, *[builder.parameter("x", "f32", [3, 20])] * 2, name="doubled")
     (flat,) = builder.add("Reshape", 1, doubled, builder.constant(np.array([-1])), special_zero=False, name="flat")
@@ -215,6 +220,7 @@ FAMILIES = {
         recurrent,
         reduce,
         sparse_lookup,
+        transpose,
         views,
     )
 }

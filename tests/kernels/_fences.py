@@ -306,11 +306,17 @@ def sparse_lookup(generator: np.random.Generator) -> Iterator[Case]:
         yield f"{columns} {ids} {filtered} {mean}", SparseLookup(fill, gather, gather if filtered else None, mean), given
 
 
+def transpose(generator: np.random.Generator) -> Iterator[Case]:
+    for rows, columns, order in product([4, 7, 8, 16, 17, 40], [4, 8, 15, 16, 33], ([0, 2, 1], [2, 1, 0], [1, 2, 0])):
+        data = numbers(generator, *((3, rows, columns) if order[0] == 0 else (rows, 5, columns)))
+        yield f"{rows} {columns} {order}", find("Transpose", 1)(), [data, spec(np.array(order))]
+
+
 #: Random cases of an operation where 20 would take long: nearly each is a kernel of its own, or there are many operations.
 _DRAWN = {"elementwise": 3, "move": 8, "recurrent": 3}
 EDGES = {
     f.__name__: f
-    for f in (convolution, einsum, elementwise, embedding, gather, linear, move, pick, quantised, recurrent, reduce, sparse_lookup)
+    for f in (convolution, einsum, elementwise, embedding, gather, linear, move, pick, quantised, recurrent, reduce, sparse_lookup, transpose)
 }
 
 

@@ -29,6 +29,7 @@ LEAST = {
     "recurrent": 70,
     "reduce": 80,
     "sparse_lookup": 60,
+    "transpose": 90,
 }
 
 

@@ -55,8 +55,9 @@ def needed(model: Model, specs: Mapping[int, TensorSpec], inputs: Sequence[Array
         found = inferred(model, specs, inputs, known)
         return None if found is None else sum(not all(port.spec.shape.is_static for port in node.outputs) for node in found.nodes)
 
-    least, without = unknown(kept), unknown(())
-    if least is None or without is None or least >= without:
+    without = unknown(())
+    least = unknown(kept) if without else None
+    if not without or least is None or least >= without:
         return ()
     together = [[n for n in kept if n.element == element] for element in range(most)]  # often all inputs are of one kind
     for some in (*filter(None, together), *([n] for n in kept)):
