@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from uncork.kernels.activations import STANDALONE
-from uncork.kernels.emit import F32, Kernel, Value, pieces
+from uncork.kernels.emit import F32, Kernel, Value
 from uncork.kernels.linear import ARGUMENTS, Linear
-from uncork.kernels.microkernel import End, Microkernel, Row
+from uncork.kernels.microkernel import End, Microkernel, Row, finished
 
 
 def emit_linear(spec: Linear, estimates: bool) -> str:
@@ -50,20 +49,12 @@ def emit_linear(spec: Linear, estimates: bool) -> str:
 
 
 def _end(spec: Linear, columns: int) -> End:
-    """Bias, activation and store of a row's sums; only the first `columns` of the panel exist in memory."""
+    """A row of the result; only the first `columns` of the panel exist in memory."""
 
     def end(k: Kernel, row: Row) -> None:
         target = row.extra["target"] + row.extra["target_row"] * row.number
-        for v, total in enumerate(row.sums):
-            count = min(spec.lanes, columns - v * spec.lanes)
-            for first, n in pieces(max(0, count), spec.lanes):
-                part = total.part(first, n)
-                offset = (v * spec.lanes + first) * 4
-                if spec.bias:
-                    part = part + k.load(row.extra["bias"] + offset, F32, n)
-                if spec.activation:
-                    part = STANDALONE[spec.activation](k, part)
-                k.store(part, target + offset)
+        for column, part in finished(k, row, spec.lanes, columns, spec.bias, spec.activation):
+            k.store(part, target + column * 4)
 
     return end
 

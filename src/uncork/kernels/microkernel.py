@@ -6,10 +6,11 @@ a row is up to the `end` that the user gives: it is part of the same function, s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from uncork.kernels.emit import F32, I32, I64, Kernel, Value, Variable
+from uncork.kernels.activations import STANDALONE
+from uncork.kernels.emit import F32, I32, I64, Kernel, Value, Variable, pieces
 
 End = Callable[[Kernel, "Row"], None]
 
@@ -74,6 +75,20 @@ class Microkernel:
                 given = extra(row)
                 k.call(self.functions[size], [table + row * 8, panel, inner, *(given[name] for name in self.extra)])
                 done.set(row + size)
+
+
+def finished(k: Kernel, row: Row, lanes: int, columns: int, bias: bool, activation: str) -> Iterator[tuple[int, Value]]:
+    """The sums of a row with its bias added and its activation applied, piece by piece: (the first column, its numbers).
+
+    Only the first `columns` of the panel exist in memory.
+    """
+    for v, total in enumerate(row.sums):
+        count = min(lanes, columns - v * lanes)
+        for first, n in pieces(max(0, count), lanes):
+            part, column = total.part(first, n), v * lanes + first
+            if bias:
+                part = part + k.load(row.extra["bias"] + column * 4, F32, n)
+            yield column, STANDALONE[activation](k, part) if activation else part
 
 
 def _joined(chains: Sequence[Variable]) -> Value:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from uncork.kernels.activations import STANDALONE
-from uncork.kernels.emit import F32, I64, Kernel, Value, pieces
-from uncork.kernels.microkernel import End, Microkernel, Row
+from uncork.kernels.emit import I64, Kernel, Value
+from uncork.kernels.microkernel import End, Microkernel, Row, finished
 from uncork.kernels.products import ARGUMENTS, Products
 
 _EXTRA = ("target", "targets", "column", "bias")
@@ -53,23 +52,15 @@ def emit_products(spec: Products, estimates: bool) -> str:
 
 
 def _end(spec: Products, columns: int) -> End:
-    """Bias, activation and store of a row's sums; only the first `columns` of the panel exist in memory."""
+    """A row of the result; only the first `columns` of the panel exist in memory."""
 
     def end(k: Kernel, row: Row) -> None:
         target = row.extra["target"] + k.load(row.extra["targets"] + row.number * 8, I64)
-        for v, total in enumerate(row.sums):
-            count = min(spec.lanes, columns - v * spec.lanes)
-            for first, n in pieces(max(0, count), spec.lanes):
-                part = total.part(first, n)
-                column = v * spec.lanes + first
-                if spec.bias:
-                    part = part + k.load(row.extra["bias"] + column * 4, F32, n)
-                if spec.activation:
-                    part = STANDALONE[spec.activation](k, part)
-                if spec.neighbours:
-                    k.store(part, target + column * 4)
-                else:
-                    for lane in range(n):
-                        k.store(part.part(lane, 1), target + row.extra["column"] * (column + lane))
+        for column, part in finished(k, row, spec.lanes, columns, spec.bias, spec.activation):
+            if spec.neighbours:
+                k.store(part, target + column * 4)
+            else:
+                for lane in range(part.lanes):
+                    k.store(part.part(lane, 1), target + row.extra["column"] * (column + lane))
 
     return end
