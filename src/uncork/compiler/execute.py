@@ -18,6 +18,7 @@ from uncork.compiler.direct import Direct, Refused
 from uncork.compiler.passes.fold_constants import fold_constants
 from uncork.compiler.passes.fuse_ids import fuse_ids
 from uncork.compiler.passes.fuse_linear import fuse_linear
+from uncork.compiler.passes.views_of_moves import views_of_moves
 from uncork.compiler.plan import Plan
 from uncork.compiler.specialise import Specialisation
 from uncork.errors import ValidationError
@@ -303,4 +304,4 @@ class Executor:
             from uncork.compiler.passes.last_step import last_step
 
             model = last_step(model)
-        return fuse_elementwise(model)
+        return fuse_elementwise(views_of_moves(model))

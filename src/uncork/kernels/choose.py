@@ -122,7 +122,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     ),
     "sparse_lookup": ("SparseLookup",),
     "transpose": ("Transpose",),
-    "views": ("Reshape", "Squeeze", "Unsqueeze"),
+    "views": ("Reshape", "Squeeze", "Unsqueeze", "View"),
 }
 _FAMILY_OF = {type_name: family for family, type_names in FAMILIES.items() for type_name in type_names}
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from uncork.kernels.choose import chooses_view
+from uncork.ops._view import View
 from uncork.ops.reshape import Reshape1
 from uncork.ops.squeeze import Squeeze1, Squeeze15, Unsqueeze1
 
-chooses_view(Reshape1, Squeeze1, Squeeze15, Unsqueeze1)
+chooses_view(Reshape1, Squeeze1, Squeeze15, Unsqueeze1, View)

@@ -1,0 +1,26 @@
+"""A tensor seen in another shape; no file has it. The compiler makes it of layers that move nothing for the shapes of a call."""
+
+from __future__ import annotations
+
+from uncork.ops._operation import Operation
+from uncork.ops._ports import ANY, Input, Output
+from uncork.types import Array, PartialShape, TensorSpec
+
+
+class View(Operation):
+    """The elements of `data` in the same order, in the shape `shape`."""
+
+    type_name, opset = "View", 0
+    data = Input(ANY, "T", moved=True)
+    output = Output("T")
+
+    def __init__(self, shape: PartialShape) -> None:
+        super().__init__()
+        self.shape = shape
+
+    def infer(self, data: TensorSpec) -> PartialShape:
+        self.require(data.shape.size.compatible(self.shape.size), "data {} does not have the elements of {}", data.shape, self.shape)
+        return self.shape
+
+    def reference(self, data: Array) -> Array:
+        return data.reshape(self.shape.static)

@@ -1,0 +1,81 @@
+"""Moves that leave every element in its place are views for the shapes of a call, and others are not taken for one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite")
+
+import uncork
+from uncork.compiler.compile import compile_model
+
+I64 = np.int64
+Inputs = list[Any]
+
+
+def run(kind: str, opset: int, shape: tuple[int, ...], others: Inputs, around: bool = True, **attributes: Any) -> str:
+    """The kernel that runs the layer between two others, for an input of this shape; its result is compared."""
+    builder = uncork.Builder("moves")
+    x = builder.parameter("x", "f32", [None] * len(shape))
+    inside = builder.add("Add", 1, x, builder.constant(np.float32(1)))[0] if around else x
+    given = [builder.constant(np.array(other, I64)) if not isinstance(other, np.ndarray) else builder.constant(other) for other in others]
+    (moved,) = builder.add(kind, opset, inside, *given, name="moved", **attributes)
+    builder.result(builder.add("MatMul", 1, moved, moved, transpose_b=True)[0] if around else moved, "y")
+    model = builder.model()
+    compiled = compile_model(model)
+    data = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    expected = compile_model(model, backend="reference")(data)["y"]
+    for _ in range(2):
+        got = compiled(data)["y"]
+        np.testing.assert_allclose(got, expected, rtol=1e-6)
+        got[...] = -1  # the caller's own
+    assert not around or (data >= 0).all()
+    steps = compiled._executor._specialised([data]).plan.steps
+    return next(step.kernel for step in steps if step.layer.startswith("moved"))
+
+
+STRIDES = {"begin_mask": [1, 1], "end_mask": [1, 1], "new_axis_mask": [], "shrink_axis_mask": [], "ellipsis_mask": []}
+SAME: list[tuple[str, int, tuple[int, ...], Inputs, dict[str, Any]]] = [
+    ("Transpose", 1, (1, 3, 4), [[1, 0, 2]], {}),
+    ("Transpose", 1, (3, 1, 4, 1), [[1, 0, 3, 2]], {}),
+    ("Transpose", 1, (5, 1), [np.zeros(0, I64)], {}),
+    ("Slice", 8, (3, 4), [[0, 0], [99, 4], [1, 1], [0, 1]], {}),
+    ("StridedSlice", 1, (3, 4), [[0, 0], [0, 0], [1, 1]], STRIDES),
+    ("Concat", 1, (3, 4), [np.zeros((0, 4), np.float32)], {"axis": 0}),
+    ("Tile", 1, (3, 4), [[1, 1, 1]], {}),
+    ("Pad", 12, (3, 4), [[0, 0], [0, 0]], {"pad_mode": "reflect"}),
+]
+OTHER: list[tuple[str, int, tuple[int, ...], Inputs, dict[str, Any]]] = [
+    ("Transpose", 1, (2, 3, 4), [[1, 0, 2]], {}),
+    ("Transpose", 1, (4, 4), [[1, 0]], {}),
+    ("Slice", 8, (3, 4), [[-1, 0], [-9, 4], [-1, 1], [0, 1]], {}),  # backwards
+    ("Slice", 8, (3, 4), [[0, 0], [2, 4], [1, 1], [0, 1]], {}),
+    ("StridedSlice", 1, (3, 4), [[0, 0], [0, 0], [-1, 1]], STRIDES),
+    ("Concat", 1, (3, 4), [np.zeros((1, 4), np.float32)], {"axis": 0}),
+    ("Tile", 1, (3, 4), [[1, 2]], {}),
+    ("Pad", 12, (3, 4), [[-1, 0], [1, 0]], {"pad_mode": "constant"}),  # as many elements, one row on
+]
+
+
+@pytest.mark.parametrize(("kind", "opset", "shape", "others", "attributes"), SAME, ids=lambda v: v if isinstance(v, str) else None)
+def test_nothing_moves(kind: str, opset: int, shape: tuple[int, ...], others: Inputs, attributes: dict[str, Any]) -> None:
+    assert run(kind, opset, shape, others, **attributes) == "view"
+    run(kind, opset, shape, others, around=False, **attributes)  # the result is a copy of the input, and the caller's own
+
+
+@pytest.mark.parametrize(("kind", "opset", "shape", "others", "attributes"), OTHER, ids=lambda v: v if isinstance(v, str) else None)
+def test_something_moves(kind: str, opset: int, shape: tuple[int, ...], others: Inputs, attributes: dict[str, Any]) -> None:
+    assert run(kind, opset, shape, others, **attributes) != "view"
+
+
+def test_the_shapes_of_the_call_decide() -> None:
+    builder = uncork.Builder("open")
+    x = builder.parameter("x", "f32", [None, None])
+    builder.result(builder.add("Transpose", 1, x, builder.constant(np.array([1, 0])))[0], "y")
+    compiled = compile_model(builder.model())
+    for shape in ((1, 5), (3, 5), (5, 1), (3, 5)):
+        data = np.arange(shape[0] * shape[1], dtype=np.float32).reshape(shape)
+        np.testing.assert_array_equal(compiled(data)["y"], [[data[i, j] for i in range(shape[0])] for j in range(shape[1])])
