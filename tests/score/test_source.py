@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from uncork.score.read import Reader
-from uncork.score.source import File, Source, open_source, plan_units
+from uncork.score.source import File, Source, Unit, open_source, plan_units
+from uncork.score.waiting import WaitingUnits
 
 
 def source_of(files: list[list[int]]) -> Source:
@@ -34,6 +35,58 @@ def test_every_row_is_in_one_unit(files: list[list[int]], batch_size: int, rows_
             assert span.first == span.last or span.skip == 0
             seen.extend(rows[span.skip : span.skip + span.rows])
     assert seen == [(f, g, r) for f, groups in enumerate(files) for g, count in enumerate(groups) for r in range(count)]
+
+
+def handed_out(units: list[Unit], workers: int, turns: st.DataObject | None = None) -> list[list[Unit]]:
+    """What each worker gets, when they ask by turns or in an order that is drawn."""
+    waiting = WaitingUnits(units)
+    given_to: list[list[Unit]] = [[] for _ in range(workers)]
+    number = 0
+    while len(waiting):
+        number = (number + 1) % workers if turns is None else turns.draw(st.integers(0, workers - 1))
+        unit = waiting.take(given_to[number][-1] if given_to[number] else None)
+        assert unit is not None
+        given_to[number].append(unit)
+    assert waiting.take(None) is None
+    return given_to
+
+
+@given(st.lists(st.lists(st.integers(0, 50), max_size=5), max_size=4), st.integers(1, 60), st.integers(1, 4), st.data())
+def test_every_unit_is_handed_out_once(files: list[list[int]], rows_per_unit: int, workers: int, turns: st.DataObject) -> None:
+    units = plan_units(source_of(files), 1, rows_per_unit)
+    given_to = handed_out(units, workers, turns)
+    assert sorted((unit for some in given_to for unit in some), key=lambda unit: unit.number) == units
+    if workers == 1:
+        assert given_to[0] == units
+
+
+def test_pieces_of_a_group_stay_together() -> None:
+    """Whoever has begun a group reads it to its end; others begin groups of their own."""
+    units = plan_units(source_of([[90] * 4]), 10, 30)
+    given_to = handed_out(units, 2)
+    assert [[unit.number for unit in some] for some in given_to] == [[3, 4, 5, 9, 10, 11], [0, 1, 2, 6, 7, 8]]
+
+
+def test_a_group_for_several_workers() -> None:
+    """Where one is all there is, the second worker begins in the middle of what is left, and both read on."""
+    units = plan_units(source_of([[100]]), 10, 10)
+    waiting = WaitingUnits(units)
+    first = [waiting.take(None)]
+    second = [waiting.take(None)]
+    assert (first[0], second[0]) == (units[0], units[5])
+    for _ in range(4):
+        first.append(waiting.take(first[-1]))
+        second.append(waiting.take(second[-1]))
+    assert [first, second] == [units[:5], units[5:]]
+
+
+def test_units_that_come_back() -> None:
+    units = plan_units(source_of([[10] * 5]), 10, 10)
+    waiting = WaitingUnits(units)
+    taken = [waiting.take(None) for _ in range(3)]
+    assert taken == units[:3]
+    waiting.add([units[1]])
+    assert [waiting.take(units[2]) for _ in range(3)] == [units[1], *units[3:]]
 
 
 def test_default_units() -> None:

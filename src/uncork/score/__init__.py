@@ -6,8 +6,9 @@ summary = uncork.score("model.xml", "sessions.parquet", "scores", inputs={"items
 How it is made. Before a row is read, `prepare` settles everything: `source` finds the files and cuts their rows into units,
 `mapping` binds columns to the model's inputs (`expression` is its language), `outputs` says which columns come out. All of that
 is one picklable `Job`. A worker takes a job and units: `unit` scores one, batch by batch (`batch`, with `columns` for arrays out of
-Arrow and `read` for the rows). An engine brings units to workers; `local` does with processes of this machine, `ray_engine` with
-those of a Ray cluster, and `sink` makes the finished units one output, whole or not at all. pyarrow is imported when the first of these is.
+Arrow and `read` for the rows). An engine brings units to workers; `local` does with processes of this machine (`waiting` says which
+unit comes next), `ray_engine` with those of a Ray cluster, and `sink` makes the finished units one output, whole or not at all.
+pyarrow is imported when the first of these is.
 
 This module can be called: `uncork.score(...)` is `uncork.score.score(...)`.
 """

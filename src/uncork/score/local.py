@@ -17,7 +17,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,6 +27,7 @@ from uncork.score.parts import scratch_files
 from uncork.score.sink import Finished, Sink
 from uncork.score.source import Unit
 from uncork.score.unit import Job
+from uncork.score.waiting import WaitingUnits
 
 #: A unit that ends its worker this often would end the next one too.
 _ATTEMPTS = 3
@@ -44,7 +45,7 @@ class LocalEngine:
         self._workers = [_Worker(self) for _ in range(workers)]
         self._lock = threading.Lock()
         self._events: queue.Queue[tuple[Any, ...]] = queue.Queue()
-        self._pending: deque[Unit] = deque()
+        self._waiting = WaitingUnits()
         self._deaths: dict[int, int] = {}
         self.stopping = False
         #: Workers that died and were replaced.
@@ -64,7 +65,7 @@ class LocalEngine:
 
         Returns some of the faults. Raises what a worker raised; the sink then has what was finished before.
         """
-        self._pending.extend(units)
+        self._waiting.add(units)
         started = self._workers[: len(units)]
         for worker in self._workers[len(units) :]:
             worker.end()
@@ -98,16 +99,16 @@ class LocalEngine:
 
     # ---- called by the workers' threads
 
-    def next_unit(self, ahead: bool) -> Unit | None:
+    def next_unit(self, last: Unit | None, ahead: bool) -> Unit | None:
         """The next unit for a worker. `ahead`: it has one to score still, and leaves the last units to those that have none."""
         with self._lock:
-            enough = len(self._pending) >= (self.workers if ahead else 1)
-            return self._pending.popleft() if enough and not self.stopping else None
+            enough = len(self._waiting) >= (self.workers if ahead else 1)
+            return self._waiting.take(last) if enough and not self.stopping else None
 
-    def put_back(self, unit: Unit) -> None:
-        """A unit that was taken for a worker that will not score it."""
+    def put_back(self, units: Sequence[Unit]) -> None:
+        """Units that were taken for a worker that will not score them."""
         with self._lock:
-            self._pending.appendleft(unit)
+            self._waiting.add(units)
 
     def done(self, sink: Sink, finished: Finished, faults: list[Fault]) -> None:
         """Note a unit. Not in the main thread, which Ctrl-C may interrupt at any point."""
@@ -142,6 +143,7 @@ class _Worker:
         self.engine = engine
         self.process = self._started()
         self._thread: threading.Thread | None = None
+        self._last: Unit | None = None  # which it was given
 
     def _started(self) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-c", _START, json.dumps(sys.path)]
@@ -159,7 +161,7 @@ class _Worker:
             self.engine.tell("error", error)
 
     def _serve(self, job: Job, sink: Sink) -> None:
-        held: deque[Unit] = deque()  # the oldest first
+        held: list[Unit] = []  # the oldest first
         scored: Unit | None = None
         finished: tuple[Any, ...] = ()
         fresh = True
@@ -191,7 +193,7 @@ class _Worker:
                     self.engine.tell("rows", scored.number, rest[0])
                 else:
                     finished = tuple(rest)
-                    held.popleft()
+                    del held[0]
             except _Failed as failed:
                 note()
                 self.engine.tell("error", failed.error)
@@ -205,19 +207,20 @@ class _Worker:
                     scored = held[0] if held else None
                 if not self.engine.died(scored, held, status):
                     return
-                while len(held) > 1:
-                    self.engine.put_back(held.pop())
+                self.engine.put_back(held[1:])
+                del held[1:]
                 self.process = self._started()
                 fresh = True
 
-    def _hold(self, held: deque[Unit]) -> None:
+    def _hold(self, held: list[Unit]) -> None:
         """Let the process have units enough. Once a worker has died, one: what it was done with should not die with the next."""
         most = 1 if self.engine.replaced else _HELD
-        while len(held) < most and (unit := self.engine.next_unit(bool(held))) is not None:
+        while len(held) < most and (unit := self.engine.next_unit(self._last, bool(held))) is not None:
             if held and len(pickle.dumps(unit, pickle.HIGHEST_PROTOCOL)) > _SMALL:
-                self.engine.put_back(unit)
+                self.engine.put_back([unit])
                 return
             held.append(unit)
+            self._last = unit
             self._send(unit)
 
     def _send(self, message: Any) -> None:
