@@ -44,23 +44,23 @@ class Work:
 
 def works(models: Path, quick: bool) -> Iterator[Work]:
     """What can be scored here: recorded models where they are, and the examples."""
-    less = 8 if quick else 1
+    less = 24 if quick else 1
     gru4rec, dlrm = models / "gru4rec_ml100k", models / "dlrm_ml100k"
     if (gru4rec / "inputs.npz").exists():
         inputs = {"a": f"padded(items, {_STEPS})", "b": f"length(items, {_STEPS})"}
-        yield Work("gru4rec", gru4rec / "model.xml", inputs, 16 // less, partial(_sessions_of_gru4rec, gru4rec))
+        yield Work("gru4rec", gru4rec / "model.xml", inputs, 48 // less, partial(_sessions_of_gru4rec, gru4rec))
     if (dlrm / "inputs.npz").exists():
         inputs = {"dense": "stack(age, count, mean, year)"}
         for name in _DLRM_LISTS:
             inputs |= {f"indices_{name}": f"values({name})", f"offsets_{name}": f"offsets({name})"}
-        yield Work("dlrm", dlrm / "model.xml", inputs, 1280 // less, partial(_ratings, dlrm))
+        yield Work("dlrm", dlrm / "model.xml", inputs, 3840 // less, partial(_ratings, dlrm))
     words = EXAMPLES / "word_language"
     inputs = {"chars": "padded(letters, 24)", "lengths": "length(letters, 24)", "ngrams": "values(trigrams)", "offsets": "offsets(trigrams)"}
     inputs |= {"pieces": "values(pieces)", "word_of_piece": "segments(pieces)"}
-    yield Work("word_language", words / "model.xml", inputs, 96 // less, partial(_words, words))
+    yield Work("word_language", words / "model.xml", inputs, 288 // less, partial(_words, words))
     sessions = EXAMPLES / "session_recommender"
     inputs = {"items": "padded(items, 20)", "lengths": "length(items, 20)"}
-    yield Work("session_recommender", sessions / "model.xml", inputs, 40 // less, partial(_moments, sessions))
+    yield Work("session_recommender", sessions / "model.xml", inputs, 120 // less, partial(_moments, sessions))
 
 
 def _sessions_of_gru4rec(folder: Path, count: int, generator: np.random.Generator) -> pa.Table:
