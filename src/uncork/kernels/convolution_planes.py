@@ -25,8 +25,10 @@ _ROOM = 1 << 18
 _BLOCK = 8
 #: Channels for themselves have at most so many taps.
 _MOST_TAPS = 64
-#: Words of an entry of the table of blocks of pixels: bytes from the beginning of their row, and vectors.
-BLOCK_WORDS = 2
+#: Words of an entry of the table of blocks of pixels: bytes from the beginning of their row, vectors, bytes from the first to the last.
+BLOCK_WORDS = 3
+#: Rough cost of a product for blocks of so many vectors: filters are loaded as often for one as for three.
+_COSTS = {1: 5, 2: 8, 3: 12}
 ARGUMENTS = (
     "source", "target", "filters", "bias", "offsets", "inner", "block_table", "blocks", "columns",
     "images", "source_image", "target_image", "groups", "source_group", "target_group", "filters_group", "bias_group",
@@ -38,7 +40,7 @@ ARGUMENTS = (
 class Planes:
     """What a kernel is specialised for: vectors of a block of pixels, whether there are blocks of 8 channels, and what comes after them.
 
-    With `taps` each channel is for itself.
+    With `taps` each channel is for itself, and sees `tap_rows` rows of them.
     """
 
     lanes: int
@@ -46,13 +48,16 @@ class Planes:
     eights: bool
     rest: tuple[int, ...]
     taps: int = 0
+    tap_rows: int = 1
     bias: bool = False
     activation: str = ""
 
     @property
     def name(self) -> str:
         blocks = "".join(map(str, self.vectors))
-        channels = f"taps_{self.taps}" if self.taps else "_".join(map(str, [8] * self.eights + list(self.rest)))
+        channels = (
+            f"taps_{self.tap_rows}x{self.taps // self.tap_rows}" if self.taps else "_".join(map(str, [8] * self.eights + list(self.rest)))
+        )
         flags = f"{'_bias' if self.bias else ''}{'_' + self.activation if self.activation else ''}"
         return f"convolution_{blocks}x{self.lanes}_{channels}{flags}"
 
@@ -89,15 +94,19 @@ class Part:
     rows: tuple[int, int]
 
 
-def blocks_of(columns: int, lanes: int) -> list[tuple[int, int]]:
-    """A row of pixels as (first, vectors); where it is no whole number of vectors, some pixels are in two blocks."""
-    blocks: list[tuple[int, int]] = []
-    done = 0
-    while done < columns:
-        vectors = min(3, -(-(columns - done) // lanes), columns // lanes)
-        first = min(done, columns - vectors * lanes)
-        blocks.append((first, vectors))
-        done = first + vectors * lanes
+def blocks_of(columns: int, lanes: int) -> list[tuple[int, int, int]]:
+    """A row of pixels as (first, vectors, first pixel of the last vector): the last vector of all shares pixels with the one before,
+    where a row is no whole number of vectors."""
+    count = -(-columns // lanes)
+    sizes = [3] * (count // 3) + [count % 3] * (count % 3 > 0)
+    if count > 3 and count % 3 == 1:
+        sizes[-2:] = [2, 2]
+    blocks: list[tuple[int, int, int]] = []
+    first = 0
+    for vectors in sizes:
+        last = min(first + (vectors - 1) * lanes, columns - lanes)
+        blocks.append((min(first, last), vectors, last))
+        first += vectors * lanes
     return blocks
 
 
@@ -116,8 +125,8 @@ def for_themselves(g: Geometry) -> bool:
 
 def cost(g: Geometry, widest: int) -> float:
     """Rough, in nanoseconds."""
-    vectors = sum(v for _, v in blocks_of(g.columns.count, lanes_for(g.columns.count, widest)))
-    work = g.images * g.groups * g.rows.count * vectors * (g.outputs * (g.inner / 2 + 2) + 8)
+    blocks = blocks_of(g.columns.count, lanes_for(g.columns.count, widest))
+    work = g.images * g.groups * g.rows.count * sum(g.outputs * (_COSTS[v] * g.inner / 8 + 2 * v) + 8 for _, v, _ in blocks)
     laid_out = 0 if _direct(g) else g.images * g.groups * g.channels * g.rows.reach(g.rows.count) * g.columns.reach(g.columns.count) / 3
     return (work + laid_out) / 3
 
@@ -164,12 +173,11 @@ class _Maker:
         lanes = lanes_for(g.columns.count, widest)
         self.blocks = blocks_of(g.columns.count, lanes)
         rest = () if self.alone else tuple(n for _, n in _channel_blocks(g.outputs % _BLOCK))
-        vectors = () if self.alone else tuple(sorted({v for _, v in self.blocks}))
-        self.spec = Planes(
-            lanes, vectors, g.outputs >= _BLOCK and not self.alone, rest, g.inner if self.alone else 0, work.bias, work.activation
-        )
+        vectors = () if self.alone else tuple(sorted({v for _, v, _ in self.blocks}))
+        taps, tap_rows = (g.inner, g.rows.taps) if self.alone else (0, 1)
+        self.spec = Planes(lanes, vectors, g.outputs >= _BLOCK and not self.alone, rest, taps, tap_rows, work.bias, work.activation)
         self.packing = packed([work.source], ("planes", g, work.type_name), lambda: filters_for(g, work.filters, self.alone))
-        self.table = np.array([(first * 4, v) for first, v in self.blocks], np.int64)
+        self.table = np.array([(first * 4, v, (last - first) * 4) for first, v, last in self.blocks], np.int64)
         self.keep: list[object] = [self.packing, self.table]
         self._offsets: dict[Layout, Array] = {}
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
@@ -16,12 +17,15 @@ from uncork.kernels.convolution_geometry import Geometry, Work
 from uncork.kernels.packing import packed
 from uncork.kernels.place import placing
 from uncork.kernels.products import multiplied, panels, products
+from uncork.kernels.transpose import blocks_fit, turning
 from uncork.types import Array
 
 #: Bytes that are laid out at a time, by one thread and by several, where more than one image is needed at all.
 _ROOM, _SHARED_ROOM = 1 << 18, 1 << 22
 #: Threads share rows by whole blocks of the microkernel.
 _BLOCK = 8
+#: So many channels are brought together by blocks, and copied by vectors.
+_TOGETHER = 4
 #: Longer sums' panels no longer fit the second-level cache; more calls that lay out would be a plan too long.
 _LONGEST, _MOST_CALLS = 1 << 13, 1 << 10
 
@@ -70,7 +74,12 @@ def cost(g: Geometry, widest: int) -> float:
         return float("inf")
     stored = g.outputs if g.pixels > 1 else g.outputs / widest
     work = g.images * g.pixels * g.groups * (-(-g.outputs // widest) * (g.inner / 2 + 2) + stored + 8)
-    copied = {"direct": 0, "lines": g.channels * g.rows.count * g.columns.reach(g.columns.count), "windows": g.pixels * g.inner}[way]
+    together = g.channels >= _TOGETHER
+    copied = {
+        "direct": 0.0,
+        "lines": g.channels * g.rows.count * g.columns.reach(g.columns.count) * (0.4 if together else 1.0),
+        "windows": g.pixels * g.inner * (0.2 if together else 1.0) + g.cells * g.channels * 0.4,
+    }[way]
     return (work + g.images * g.groups * copied) / 3
 
 
@@ -96,6 +105,12 @@ class _Maker:
         """Bytes of what is laid out for some images."""
         return 0 if self.layout.way == "direct" else images * self.layout.image
 
+    def turned(self, images: int) -> int:
+        """Bytes of some images whose channels are brought together before windows are copied; 0 where they are not."""
+        g = self.g
+        together = self.layout.way == "windows" and g.rows.taps * g.columns.taps > 1 and blocks_fit(g.channels, g.cells)
+        return images * g.groups * g.channels * g.cells * 4 if together else 0
+
     def tables(self, images: int) -> tuple[Array, Array]:
         """Bytes to each window and to each pixel of the output, of some images."""
         if images not in self._tables:
@@ -113,42 +128,47 @@ class _Maker:
         return shares(g.images, max(1, -(-self.size(g.images) // room)))
 
     def lay_out(self, first: int, images: int) -> Iterator[KernelCall]:
+        """What brings the cells of some images into place; calls follow each other."""
         g, lay = self.g, self.layout
         if lay.way == "direct":
             return
-        whole = self.size(images)
         reach = g.columns.reach(g.columns.count)
         if lay.way == "lines":
-            taps = [(g.rows.cells(0, g.rows.count, g.rows.stride), g.columns.cells(0, reach), 0, g.channels * 4)]
+            taps = [(g.rows.cells(0, g.rows.count, g.rows.stride), g.columns.cells(0, reach))]
         else:
-            places = [(i, j) for i in range(g.rows.taps) for j in range(g.columns.taps)]
             taps = [
                 (
                     g.rows.cells(i * g.rows.dilation, g.rows.count, g.rows.stride),
                     g.columns.cells(j * g.columns.dilation, g.columns.count, g.columns.stride),
-                    number * g.channels * 4,
-                    g.inner * 4,
                 )
-                for number, (i, j) in enumerate(places)
+                for i in range(g.rows.taps)
+                for j in range(g.columns.taps)
             ]
-        across = reach if lay.way == "lines" else g.columns.count
-        covered = all(rows.number == g.rows.count and columns.number == across for rows, columns, _, _ in taps)
-        if not covered:
-            yield placing(self.widest, 0, 0, [(0, 0, 0)] * 4, Room(0), whole)
-        for group in range(g.groups):
-            for rows, columns, place, pixel in taps:
-                if not rows.number or not columns.number:
-                    continue
-                channel = (first * g.groups + group) * g.channels
-                source = (channel * g.cells + rows.first * g.columns.size + columns.first) * 4
-                target = group * lay.group + rows.place * lay.row + columns.place * pixel + place
-                loops = [
-                    (images, g.groups * g.channels * g.cells * 4, lay.image),
-                    (rows.number, rows.step * g.columns.size * 4, rows.place_step * lay.row),
-                    (columns.number, columns.step * 4, columns.place_step * pixel),
-                    (g.channels, g.cells * 4, 4),
-                ]
-                yield placing(self.widest, In(0, source), Room(target), loops)
+        across, pixel = (reach, g.channels * 4) if lay.way == "lines" else (g.columns.count, g.inner * 4)
+        if not all(rows.number == g.rows.count and columns.number == across for rows, columns in taps):
+            yield placing(self.widest, 0, 0, [(0, 0, 0)] * 4, Room(0), self.size(images))
+        start = first * g.groups * g.channels * g.cells * 4
+        image, group = g.groups * g.channels * g.cells * 4, g.channels * g.cells * 4
+        # Numbers of the data from one channel, row and column to the next.
+        data: Operand = In(0, start)
+        channel, row, column = g.cells, g.columns.size, 1
+        if self.turned(images):
+            data = Room(self.size(images))
+            channel, row, column = 1, g.columns.size * g.channels, g.channels
+            loops = [(images, image, image), (g.groups, group, group)]
+            yield turning(self.widest, In(0, start), data, loops, (g.channels, g.cells * 4), (g.cells, g.channels * 4))
+        for number, (tap, (rows, columns)) in product(range(g.groups), enumerate(taps)):
+            if not rows.number or not columns.number:
+                continue
+            cell = (rows.first * row + columns.first * column) * 4 + number * group
+            source = In(0, start + cell) if isinstance(data, In) else Room(self.size(images) + cell)
+            target = Room(number * lay.group + rows.place * lay.row + columns.place * pixel + tap * g.channels * 4)
+            outer = [(images, image, lay.image), (rows.number, rows.step * row * 4, rows.place_step * lay.row)]
+            if column == 1 == columns.step and blocks_fit(g.channels, columns.number):
+                yield turning(self.widest, source, target, outer, (g.channels, channel * 4), (columns.number, columns.place_step * pixel))
+            else:
+                inner = [(columns.number, columns.step * column * 4, columns.place_step * pixel), (g.channels, channel * 4, 4)]
+                yield placing(self.widest, source, target, [*outer, *inner])
 
     def compute(self, first: int, images: int, rows: tuple[int, int]) -> KernelCall:
         """Some of the windows of some images."""
@@ -169,7 +189,7 @@ class _Maker:
             "batches": g.groups,
             "source_batch": lay.group,
             "target_batch": g.outputs * g.pixels * 4,
-            "room": Room(self.size(images) + rows[0] * 8),
+            "room": Room(self.size(images) + self.turned(images) + rows[0] * 8),
         }
         return multiplied(self.spec, operands)
 
@@ -182,7 +202,7 @@ class _Maker:
 
     def room(self, room: int) -> int:
         most = max(images for _, images in self.runs(room))
-        return self.size(most) + most * self.g.pixels * 8
+        return self.size(most) + self.turned(most) + most * self.g.pixels * 8
 
     def split(self, threads: int) -> Stages:
         return Stages(list(self.calls(_SHARED_ROOM, threads)), self.room(_SHARED_ROOM))

@@ -34,13 +34,35 @@ class Blocks:
         return f"transpose_{self.side}"
 
 
-def _blocks(spec: Blocks) -> int:
+#: How many times, and bytes from one to the next in the source and in the target.
+Loop = tuple[int, int, int]
+
+
+def blocks_fit(rows: int, columns: int) -> bool:
+    """There are enough of both for a block."""
+    return min(rows, columns) >= _SMALLEST
+
+
+def turning(
+    widest: int, source: Operand, target: Operand, loops: Sequence[Loop], rows: tuple[int, int], columns: tuple[int, int]
+) -> KernelCall:
+    """A call that turns matrices of 32-bit numbers, as many as the two `loops` say.
+
+    `rows` are as many, so many bytes apart in the source, and neighbours in the target; `columns` the other way round.
+    """
+    assert len(loops) == LOOPS
+    side = _SMALLEST
+    while side * 2 <= min(widest, rows[0], columns[0]):
+        side *= 2
+    spec = Blocks(side)
+
     def make() -> str:
         from uncork.kernels.transpose_code import emit_blocks
 
         return emit_blocks(spec)
 
-    return STORE.function(spec.name, repr(spec), make)
+    words: list[Operand] = [source, target, *(word for loop in loops for word in loop), *rows, *columns]
+    return STORE.function(spec.name, repr(spec), make), words
 
 
 @chooses(Transpose1)
@@ -56,27 +78,24 @@ def choose_transpose(operation: Operation, inputs: Sequence[TensorSpec | None], 
     goes = {axis: 4 * math.prod(made[place + 1 :]) for place, axis in enumerate(axes)}
     last = len(sizes) - 1
     # Rows are the axis that becomes the last one, columns the axis that is it now.
-    if not axes or axes[-1] == last or min(sizes[axes[-1]], sizes[last]) < _SMALLEST or len(sizes) > LOOPS + 2:
+    if not axes or axes[-1] == last or not blocks_fit(sizes[axes[-1]], sizes[last]) or len(sizes) > LOOPS + 2:
         return choose_move(operation, inputs, outputs)
     row = axes[-1]
-    side = _SMALLEST
-    while side * 2 <= min(lanes(), sizes[row], sizes[last]):
-        side *= 2
-    spec = Blocks(side)
     others = [(sizes[axis], steps[axis], goes[axis]) for axis in axes if axis not in (row, last)]
     loops = [(1, 0, 0)] * (LOOPS - len(others)) + others
+    shared = next((i for i, loop in enumerate(loops) if loop[0] > 1), 0)
+    turns, step, to = loops[shared]
 
     def part(first: int, count: int) -> KernelCall:
         """Some of the turns of the outermost loop that has more than one."""
-        number = next((i for i, loop in enumerate(loops) if loop[0] > 1), 0)
-        _, step, to = loops[number]
-        some = [*loops[:number], (count, step, to), *loops[number + 1 :]]
-        words: list[Operand] = [In(0, first * step), Out(0, first * to), *(word for loop in some for word in loop)]
-        return _blocks(spec), [*words, sizes[row], steps[row], sizes[last], goes[last]]
+        some = [*loops[:shared], (count, step, to), *loops[shared + 1 :]]
+        return turning(width, In(0, first * step), Out(0, first * to), some, (sizes[row], steps[row]), (sizes[last], goes[last]))
 
-    turns = next((loop[0] for loop in loops if loop[0] > 1), 1)
+    width = lanes()
+    side = min(width, 1 << (min(sizes[row], sizes[last]).bit_length() - 1))
     cost = math.prod(sizes) / 6
-    return Native(spec.name, [part(0, turns)], cost=cost, split=lambda threads: Stages([[part(*share) for share in shares(turns, threads)]], 0))
+    split = (lambda threads: Stages([[part(*share) for share in shares(turns, threads)]], 0)) if turns > 1 else None
+    return Native(Blocks(side).name, [part(0, turns)], cost=cost, split=split)
 
 
 def _merged(sizes: Sequence[int], axes: Sequence[int]) -> tuple[list[int], list[int]]:
