@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from uncork.kernels.numbers import INDEX_TYPES
 from uncork.kernels.store import STORE
 
 ARGUMENTS = ("address", "expected")
@@ -13,7 +12,7 @@ def expecting(type_name: str) -> int:
     name = f"expect_{type_name}"
 
     def make() -> str:
-        from uncork.kernels.emit import I64, Kernel
+        from uncork.kernels.emit import I64, INDEX_TYPES, Kernel
 
         k = Kernel(name, ARGUMENTS)
         address, expected = k.arguments

@@ -11,7 +11,6 @@ import numpy as np
 
 from uncork.kernels.choose import Choice, In, KernelCall, Native, Operand, Out, Room, Stages, chooses, shares
 from uncork.kernels.cpu import has_tiles, let_run
-from uncork.kernels.numbers import INDEX_TYPES
 from uncork.kernels.packing import packed
 from uncork.kernels.panels import Panels, panels_call
 from uncork.kernels.recurrent_spec import ARGUMENTS, Recurrent, pack
@@ -180,7 +179,7 @@ class _Sequence:
         y: list[Operand] = [Room(room + self._y_at(count)), 0] if self.states_only else [Out(0, at * steps), directions * steps * row]
         state = 0 if self.states_only else 1
         results = [*y, Out(state, at), directions * row, *([Out(state + 1, at), directions * row] if has_cell else [0, 0])]
-        each = In(self._lengths_input, first * INDEX_TYPES[self.spec.lengths].bytes)
+        each = In(self._lengths_input, first * ElementType.parse(self.spec.lengths).dtype.itemsize)
         step = self.inputs * 4
         words: list[Operand] = [In(0, first * steps * step), steps * step, step, *states, each, *results, *self.weights[d]]
         words += [count, steps, self.inputs, self.hidden, self.spec.padded(self.hidden), int(self.walks[d]), self.clip]
