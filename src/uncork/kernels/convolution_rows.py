@@ -170,8 +170,8 @@ class _Maker:
                 inner = [(columns.number, columns.step * column * 4, columns.place_step * pixel), (g.channels, channel * 4, 4)]
                 yield placing(self.widest, source, target, [*outer, *inner])
 
-    def compute(self, first: int, images: int, rows: tuple[int, int]) -> KernelCall:
-        """Some of the windows of some images."""
+    def compute(self, first: int, images: int, rows: tuple[int, int], share: int) -> KernelCall:
+        """Some of the windows of some images, by the thread of a number."""
         g, lay = self.g, self.layout
         windows, pixels = self.tables(images)
         image = first * g.groups * g.outputs * g.pixels * 4
@@ -190,6 +190,7 @@ class _Maker:
             "source_batch": lay.group,
             "target_batch": g.outputs * g.pixels * 4,
             "room": Room(self.size(images) + self.turned(images) + rows[0] * 8),
+            "scratch": Room(self.size(images) + self.turned(images) + images * g.pixels * 8 + share * self.spec.scratch_bytes),
         }
         return multiplied(self.spec, operands)
 
@@ -198,18 +199,19 @@ class _Maker:
         for first, images in self.runs(room):
             for call in self.lay_out(first, images):
                 yield [call]
-            yield [self.compute(first, images, rows) for rows in shares(images * self.g.pixels, threads, _BLOCK)]
+            rows = shares(images * self.g.pixels, threads, _BLOCK)
+            yield [self.compute(first, images, some, share) for share, some in enumerate(rows)]
 
-    def room(self, room: int) -> int:
+    def room(self, room: int, threads: int) -> int:
         most = max(images for _, images in self.runs(room))
-        return self.size(most) + self.turned(most) + most * self.g.pixels * 8
+        return self.size(most) + self.turned(most) + most * self.g.pixels * 8 + threads * self.spec.scratch_bytes
 
     def split(self, threads: int) -> Stages:
-        return Stages(list(self.calls(_SHARED_ROOM, threads)), self.room(_SHARED_ROOM))
+        return Stages(list(self.calls(_SHARED_ROOM, threads)), self.room(_SHARED_ROOM, threads))
 
 
 def by_rows(work: Work, widest: int) -> Native:
     """The calls of a convolution with vectors of at most so many lanes."""
     maker = _Maker(work, widest)
     calls = [call for stage in maker.calls(_ROOM, 1) for call in stage]
-    return Native(maker.spec.name, calls, room=maker.room(_ROOM), keep=maker.keep, cost=cost(work.geometry, widest), split=maker.split)
+    return Native(maker.spec.name, calls, room=maker.room(_ROOM, 1), keep=maker.keep, cost=cost(work.geometry, widest), split=maker.split)

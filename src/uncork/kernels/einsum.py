@@ -115,8 +115,8 @@ def _native(
     sources, targets = (_places(parts.rows, sizes, steps) for steps in (data_steps, output_steps))
     starts = list(zip(*(_places(outer, sizes, steps).tolist() for steps in (data_steps, output_steps))))
 
-    def call(number: int, first: int, some: int) -> KernelCall:
-        """Some rows, of the batches of one combination of the outer labels."""
+    def call(number: int, first: int, some: int, share: int) -> KernelCall:
+        """Some rows, of the batches of one combination of the outer labels, by the thread of a number."""
         source, target = starts[number]
         operands: dict[str, Operand] = {
             "source": In(data, source),
@@ -133,13 +133,16 @@ def _native(
             "source_batch": data_steps[last[0]] if last else 0,
             "target_batch": output_steps[last[0]] if last else 0,
             "room": Room(first * 8),
+            "scratch": Room(count * 8 + share * spec.scratch_bytes),
         }
         return multiplied(spec, operands)
 
-    def calls(threads: int) -> list[list[KernelCall]]:
-        return [[call(number, first, some) for first, some in shares(count, threads, _BLOCK)] for number in range(len(starts))]
+    def stages(threads: int) -> Stages:
+        rows = list(enumerate(shares(count, threads, _BLOCK)))
+        calls = [[call(number, *some, share) for share, some in rows] for number in range(len(starts))]
+        return Stages(calls, count * 8 + threads * spec.scratch_bytes)
 
-    room = count * 8
-    alone = [one for stage in calls(1) for one in stage]
+    alone = stages(1)
     keep = [packing, sources, targets]
-    return Native(spec.name, alone, room, keep, batches * count * inner * width / 30, lambda threads: Stages(calls(threads), room))
+    calls = [one for stage in alone.stages for one in stage]
+    return Native(spec.name, calls, alone.room, keep, batches * count * inner * width / 30, stages)

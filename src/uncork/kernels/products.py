@@ -37,12 +37,17 @@ class Products:
         """Columns of a panel."""
         return self.vectors * self.lanes
 
+    @property
+    def scratch_bytes(self) -> int:
+        """Room for a row of a panel, before its numbers go apart."""
+        return 0 if self.neighbours else self.width * 4
+
 
 #: `batches` products, each with a matrix and a bias of its own; the tables hold bytes from `source` and `target`, i64, one for each row.
-#: `column` is the bytes between numbers of a result; `room` takes the addresses of all rows.
+#: `column` is the bytes between numbers of a result; `room` takes the addresses of all rows, `scratch` what `scratch_bytes` says.
 ARGUMENTS = (
     "source", "target", "matrix", "bias", "sources", "targets", "rows", "inner", "columns", "column",
-    "batches", "source_batch", "target_batch", "room",
+    "batches", "source_batch", "target_batch", "room", "scratch",
 )  # fmt: skip
 
 

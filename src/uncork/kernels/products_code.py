@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from uncork.kernels.emit import I64, Kernel, Value
+from uncork.kernels.emit import F32, I64, Kernel, Value
 from uncork.kernels.microkernel import End, Microkernel, Row, finished
 from uncork.kernels.products import ARGUMENTS, Products
 
-_EXTRA = ("target", "targets", "column", "bias")
+_EXTRA = ("target", "targets", "column", "bias", "scratch")
+#: Numbers that go apart in one turn of a loop.
+_UNROLLED = 4
 
 
 def emit_products(spec: Products, estimates: bool) -> str:
@@ -33,6 +35,7 @@ def emit_products(spec: Products, estimates: bool) -> str:
                 "target": target + panel * a["column"] * spec.width,
                 "column": a["column"],
                 "bias": bias + panel * (spec.width * 4),
+                "scratch": a["scratch"],
             }
             kernel.run(
                 k,
@@ -56,11 +59,23 @@ def _end(spec: Products, columns: int) -> End:
 
     def end(k: Kernel, row: Row) -> None:
         target = row.extra["target"] + k.load(row.extra["targets"] + row.number * 8, I64)
+        whole = target if spec.neighbours else row.extra["scratch"]
         for column, part in finished(k, row, spec.lanes, columns, spec.bias, spec.activation):
-            if spec.neighbours:
-                k.store(part, target + column * 4)
-            else:
-                for lane in range(part.lanes):
-                    k.store(part.part(lane, 1), target + row.extra["column"] * (column + lane))
+            k.store(part, whole + column * 4)
+        if not spec.neighbours:
+            _apart(k, whole, target, columns, row.extra["column"])
 
     return end
+
+
+def _apart(k: Kernel, source: Value, target: Value, columns: int, step: Value) -> None:
+    """Neighbours to places that are `step` bytes apart: by a loop, for written out it would be most of the kernel."""
+    unrolled = columns // _UNROLLED * _UNROLLED
+    place = k.variable(target)
+    with k.loop(0, unrolled, _UNROLLED) as first:
+        for column in range(_UNROLLED):
+            k.store(k.load(source + (first + column) * 4, F32), place.get())
+            place.set(place.get() + step)
+    for column in range(unrolled, columns):
+        k.store(k.load(source + column * 4, F32), place.get())
+        place.set(place.get() + step)
