@@ -18,7 +18,6 @@ import signal
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -37,6 +36,7 @@ from uncork.score.parts import part_path, rejects_path
 from uncork.score.sink import JOURNAL, Finished, Sink
 from uncork.score.source import Unit
 from uncork.score.unit import Job, UnitScorer
+from uncork.score.waiting import WaitingUnits
 
 #: A unit that ends its worker this often would end the next one too.
 _ATTEMPTS = 3
@@ -180,13 +180,14 @@ class RayEngine:
         for _ in range(min(self.workers, len(units))):
             self._actors.append(actor.remote(*settled))
             self._make_ready(self._actors[-1])
-        pending, idle = deque(units), list[Any]()
+        waiting, idle = WaitingUnits(units), list[Any]()
+        last: dict[Any, Unit] = {}  # that each worker was given
         faults: list[Fault] = []
         left = len(units)
         while left:
             for worker, unit, answer in self._answers():
                 if answer is None:  # the worker died
-                    pending.extendleft([unit] if unit is not None else [])
+                    waiting.add([] if unit is None else [unit])
                     self._make_ready(worker)
                     continue
                 idle.append(worker)
@@ -197,9 +198,10 @@ class RayEngine:
                     faults.extend(found)
                     left -= 1
                     progress(sink.counts.rows)
-            while pending and idle:
-                worker, unit = idle.pop(), pending.popleft()
-                self._calls[worker.score.remote(unit)] = (worker, unit)
+            while idle and (following := waiting.take(last.get(idle[-1]))) is not None:
+                worker = idle.pop()
+                last[worker] = following
+                self._calls[worker.score.remote(following)] = (worker, following)
         for scratch in sink.folder.glob("*.tmp"):  # of workers that died
             scratch.unlink(missing_ok=True)
         return sorted(faults, key=lambda fault: fault.row)
