@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from uncork.compiler.direct import Direct, Refused
+from uncork.compiler.lengths import open_lengths
 from uncork.compiler.passes.fold_constants import fold_constants
 from uncork.compiler.passes.fuse_ids import fuse_ids
 from uncork.compiler.passes.fuse_linear import fuse_linear
@@ -23,7 +24,7 @@ from uncork.compiler.plan import Plan
 from uncork.compiler.specialise import Specialisation
 from uncork.errors import ValidationError
 from uncork.ir.interpret import State, interpret
-from uncork.ir.model import Model, Source
+from uncork.ir.model import Model
 from uncork.ir.validate import infer
 from uncork.kernels import choose
 from uncork.kernels.program import Like
@@ -77,7 +78,7 @@ class Executor:
         self._kept: OrderedDict[tuple[object, ...], Specialisation] = OrderedDict()
         self._times: OrderedDict[tuple[object, ...], int] = OrderedDict()
         self._lock = threading.Lock()
-        self._free, self._equal = self._open_lengths()
+        self._free, self._equal = open_lengths(self._prepared) if self.use_kernels else (frozenset(), [])
         #: Numbers of the inputs that are part of a combination; None until a call has shown whether there are any.
         self._sizes: tuple[Number, ...] | None = None
         self._may_be_sizes = self.use_kernels and any(
@@ -86,38 +87,6 @@ class Executor:
         )
         #: The shapes of the call before this one, when all of it is one native program. Safe to call with anything.
         self.last: Direct | None = None
-
-    def _open_lengths(self) -> tuple[frozenset[int], list[tuple[tuple[int, ...], int | None]]]:
-        """Inputs (by number) whose length may be left open; and of each layer that reads such: the inputs that must have one
-        length, with the length that a constant beside them prescribes."""
-        model = self._prepared
-        if not self.use_kernels:
-            return frozenset(), []
-        numbers = {Source(parameter, 0): number for number, parameter in enumerate(model.parameters)}
-        closed: set[Source] = set()
-        groups: list[list[Source]] = []
-        for node in model.nodes:
-            free = [node.operation is not None and choose.free_lengths(node.operation, i) for i in range(len(node.inputs))]
-            group = [source for source, is_free in zip(node.inputs, free) if is_free]
-            # A length that a layer computes is not known to agree: a kernel must not read as far as another input reaches.
-            known = all(source in numbers or model.spec(source).value is not None for source in group)
-            closed.update(source for source, is_free in zip(node.inputs, free) if not is_free or not known)
-            if group and known:
-                groups.append(group)
-        free_numbers = {n for source, n in numbers.items() if source not in closed and self._is_open(source.node)}
-        free_numbers &= {numbers[source] for group in groups for source in group if source in numbers}
-        equal: list[tuple[tuple[int, ...], int | None]] = []
-        for group in groups:
-            members = tuple(numbers[source] for source in group if source in numbers)
-            sizes = {model.spec(source).shape[0].size for source in group if source not in numbers}
-            if len(members) + len(sizes) > 1 and free_numbers.intersection(members):
-                equal.append((members, sizes.pop() if sizes else None))
-        return frozenset(free_numbers), equal
-
-    def _is_open(self, parameter: int) -> bool:
-        """How long it is differs from call to call, and nothing else about its shape."""
-        shape = self.model.by_id[parameter].outputs[0].spec.shape
-        return bool(shape.rank) and not shape[0].is_static and all(dim.is_static for dim in shape[1:])
 
     def _with_bodies(self, model: Model) -> Model:
         if not self._has_bodies(model):

@@ -14,6 +14,7 @@ import numpy as np
 
 from uncork.kernels.choose import In, KernelCall, Native, Operand, Out, Room, Stages, shares
 from uncork.kernels.convolution_geometry import Geometry, Work
+from uncork.kernels.convolution_layout import Layout, blocks_of, direct, lanes_for, layout_of
 from uncork.kernels.packing import packed
 from uncork.kernels.place import placing
 from uncork.kernels.store import STORE, has_feature
@@ -63,28 +64,6 @@ class Planes:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """Where cells lie for the kernel, in bytes: as in the data, or laid out by the remainders of their columns."""
-
-    image: int
-    channel: int
-    row: int
-    #: Remainders that windows see, and bytes from one to the next.
-    remainders: tuple[int, ...]
-    remainder: int
-    width: int
-
-    def offsets(self, g: Geometry) -> Array:
-        """Of each product of a sum, from the first cell of a window."""
-        tap = np.arange(g.columns.taps) * g.columns.dilation
-        places = [self.remainders.index(r) for r in tap % g.columns.stride] if self.remainders else [0] * len(tap)
-        columns = np.array(places) * self.remainder + tap // (g.columns.stride if self.remainders else 1) * 4
-        rows = np.arange(g.rows.taps) * g.rows.dilation * self.row
-        channels = np.arange(g.channels) * self.channel
-        return (channels[:, np.newaxis, np.newaxis] + rows[:, np.newaxis] + columns).reshape(-1)
-
-
-@dataclass(frozen=True, slots=True)
 class Part:
     """What one call computes: some images, groups, channels of each group, and rows, as (first, number)."""
 
@@ -92,30 +71,6 @@ class Part:
     groups: tuple[int, int]
     channels: tuple[int, int]
     rows: tuple[int, int]
-
-
-def blocks_of(columns: int, lanes: int) -> list[tuple[int, int, int]]:
-    """A row of pixels as (first, vectors, first pixel of the last vector): the last vector of all shares pixels with the one before,
-    where a row is no whole number of vectors."""
-    count = -(-columns // lanes)
-    sizes = [3] * (count // 3) + [count % 3] * (count % 3 > 0)
-    if count > 3 and count % 3 == 1:
-        sizes[-2:] = [2, 2]
-    blocks: list[tuple[int, int, int]] = []
-    first = 0
-    for vectors in sizes:
-        last = min(first + (vectors - 1) * lanes, columns - lanes)
-        blocks.append((min(first, last), vectors, last))
-        first += vectors * lanes
-    return blocks
-
-
-def lanes_for(columns: int, widest: int) -> int:
-    """The widest vector that a row of pixels fills."""
-    lanes = widest
-    while lanes > columns:
-        lanes //= 2
-    return lanes
 
 
 def for_themselves(g: Geometry) -> bool:
@@ -127,23 +82,8 @@ def cost(g: Geometry, widest: int) -> float:
     """Rough, in nanoseconds."""
     blocks = blocks_of(g.columns.count, lanes_for(g.columns.count, widest))
     work = g.images * g.groups * g.rows.count * sum(g.outputs * (_COSTS[v] * g.inner / 8 + 2 * v) + 8 for _, v, _ in blocks)
-    laid_out = 0 if _direct(g) else g.images * g.groups * g.channels * g.rows.reach(g.rows.count) * g.columns.reach(g.columns.count) / 3
+    laid_out = 0 if direct(g) else g.images * g.groups * g.channels * g.rows.reach(g.rows.count) * g.columns.reach(g.columns.count) / 3
     return (work + laid_out) / 3
-
-
-def _direct(g: Geometry) -> bool:
-    return g.inside and g.columns.stride == 1
-
-
-def _layout(g: Geometry, rows: int, images: int, channels: int) -> Layout:
-    """For some rows of the output, of so many images and channels of data."""
-    if _direct(g):
-        return Layout(g.groups * g.channels * g.cells * 4, g.cells * 4, g.columns.size * 4, (), 0, 0)
-    taps = np.arange(g.columns.taps) * g.columns.dilation
-    remainders = tuple(sorted({int(tap) % g.columns.stride for tap in taps}))
-    width = int(taps[-1]) // g.columns.stride + g.columns.count
-    channel = g.rows.reach(rows) * width * 4
-    return Layout(channels * channel, channel, width * 4, remainders, images * channels * channel, width)
 
 
 def filters_for(g: Geometry, filters: Array, taps: bool) -> list[Array]:
@@ -191,17 +131,17 @@ class _Maker:
 
     def size(self, part: Part) -> int:
         """Bytes of what is laid out for a part."""
-        if _direct(self.g):
+        if direct(self.g):
             return 0
         channels = part.groups[1] * self.g.channels
-        layout = _layout(self.g, part.rows[1], part.images[1], channels)
+        layout = layout_of(self.g, part.rows[1], part.images[1], channels)
         return layout.remainder * len(layout.remainders)
 
     def parts(self) -> Iterator[Part]:
         """All of the work, in parts whose data stays in the second-level cache."""
         g = self.g
         whole = Part((0, g.images), (0, g.groups), (0, g.outputs), (0, g.rows.count))
-        if _direct(g):
+        if direct(g):
             yield whole
             return
         image = replace(whole, images=(0, 1))
@@ -219,10 +159,10 @@ class _Maker:
     def lay_out(self, part: Part, room: int) -> list[KernelCall]:
         """The cells that a part needs, a call for each remainder."""
         g = self.g
-        if _direct(g):
+        if direct(g):
             return []
         channels = part.groups[1] * g.channels
-        layout = _layout(g, part.rows[1], part.images[1], channels)
+        layout = layout_of(g, part.rows[1], part.images[1], channels)
         height = g.rows.reach(part.rows[1])
         rows = g.rows.cells(part.rows[0] * g.rows.stride, height)
         calls: list[KernelCall] = []
@@ -246,9 +186,9 @@ class _Maker:
 
     def compute(self, part: Part, room: int) -> KernelCall:
         g = self.g
-        layout = _layout(g, part.rows[1], part.images[1], part.groups[1] * g.channels)
+        layout = layout_of(g, part.rows[1], part.images[1], part.groups[1] * g.channels)
         source: Operand = Room(room)
-        if _direct(g):
+        if direct(g):
             channel = part.images[0] * g.groups * g.channels + part.groups[0] * g.channels
             source = In(0, (channel * g.cells + part.rows[0] * g.rows.stride * g.columns.size) * 4)
         offsets = self._offsets.get(layout)
