@@ -238,6 +238,17 @@ def recurrent(generator: np.random.Generator) -> Iterator[Case]:
         yield f"{name} {attributes} {hidden} {batch}", operation, specs
 
 
+def last_step(generator: np.random.Generator) -> Iterator[Case]:
+    from uncork.ops._last_step import LastStates, StepLengths
+
+    for name, operation, specs in recurrent(generator):
+        yield f"states of {name}", LastStates(operation), specs
+    for batch, index, stride, zeros in product([1, 3, 8, 17], ["int64", "int32"], [1, 5], [True, False]):
+        places = generator.integers(-7 if zeros else 0, 9 if zeros else 4, (batch, stride)).astype(index)
+        given = [spec(places), spec(generator.integers(0, 4, batch, endpoint=True))]
+        yield f"lengths {batch} {index} {stride} {zeros}", StepLengths(4, stride, zeros, zeros), given
+
+
 def elementwise(generator: np.random.Generator) -> Iterator[Case]:
     from uncork.ops._fused import Fused, FusedMember
 
@@ -316,7 +327,22 @@ def transpose(generator: np.random.Generator) -> Iterator[Case]:
 _DRAWN = {"elementwise": 3, "move": 8, "recurrent": 3}
 EDGES = {
     f.__name__: f
-    for f in (convolution, einsum, elementwise, embedding, gather, linear, move, pick, quantised, recurrent, reduce, sparse_lookup, transpose)
+    for f in (
+        convolution,
+        einsum,
+        elementwise,
+        embedding,
+        gather,
+        last_step,
+        linear,
+        move,
+        pick,
+        quantised,
+        recurrent,
+        reduce,
+        sparse_lookup,
+        transpose,
+    )
 }
 
 

@@ -22,6 +22,7 @@ LEAST = {
     "elementwise": 300,
     "embedding": 100,
     "gather": 80,
+    "last_step": 100,
     "linear": 300,
     "move": 60,
     "pick": 80,
