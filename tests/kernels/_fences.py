@@ -240,9 +240,15 @@ def recurrent(generator: np.random.Generator) -> Iterator[Case]:
 
 def last_step(generator: np.random.Generator) -> Iterator[Case]:
     from uncork.ops._last_step import LastStates, StepLengths
+    from uncork.ops._looked_up import LookedUp
 
     for name, operation, specs in recurrent(generator):
         yield f"states of {name}", LastStates(operation), specs
+        _, *others = specs
+        table = numbers(generator, 11, specs[0].value.shape[2])
+        ids = spec(generator.integers(-13, 13, specs[0].value.shape[:2]))
+        for sequence in (operation, LastStates(operation)):
+            yield f"looked up {name}", LookedUp(find("Gather", 8)(), sequence), [ids, *others, table, spec(np.array(0))]
     for batch, index, stride, zeros in product([1, 3, 8, 17], ["int64", "int32"], [1, 5], [True, False]):
         places = generator.integers(-7 if zeros else 0, 9 if zeros else 4, (batch, stride)).astype(index)
         given = [spec(places), spec(generator.integers(0, 4, batch, endpoint=True))]

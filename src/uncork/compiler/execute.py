@@ -271,6 +271,7 @@ class Executor:
 
         if any(choose.family_of(node.type_name) == "recurrent" for node in model.nodes):
             from uncork.compiler.passes.last_step import last_step
+            from uncork.compiler.passes.looked_up import looked_up
 
-            model = last_step(model)
+            model = looked_up(last_step(model))
         return fuse_elementwise(views_of_moves(model))

@@ -110,7 +110,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
         "NarrowedBag",
     ),
     "gather": ("Gather",),
-    "last_step": ("LastStates", "StepLengths"),
+    "last_step": ("LastStates", "LookedUp", "StepLengths"),
     "linear": ("FusedLinear", "MatMul"),
     "move": ("",),
     "pick": ("GatherElements", "TopK"),

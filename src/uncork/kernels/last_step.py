@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from uncork.kernels.choose import Choice, In, Native, Operand, Out, chooses
-from uncork.kernels.recurrent import sequence_of
+from uncork.kernels.recurrent import Lookup, sequence_of
 from uncork.kernels.store import STORE
 from uncork.ops import Operation
 from uncork.ops._last_step import LastStates, StepLengths
+from uncork.ops._looked_up import LookedUp
+from uncork.ops._recurrent import RecurrentSequence
+from uncork.ops.gather import Gather7
 from uncork.types import TensorSpec
 
 
@@ -53,3 +56,15 @@ def choose_lengths(operation: Operation, inputs: Sequence[TensorSpec | None], ou
 def choose_states(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
     assert isinstance(operation, LastStates)
     return sequence_of(operation.sequence, inputs, outputs, states_only=True)
+
+
+@chooses("LookedUp")
+def choose_looked_up(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
+    assert isinstance(operation, LookedUp) and isinstance(operation.gather, Gather7)
+    *own, table, _ = inputs
+    assert table is not None and table.value is not None
+    states_only = isinstance(operation.sequence, LastStates)
+    sequence = operation.sequence.sequence if isinstance(operation.sequence, LastStates) else operation.sequence
+    assert isinstance(sequence, RecurrentSequence)
+    lookup = Lookup(table.value, operation.gather.counts_from_end, operation.gather.strict)
+    return sequence_of(sequence, own, outputs, states_only, lookup)

@@ -13,7 +13,7 @@ from uncork.kernels.choose import Choice, In, KernelCall, Native, Operand, Out, 
 from uncork.kernels.cpu import has_tiles, let_run
 from uncork.kernels.packing import packed
 from uncork.kernels.panels import Panels, panels_call
-from uncork.kernels.recurrent_spec import ARGUMENTS, Recurrent, pack
+from uncork.kernels.recurrent_spec import ARGUMENTS, Recurrent, look_up, pack
 from uncork.kernels.store import STORE, has_feature, lanes
 from uncork.ops import Operation
 from uncork.ops._recurrent import WALKS, RecurrentSequence
@@ -73,13 +73,26 @@ def choose_sequence(operation: Operation, inputs: Sequence[TensorSpec | None], o
     return sequence_of(operation, inputs, outputs)
 
 
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """X as rows of a table: the first input is then their ids, `[batch, steps]`."""
+
+    table: Array
+    wraps: bool
+    strict: bool
+
+
 def sequence_of(
-    operation: RecurrentSequence, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], states_only: bool = False
+    operation: RecurrentSequence,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    states_only: bool = False,
+    lookup: Lookup | None = None,
 ) -> Choice:
     """The kernels of a sequence. With `states_only` the outputs are the last states alone, without Y."""
     specs = [spec for spec in inputs if spec is not None]
     x, lengths, w, r, b = specs[0], *specs[-4:]
-    if x.element_type is not ElementType.f32:
+    if lookup is None and x.element_type is not ElementType.f32:
         return f"no kernel for {x.element_type}"
     if not all(s.shape.is_static for s in (*specs, *outputs)):
         return "shapes are known at the call only"
@@ -88,12 +101,17 @@ def sequence_of(
         cell = "gru_after" if operation.linear_before_reset else "gru"
     else:
         cell = "lstm" if isinstance(operation, LSTMSequence5) else "rnn"
-    batch, steps, inner = x.shape.static
+    batch, steps, *rest = x.shape.static
+    inner = rest[0] if lookup is None else len(lookup.table)
     clipped = 0 < operation.clip < math.inf
     precision, tiles = _products(operation.precision, batch) if len(values) == 3 else ("f32", "")
     spec = Recurrent(cell, operation.functions(), lanes(), lengths.element_type.name, clipped, precision, tiles)
+    if lookup is not None:
+        if len(values) < 3 or precision != "f32":
+            return f"no kernel for products looked up in {precision}"
+        spec = replace(spec, lookup=x.element_type.name, wraps=lookup.wraps, strict=lookup.strict)
     clip = int(np.float32(operation.clip).view(np.int32)) if clipped else 0
-    sequence = _Sequence(spec, WALKS[operation.direction], batch, steps, inner, operation.hidden_size, clip, states_only)
+    sequence = _Sequence(spec, WALKS[operation.direction], batch, steps, inner, operation.hidden_size, clip, states_only, lookup)
     if len(values) == 3:
         sequence.pack_now(values)
     else:
@@ -118,6 +136,8 @@ class _Sequence:
     clip: int
     #: Outputs are Ho, and Co, without Y: all rows write theirs over each other, into a few lines that stay in the cache.
     states_only: bool = False
+    #: Where X is looked up; `inputs` is then the number of rows of the table.
+    lookup: Lookup | None = None
     #: Packed weights of every direction, in the order of the kernel's arguments.
     weights: list[list[Operand]] = field(default_factory=list)
     keep: list[object] = field(default_factory=list)
@@ -140,9 +160,16 @@ class _Sequence:
     def pack_now(self, sources: Sequence[Array]) -> None:
         """Constant weights, once for all calls."""
         for d in range(len(self.walks)):
-            packing = packed(sources, (self.spec.packing, d), partial(_packed_arrays, self.spec, *(source[d] for source in sources)))
-            self.weights.append([array.ctypes.data for array in packing.arrays])
+            own = [source[d] for source in sources]
+            packing = packed(sources, (self.spec.packing, d), partial(_packed_arrays, self.spec, *own))
+            addresses: list[Operand] = [array.ctypes.data for array in packing.arrays]
             self.keep.append(packing)
+            if self.lookup is not None:
+                make = partial(_looked_up, self.spec, self.lookup.table, own[0], own[2])
+                products = packed([self.lookup.table, *sources], ("products", self.spec.packing, d), make)
+                addresses[0] = products.arrays[0].ctypes.data
+                self.keep.append(products)
+            self.weights.append(addresses)
 
     def pack_in_calls(self) -> None:
         """Weights of the call, by kernels in the step's memory: the same panels as `pack` makes."""
@@ -180,7 +207,7 @@ class _Sequence:
         state = 0 if self.states_only else 1
         results = [*y, Out(state, at), directions * row, *([Out(state + 1, at), directions * row] if has_cell else [0, 0])]
         each = In(self._lengths_input, first * ElementType.parse(self.spec.lengths).dtype.itemsize)
-        step = self.inputs * 4
+        step = self.inputs * 4 if self.lookup is None else ElementType.parse(self.spec.lookup).dtype.itemsize
         words: list[Operand] = [In(0, first * steps * step), steps * step, step, *states, each, *results, *self.weights[d]]
         words += [count, steps, self.inputs, self.hidden, self.spec.padded(self.hidden), int(self.walks[d]), self.clip]
         words += [self.spec.ahead(count, steps, self.hidden), Room(room)]
@@ -218,6 +245,10 @@ class _Sequence:
 def _lines(count: int) -> int:
     """So many bytes, in whole cache lines."""
     return -(-count // _LINE) * _LINE
+
+
+def _looked_up(spec: Recurrent, table: Array, w: Array, bias: Array) -> list[Array]:
+    return [look_up(spec, table, w, bias)]
 
 
 def _packed_arrays(spec: Recurrent, w: Array, r: Array, b: Array) -> list[Array]:

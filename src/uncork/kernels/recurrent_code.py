@@ -149,6 +149,8 @@ class _Driver:
     def _begin(self) -> None:
         """Initial states in order, tables of addresses, zeros where Y and Ho have no step."""
         k, a, p = self.k, self.a, self.p
+        if self.spec.strict:
+            self._check_ids()
         hidden = a["hidden"] * 4
         with k.loop(0, a["batch"]) as row:
             original = k.load(p["order"] + row * 8, I64)
@@ -212,9 +214,44 @@ class _Driver:
 
     # ---- products
 
+    def _id(self, row: Value, step: Value) -> Value:
+        """The row of the table that a step of a row takes; outside of it where there is none."""
+        k, a, spec = self.k, self.a, self.spec
+        index = k.load(a["x"] + row * a["x_row"] + step * a["x_step"], INDEX_TYPES[spec.lookup]).to(I64)
+        return index + ((index >> 63) & a["inputs"]) if spec.wraps and spec.lookup.startswith("i") else index
+
+    def _check_ids(self) -> None:
+        """Refuses ids that are outside, also those of steps that no row runs."""
+        k, a = self.k, self.a
+        with k.loop(0, a["batch"]) as row, k.loop(0, a["steps"]) as step:
+            k.stop_unless(self._id(row, step).below(a["inputs"]), k.integer(1))
+
+    def _look_up(self, first: Value, last: Value, live: Variable) -> None:
+        """The same from the table of all products."""
+        k, a, p, spec = self.k, self.a, self.p, self.spec
+        target = k.variable(p["products"])
+        with k.loop(first, last) as t:
+            self._leave(live, t)
+            with k.loop(0, live.get()) as row:
+                original = k.load(p["order"] + row * 8, I64)
+                index = self._id(original, self._time(row, t))
+                source = a["w"] + k.select(index.below(a["inputs"]), index, a["inputs"]) * self.ahead_row
+                with k.loop(0, self.ahead_row, self.vector) as offset:
+                    k.store(k.load(source + offset, F32, spec.lanes), target.get() + offset)
+                target.set(target.get() + self.ahead_row)
+
     def _multiply_ahead(self, first: Value, last: Value) -> None:
         """Products with X, and biases, for all live rows of some steps: one row of gates after the other."""
         k, a, p = self.k, self.a, self.p
+        if self.spec.lookup:
+            if self.spec.team:
+                before = self.live.get()
+                with k.loop(first, last) as t:
+                    self._leave(self.live, t)
+                self.team.phase(k.integer(1), lambda _: self._look_up(first, last, k.variable(before)))
+            else:
+                self._look_up(first, last, self.live)
+            return
         if self.spec.team:
             before, rows = self.live.get(), k.variable(k.integer(0))
             with k.loop(first, last) as t:

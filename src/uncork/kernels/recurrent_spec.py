@@ -30,6 +30,10 @@ class Recurrent:
     tiles: str = ""
     #: Several threads make one sequence together (see `team`), each its part of the units in every step.
     team: bool = False
+    #: X is looked up: the type of its ids, and the products with W of all rows of the table come in place of W. See `look_up`.
+    lookup: str = ""
+    wraps: bool = False  # negative ids count from the end
+    strict: bool = False  # ids that are outside are refused; otherwise they stand for zeros
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -39,6 +43,7 @@ class Recurrent:
     def name(self) -> str:
         flags = ("_clipped" if self.clipped else "") + ("" if self.precision == "f32" else f"_{self.precision}")
         flags += (f"_tiles_{self.tiles}" if self.tiles else "") + ("_team" if self.team else "")
+        flags += (f"_of_{self.lookup}" if self.lookup else "") + ("_wraps" if self.wraps else "") + ("_strict" if self.strict else "")
         return f"{self.cell}_{'_'.join(self.activations)}_{self.lanes}_{self.lengths}{flags}"
 
     @property
@@ -125,6 +130,15 @@ def pack(spec: Recurrent, w: Array, r: Array, bias: Array) -> Packed:
     if spec.parts:
         products = [_as_pairs(panels, spec) if panels.size else panels for panels in products]
     return Packed(products[0], products[1], products[2], packed_bias, inner)
+
+
+def look_up(spec: Recurrent, table: Array, w: Array, bias: Array) -> Array:
+    """What the products with X ahead are for each row of `table [N, I]`, biases included, and after them for a row of zeros."""
+    hidden = w.shape[0] // spec.gates
+    rows = np.concatenate([table, np.zeros((1, table.shape[1]), np.float32)])
+    products = rows @ w.T + bias[: len(w)]
+    units = spec.wide if spec.cell == "rnn" else spec.lanes
+    return np.ascontiguousarray(_panels(spec, products.T, range(spec.gates), hidden, units).transpose(1, 0, 2, 3))
 
 
 def _as_pairs(panels: Array, spec: Recurrent) -> Array:
