@@ -53,14 +53,14 @@ def works(models: Path, quick: bool) -> Iterator[Work]:
         inputs = {"dense": "stack(age, count, mean, year)"}
         for name in _DLRM_LISTS:
             inputs |= {f"indices_{name}": f"values({name})", f"offsets_{name}": f"offsets({name})"}
-        yield Work("dlrm", dlrm / "model.xml", inputs, 3840 // less, partial(_ratings, dlrm))
+        yield Work("dlrm", dlrm / "model.xml", inputs, 7680 // less, partial(_ratings, dlrm))
     words = EXAMPLES / "word_language"
     inputs = {"chars": "padded(letters, 24)", "lengths": "length(letters, 24)", "ngrams": "values(trigrams)", "offsets": "offsets(trigrams)"}
     inputs |= {"pieces": "values(pieces)", "word_of_piece": "segments(pieces)"}
     yield Work("word_language", words / "model.xml", inputs, 288 // less, partial(_words, words))
     sessions = EXAMPLES / "session_recommender"
     inputs = {"items": "padded(items, 20)", "lengths": "length(items, 20)"}
-    yield Work("session_recommender", sessions / "model.xml", inputs, 120 // less, partial(_moments, sessions))
+    yield Work("session_recommender", sessions / "model.xml", inputs, 256 // less, partial(_moments, sessions))
 
 
 def _sessions_of_gru4rec(folder: Path, count: int, generator: np.random.Generator) -> pa.Table:
