@@ -57,7 +57,7 @@ def works(models: Path, quick: bool) -> Iterator[Work]:
     words = EXAMPLES / "word_language"
     inputs = {"chars": "padded(letters, 24)", "lengths": "length(letters, 24)", "ngrams": "values(trigrams)", "offsets": "offsets(trigrams)"}
     inputs |= {"pieces": "values(pieces)", "word_of_piece": "segments(pieces)"}
-    yield Work("word_language", words / "model.xml", inputs, 288 // less, partial(_words, words))
+    yield Work("word_language", words / "model.xml", inputs, 864 // less, partial(_words, words))
     sessions = EXAMPLES / "session_recommender"
     inputs = {"items": "padded(items, 20)", "lengths": "length(items, 20)"}
     yield Work("session_recommender", sessions / "model.xml", inputs, 256 // less, partial(_moments, sessions))
