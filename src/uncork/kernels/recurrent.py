@@ -117,7 +117,7 @@ def sequence_of(
     else:
         sequence.pack_in_calls()
     directions = len(sequence.walks)
-    flops = 2.0 * spec.gates * sequence.hidden * (inner + sequence.hidden) * batch * steps * directions
+    flops = 2.0 * spec.gates * sequence.hidden * (sequence.multiplied + sequence.hidden) * batch * steps * directions
     whole = [*sequence.packing, *(sequence.rows(d, 0, batch, sequence.packed_bytes) for d in range(directions))]
     room = sequence.packed_bytes + sequence.workspace(batch)
     return Native(spec.name, whole, room=room, keep=sequence.keep, cost=flops / 100, split=sequence.split)
@@ -146,6 +146,11 @@ class _Sequence:
     packed_bytes: int = 0
 
     @property
+    def multiplied(self) -> int:
+        """Numbers of a step's X that are multiplied with W: none where the products are looked up."""
+        return self.inputs if self.lookup is None else 0
+
+    @property
     def _lengths_input(self) -> int:
         return 3 if self.spec.cell == "lstm" else 2
 
@@ -160,16 +165,12 @@ class _Sequence:
     def pack_now(self, sources: Sequence[Array]) -> None:
         """Constant weights, once for all calls."""
         for d in range(len(self.walks)):
-            own = [source[d] for source in sources]
-            packing = packed(sources, (self.spec.packing, d), partial(_packed_arrays, self.spec, *own))
-            addresses: list[Operand] = [array.ctypes.data for array in packing.arrays]
+            w, r, b = (source[d] for source in sources)
+            table = None if self.lookup is None else self.lookup.table
+            constants = sources if table is None else [table, *sources]
+            packing = packed(constants, (self.spec.packing, d), partial(_packed_arrays, self.spec, w, r, b, table))
+            self.weights.append([array.ctypes.data for array in packing.arrays])
             self.keep.append(packing)
-            if self.lookup is not None:
-                make = partial(_looked_up, self.spec, self.lookup.table, own[0], own[2])
-                products = packed([self.lookup.table, *sources], ("products", self.spec.packing, d), make)
-                addresses[0] = products.arrays[0].ctypes.data
-                self.keep.append(products)
-            self.weights.append(addresses)
 
     def pack_in_calls(self) -> None:
         """Weights of the call, by kernels in the step's memory: the same panels as `pack` makes."""
@@ -218,7 +219,7 @@ class _Sequence:
         """The work of so many threads."""
         directions = range(len(self.walks))
         members = threads // len(directions)
-        if members > 1 and _suits_team(self.spec, self.batch, self.inputs, self.hidden, members):
+        if members > 1 and _suits_team(self.spec, self.batch, self.multiplied, self.hidden, members):
             return self._by_team(members)
         calls, room = [], self.packed_bytes
         for d in directions:
@@ -247,11 +248,7 @@ def _lines(count: int) -> int:
     return -(-count // _LINE) * _LINE
 
 
-def _looked_up(spec: Recurrent, table: Array, w: Array, bias: Array) -> list[Array]:
-    return [look_up(spec, table, w, bias)]
-
-
-def _packed_arrays(spec: Recurrent, w: Array, r: Array, b: Array) -> list[Array]:
-    """`pack` in the order of the kernel's arguments."""
-    made = pack(spec, w, r, b)
-    return [made.w, made.r, made.r_new, made.bias, made.inner_bias]
+def _packed_arrays(spec: Recurrent, w: Array, r: Array, b: Array, table: Array | None) -> list[Array]:
+    """`pack` in the order of the kernel's arguments; the products of a table with W in place of W."""
+    made = pack(spec, w if table is None else w[:, :0], r, b)
+    return [made.w if table is None else look_up(spec, table, w, b), made.r, made.r_new, made.bias, made.inner_bias]
