@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from uncork.kernels.activations import STANDALONE
 from uncork.kernels.convolution_planes import ARGUMENTS, BLOCK_WORDS, Planes
-from uncork.kernels.emit import F32, I32, I64, Kernel, Value, Variable
+from uncork.kernels.emit import F32, I32, I64, Kernel, Value
+from uncork.kernels.microkernel import in_chains, joined
 
 #: Taps of a channel for itself whose filter is kept in registers all the time.
 _HELD = 25
@@ -90,17 +91,11 @@ def _block(outer: Kernel, spec: Planes, channels: int, vectors: int) -> Kernel:
             for total, pixel in zip(sums[chain][channel], pixels):
                 total.set(k.fma(weight, pixel, total.get()))
 
-    unrolled = 4
-    whole = inner & -unrolled
-    with k.loop(0, whole, unrolled) as position:
-        for u in range(unrolled):
-            step(position + u, u % chains)
-    with k.loop(whole, inner) as position:
-        step(position, 0)
+    in_chains(k, inner, chains, step)
     for channel in range(channels):
         added = k.load(bias + channel * 4, F32) if spec.bias else None
         for v in range(vectors):
-            total = _joined([chain[channel][v] for chain in sums])
+            total = joined([chain[channel][v] for chain in sums])
             k.store(_ended(k, spec, total, added), at(v, target + target_channel * channel))
     k.finish()
     return k
@@ -140,10 +135,3 @@ def _ended(k: Kernel, spec: Planes, total: Value, bias: Value | None) -> Value:
     if bias is not None:
         total = total + bias
     return STANDALONE[spec.activation](k, total) if spec.activation else total
-
-
-def _joined(chains: Sequence[Variable]) -> Value:
-    total = chains[0].get()
-    for chain in chains[1:]:
-        total = total + chain.get()
-    return total

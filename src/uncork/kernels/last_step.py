@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from uncork.kernels.choose import Choice, In, Native, Operand, Out, chooses
+from uncork.kernels.names import flags
 from uncork.kernels.recurrent import Lookup, sequence_of
 from uncork.kernels.store import STORE
 from uncork.ops import Operation
@@ -29,7 +30,7 @@ class Lengths:
 
     @property
     def name(self) -> str:
-        return f"step_lengths_{self.index}_{self.lengths}{'_wraps' if self.wraps else ''}{'_zeros' if self.zeros else ''}"
+        return f"step_lengths_{self.index}_{self.lengths}" + flags(self, "wraps", "zeros")
 
 
 @chooses("StepLengths")

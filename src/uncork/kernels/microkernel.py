@@ -55,15 +55,9 @@ class Microkernel:
                 for total, weight in zip(sums[chain][row], weights):
                     total.set(k.dot_pairs(total.get(), factor, weight) if self.pairs else k.fma(factor, weight, total.get()))
 
-        unrolled = 4
-        whole = inner & -unrolled
-        with k.loop(0, whole, unrolled) as position:
-            for u in range(unrolled):
-                step(position + u, u % chains)
-        with k.loop(whole, inner) as position:
-            step(position, 0)
+        in_chains(k, inner, chains, step)
         for row in range(rows):
-            end(k, Row(row, sources[row], [_joined([chain[row][v] for chain in sums]) for v in range(vectors)], extra))
+            end(k, Row(row, sources[row], [joined([chain[row][v] for chain in sums]) for v in range(vectors)], extra))
         k.finish()
         return k
 
@@ -91,7 +85,19 @@ def finished(k: Kernel, row: Row, lanes: int, columns: int, bias: bool, activati
             yield column, STANDALONE[activation](k, part) if activation else part
 
 
-def _joined(chains: Sequence[Variable]) -> Value:
+def in_chains(k: Kernel, inner: Value, chains: int, step: Callable[[Value, int], None]) -> None:
+    """`step(position, chain)` for every position of an inner product, four at a time; the chains take turns."""
+    unrolled = 4
+    whole = inner & -unrolled
+    with k.loop(0, whole, unrolled) as position:
+        for u in range(unrolled):
+            step(position + u, u % chains)
+    with k.loop(whole, inner) as position:
+        step(position, 0)
+
+
+def joined(chains: Sequence[Variable]) -> Value:
+    """The sum of what the chains have summed up."""
     total = chains[0].get()
     for chain in chains[1:]:
         total = total + chain.get()

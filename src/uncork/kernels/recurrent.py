@@ -175,7 +175,7 @@ class _Sequence:
     def pack_in_calls(self) -> None:
         """Weights of the call, by kernels in the step's memory: the same panels as `pack` makes."""
         spec, hidden = self.spec, self.hidden
-        units = spec.wide if spec.cell == "rnn" else spec.lanes
+        units = spec.units
         gates, biases = spec.gates, spec.gates + (spec.cell == "gru_after")
         first_of_r = gates - (spec.cell == "gru")  # the new gate waits for the others
         for d in range(len(self.walks)):

@@ -373,7 +373,7 @@ class _Driver:
                 "sums": self.sums,
             }
 
-        units = self.spec.wide if self.spec.cell == "rnn" else self.spec.lanes
+        units = self.spec.units
         two_steps, parts = self.spec.cell == "gru" and self.spec.parts > 0, max(1, self.spec.parts)
         width = 2 * self.vector if self.spec.cell == "gru" else self.gate_vectors * self.vector
         # In odd steps panels are read the other way round, so that what the cache still holds comes first.

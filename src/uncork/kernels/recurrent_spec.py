@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from uncork.kernels.names import flags as name_flags
 from uncork.storage import decode, encode
 from uncork.types import Array, ElementType
 
@@ -44,7 +45,7 @@ class Recurrent:
     def name(self) -> str:
         flags = ("_clipped" if self.clipped else "") + ("" if self.precision == "f32" else f"_{self.precision}")
         flags += (f"_tiles_{self.tiles}" if self.tiles else "") + ("_team" if self.team else "")
-        flags += (f"_of_{self.lookup}" if self.lookup else "") + ("_wraps" if self.wraps else "") + ("_strict" if self.strict else "")
+        flags += (f"_of_{self.lookup}" if self.lookup else "") + name_flags(self, "wraps", "strict")
         return f"{self.cell}_{'_'.join(self.activations)}_{self.lanes}_{self.lengths}{flags}"
 
     @property
@@ -60,6 +61,11 @@ class Recurrent:
     def wide(self) -> int:
         """Units in a panel of a single gate: two vectors of them, to have enough independent sums."""
         return 2 * self.lanes
+
+    @property
+    def units(self) -> int:
+        """Units in a panel of all gates."""
+        return self.wide if self.cell == "rnn" else self.lanes
 
     def padded(self, hidden: int) -> int:
         """The hidden size in whole panels."""
@@ -120,7 +126,7 @@ def pack(spec: Recurrent, w: Array, r: Array, bias: Array) -> Packed:
     hidden = r.shape[1]
     every = range(spec.gates)
     inner = bias[3 * hidden :] if spec.cell == "gru_after" else np.zeros(0, np.float32)
-    units = spec.wide if spec.cell == "rnn" else spec.lanes
+    units = spec.units
     if spec.cell == "gru":
         packed_r, packed_new = _panels(spec, r, (0, 1), hidden, units), _panels(spec, r, (2,), hidden, spec.wide)
     else:
@@ -138,7 +144,7 @@ def look_up(spec: Recurrent, table: Array, w: Array, bias: Array) -> Array:
     hidden = w.shape[0] // spec.gates
     rows = np.concatenate([table, np.zeros((1, table.shape[1]), np.float32)])
     products = rows @ w.T + bias[: len(w)]
-    units = spec.wide if spec.cell == "rnn" else spec.lanes
+    units = spec.units
     return np.ascontiguousarray(_panels(spec, products.T, range(spec.gates), hidden, units).transpose(1, 0, 2, 3))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from uncork.kernels.choose import Choice, In, Length, Native, Operand, Out, chooses, takes_any_length
+from uncork.kernels.names import flags
 from uncork.kernels.store import STORE, lanes
 from uncork.ops import Operation
 from uncork.ops._sparse_lookup import SparseLookup
@@ -28,8 +29,7 @@ class Lookup:
 
     @property
     def name(self) -> str:
-        flags = f"{'_filtered' if self.filtered else ''}{'_mean' if self.mean else ''}"
-        return f"sparse_lookup_{self.columns}x{self.lanes}_{self.values}_{self.indices}{flags}"
+        return f"sparse_lookup_{self.columns}x{self.lanes}_{self.values}_{self.indices}" + flags(self, "filtered", "mean")
 
 
 ARGUMENTS = ("table", "values", "indices", "dense_shape", "output", "count", "rows", "entries")

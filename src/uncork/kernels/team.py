@@ -23,15 +23,11 @@ class Team:
     """One member's view, inside a kernel. All members call the same phases in the same order."""
 
     def __init__(self, k: Kernel, member: Value, members: Value, lines: Value, let_run: Value) -> None:
-        """`lines`: memory of the team (see `size`), all zeros at the beginning; `let_run`: the address of a function without arguments."""
+        """`lines`: the team's memory, two cache lines for each member, all zeros at the beginning; `let_run`: the address of a function
+        without arguments."""
         self._k, self._member, self._members, self._lines, self._let_run = k, member, members, lines, let_run
         self._before = k.variable(k.integer(0))  # items of each share in the phases before
         self._done = k.variable(k.integer(0))  # items that this member has done
-
-    @staticmethod
-    def size(members: int) -> int:
-        """Bytes of a team's memory."""
-        return 2 * _LINE * members
 
     @staticmethod
     def clear(k: Kernel, members: Value, lines: Value) -> None:

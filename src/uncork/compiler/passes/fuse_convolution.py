@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from uncork.compiler.passes.graph import readers, replaced
+from uncork.compiler.passes.graph import only_reader, readers, replaced
 from uncork.ir.model import Model, Node, Source
 from uncork.ops._fused_convolution import FusedConvolution
 from uncork.types import ElementType
@@ -19,11 +19,6 @@ def fuse_convolution(model: Model) -> Model:
     if not any(node.type_name in _CONVOLUTIONS for node in model.nodes):
         return model
     read_by = readers(model)
-
-    def only_reader(node: Node) -> Node | None:
-        found = read_by.get(Source(node.id, 0), [])
-        return found[0] if len(found) == 1 else None
-
     new: dict[int, Node] = {}
     for node in model.nodes:
         if node.type_name not in _CONVOLUTIONS or node.operation is None or model.spec(node.inputs[1]).value is None:
@@ -31,10 +26,10 @@ def fuse_convolution(model: Model) -> Model:
         if model.spec(node.inputs[0]).element_type is not ElementType.f32:
             continue
         last, inputs, activation = node, node.inputs[:2], None
-        following = only_reader(last)
+        following = only_reader(read_by, last)
         if following is not None and following.type_name == "Add" and (bias := _bias(model, last, following)) is not None:
             last, inputs = following, (*inputs, bias, *node.inputs[2:])
-            following = only_reader(last)
+            following = only_reader(read_by, last)
         elif len(node.inputs) > 2:
             continue  # inputs are given by position: the sizes of the output come after a bias
         if following is not None and following.type_name in _ACTIVATIONS:

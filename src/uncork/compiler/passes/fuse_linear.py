@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from uncork.compiler.passes.graph import readers, replaced
+from uncork.compiler.passes.graph import only_reader, readers, replaced
 from uncork.ir.model import Model, Node, Source
 from uncork.ops._fused import FusedLinear
 from uncork.types import ElementType
@@ -16,11 +16,6 @@ _ACTIVATIONS = frozenset({"ReLU", "Sigmoid", "Tanh"})
 def fuse_linear(model: Model) -> Model:
     """Chains MatMul -> Add -> activation, each the only reader of the one before, as one node under the last one's id."""
     read_by = readers(model)
-
-    def only_reader(node: Node) -> Node | None:
-        found = read_by.get(Source(node.id, 0), [])
-        return found[0] if len(found) == 1 else None
-
     new: dict[int, Node] = {}
     for node in model.nodes:
         if node.type_name != "MatMul" or node.operation is None or not _is_constant(model, node.inputs[1]):
@@ -28,10 +23,10 @@ def fuse_linear(model: Model) -> Model:
         if model.spec(node.inputs[0]).element_type is not ElementType.f32:
             continue
         last, inputs, activation = node, node.inputs, None
-        following = only_reader(last)
+        following = only_reader(read_by, last)
         if following is not None and following.type_name == "Add" and (bias := _bias(model, last, following)) is not None:
             last, inputs = following, (*inputs, bias)
-            following = only_reader(last)
+            following = only_reader(read_by, last)
         if following is not None and following.type_name in _ACTIVATIONS:
             last, activation = following, following.operation
         if last is not node:

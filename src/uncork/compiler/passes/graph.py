@@ -18,6 +18,12 @@ def readers(model: Model) -> Mapping[Source, list[Node]]:
     return found
 
 
+def only_reader(read_by: Mapping[Source, list[Node]], node: Node) -> Node | None:
+    """What reads the first output of a node, when it is one node that does so once."""
+    found = read_by.get(Source(node.id, 0), [])
+    return found[0] if len(found) == 1 else None
+
+
 def replaced(model: Model, new: Mapping[int, Node]) -> Model:
     """The model with new nodes under old ids, and without what nothing needs any more."""
     nodes = [new.get(node.id, node) for node in model.nodes]
