@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from uncork.kernels.choose import Choice, In, KernelCall, Length, Native, Operand, Out, Room, Stages, chooses, shares, takes_any_length
 from uncork.kernels.names import flags
+from uncork.kernels.packing import begins_a_line
 from uncork.kernels.store import STORE, lanes
 from uncork.ops import Operation
 from uncork.ops._fused import NarrowedBag
@@ -102,7 +103,7 @@ def _at_lines(table: TensorSpec) -> bool:
     if table.value is None or not table.value.size:
         return False
     row_bytes = table.value[0].nbytes
-    return row_bytes % 64 == 0 and table.value.ctypes.data % 64 == 0 and table.value.flags.c_contiguous
+    return row_bytes % 64 == 0 and begins_a_line(table.value) and table.value.flags.c_contiguous
 
 
 def _padded(inputs: Sequence[TensorSpec | None], count: int) -> list[TensorSpec | None]:

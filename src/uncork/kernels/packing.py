@@ -26,13 +26,18 @@ class Packing:
 
 def _at_a_line(array: Array) -> Array:
     """The array, or a copy, that begins at a cache line."""
-    if array.ctypes.data % _LINE == 0 and array.flags.c_contiguous:
+    if begins_a_line(array) and array.flags.c_contiguous:
         return array
     room = np.empty(array.nbytes + _LINE, np.uint8)
     first = -room.ctypes.data % _LINE
     copy: Array = room[first : first + array.nbytes].view(array.dtype).reshape(array.shape)
     copy[...] = array
     return copy
+
+
+def begins_a_line(array: Array) -> bool:
+    """The array's first byte is the first one of a cache line: kernels of such tables are others."""
+    return bool(array.ctypes.data % _LINE == 0)
 
 
 _known: weakref.WeakValueDictionary[tuple[Hashable, ...], Packing] = weakref.WeakValueDictionary()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from uncork.kernels.choose import Choice, In, KernelCall, Length, Native, Operand, Out, Room, Stages, chooses, takes_any_length
 from uncork.kernels.embedding import Segments, cost_of_rows, shared_bags
 from uncork.kernels.names import flags
+from uncork.kernels.packing import begins_a_line
 from uncork.kernels.store import STORE, has_feature, lanes
 from uncork.ops import Operation
 from uncork.ops._compressed import CompressedBag, CompressedGather, CompressedLookup, CompressedPacked, CompressedSegments, CompressedTable
@@ -87,7 +88,7 @@ def rows_of(table: CompressedTable) -> Rows:
         stored = {"u4": "u8", "i4": "i8"}[stored]  # carriers: a byte each
     per_row = table.parameters is not None and len(table.parameters) > 1
     row_bits = table.columns * (table.element_type.bits if table.packed else table.codes.itemsize * 8)
-    aligned = table.codes.ctypes.data % 64 == 0 and row_bits % 512 == 0
+    aligned = begins_a_line(table.codes) and row_bits % 512 == 0
     steps = table.zero_point is not None, table.scale is not None, per_row, table.half
     permutes = stored in ("u4", "i4") and lanes() == 16 and has_feature("avx512f")
     return Rows(stored, table.columns, *steps, aligned, lanes(), permutes)
