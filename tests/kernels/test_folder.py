@@ -179,3 +179,10 @@ def test_processes_that_write_read_and_clear_at_once(tmp_path: Path) -> None:
     processes = [subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True, cwd=ROOT) for _ in range(3)]
     assert all(int(process.communicate(timeout=120)[0]) > 0 for process in processes)
     assert [path for path in tmp_path.iterdir() if path.suffix == ".tmp"] == []
+
+
+def test_tests_have_a_folder_of_their_own() -> None:
+    """What the user has compiled neither helps the tests nor is thrown out by them."""
+    folder = default_folder()
+    assert folder is not None
+    assert any(part.startswith("uncork-tests-") for part in folder.parts)
