@@ -18,7 +18,7 @@ from uncork.compiler import execute
 from uncork.compiler.compile import compile_model
 from uncork.errors import InputError
 from uncork.ir.model import Source
-from uncork.kernels.choose import Native
+from uncork.kernels.select import Native
 from uncork.ops._last_step import StepLengths
 from uncork.types import ElementType
 

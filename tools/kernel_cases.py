@@ -17,7 +17,7 @@ from tests.test_every_op import ALL
 
 import uncork
 from tools.kernel_recorder import Recorder
-from uncork.kernels import choose
+from uncork.kernels import select as choose
 from uncork.ops import Operation
 from uncork.ops._recurrent import RecurrentSequence
 from uncork.types import TensorSpec
@@ -66,7 +66,7 @@ def edges(recorder: Recorder) -> Iterator[Line]:
             for variant, other, known in _variants(family, operation, specs):
                 with pytest.MonkeyPatch.context() as patch:
                     if variant == "team":
-                        patch.setattr("uncork.kernels.recurrent._suits_team", lambda *_: True)
+                        patch.setattr("uncork.kernels.recurrent.select._suits_team", lambda *_: True)
                     patch.setattr(recorder, "tables_begin_lines", variant != "between lines")
                     found = selected(recorder, other, specs, known)
                 yield f"edges of {family}", f"{label} {variant}".strip(), found
@@ -74,11 +74,11 @@ def edges(recorder: Recorder) -> Iterator[Line]:
 
 def _variants(family: str, operation: Operation, specs: Sequence[TensorSpec]) -> Iterator[tuple[str, Operation, Sequence[TensorSpec]]]:
     yield "", operation, specs
-    if family in ("embedding", "quantised"):
+    if family in ("embedding.bags", "embedding.quantized"):
         yield "between lines", operation, specs
-    if family == "linear":
+    if family == "gemm.matmul":
         yield "unknown", operation, _unknown(specs, len(specs))
-    if family not in ("recurrent", "last_step") or not isinstance(operation, RecurrentSequence):
+    if family not in ("recurrent", "recurrent.final_states") or not isinstance(operation, RecurrentSequence):
         return
     yield "team", operation, specs
     yield "unknown weights", operation, _unknown(specs, 3)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from uncork.kernels import choose
-from uncork.kernels.choose import Choice, In, Length, Native, Operand, Out, Room
+from uncork.kernels import select as choose
+from uncork.kernels.select import Choice, In, Length, Native, Operand, Out, Room
 
 _V3 = "+sse2,+sse4.2,+avx,+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt,+movbe,+popcnt"
 _V4 = f"{_V3},+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl,-prefer-256-bit"
@@ -134,7 +134,11 @@ def _arrays(keep: object) -> Iterator[np.ndarray]:
 
 def _install(recorder: Recorder, processor: Processor) -> None:
     """Put the recorder and the processor in the place of this machine's."""
-    from uncork.kernels import cpu, embedding, quantised, recurrent, store
+    from uncork.kernels.embedding import select_bags as embedding
+    from uncork.kernels.embedding import select_quantized as quantised
+    from uncork.kernels.recurrent import select as recurrent
+    from uncork.kernels.runtime import kernel_cache as store
+    from uncork.kernels.runtime import target as cpu
 
     described = (processor.name, processor.features)
     cpu.host = choose.host = store.host = lambda: described  # type: ignore[attr-defined,assignment]

@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.test_every_op import ALL
 
 from uncork import ops
-from uncork.kernels import choose
+from uncork.kernels import select as choose
 from uncork.ops import _ports
 from uncork.types import ElementType
 

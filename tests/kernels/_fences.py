@@ -22,9 +22,9 @@ from tests.samples._sample import Case as Drawn
 from tests.samples._sample import Samples
 from uncork import storage
 from uncork.errors import UncorkError
-from uncork.kernels import choose
-from uncork.kernels.choose import Alias, Choice, In, Length, Native, Operand, Out, Room
-from uncork.kernels.cpu import let_run
+from uncork.kernels import select as choose
+from uncork.kernels.runtime.target import let_run
+from uncork.kernels.select import Alias, Choice, In, Length, Native, Operand, Out, Room
 from uncork.ops import Operation, find
 from uncork.types import ElementType, PartialShape, TensorSpec
 
@@ -330,25 +330,22 @@ def transpose(generator: np.random.Generator) -> Iterator[Case]:
 
 
 #: Random cases of an operation where 20 would take long: nearly each is a kernel of its own, or there are many operations.
-_DRAWN = {"elementwise": 3, "move": 8, "recurrent": 3}
+_DRAWN = {"elementwise": 3, "movement.copy_table": 8, "recurrent": 3}
 EDGES = {
-    f.__name__: f
-    for f in (
-        convolution,
-        einsum,
-        elementwise,
-        embedding,
-        gather,
-        last_step,
-        linear,
-        move,
-        pick,
-        quantised,
-        recurrent,
-        reduce,
-        sparse_lookup,
-        transpose,
-    )
+    "convolution": convolution,
+    "gemm.einsum": einsum,
+    "elementwise": elementwise,
+    "embedding.bags": embedding,
+    "movement.gather": gather,
+    "recurrent.final_states": last_step,
+    "gemm.matmul": linear,
+    "movement.copy_table": move,
+    "selection": pick,
+    "embedding.quantized": quantised,
+    "recurrent": recurrent,
+    "reduction": reduce,
+    "embedding.sparse": sparse_lookup,
+    "movement.transpose": transpose,
 }
 
 
@@ -358,7 +355,7 @@ def registered(family: str) -> Iterator[Case]:
 
     for entry in ALL.values():
         own = choose.family_of(entry.operation.type_name)
-        if (own or "move") != family or (own is None and not any(port.moved for port in entry.operation.inputs)):
+        if (own or "movement.copy_table") != family or (own is None and not any(port.moved for port in entry.operation.inputs)):
             continue
         for case in [*(sample.case for sample in entry.samples), *_drawn(entry, _DRAWN.get(family, 20))]:
             if all(array is not None for array in case.inputs):
@@ -394,11 +391,11 @@ def main(family: str) -> None:
             taken += found
             if family == "recurrent":  # and by threads that share every step
                 with pytest.MonkeyPatch.context() as patch:
-                    patch.setattr("uncork.kernels.recurrent._suits_team", lambda *_: True)
+                    patch.setattr("uncork.kernels.recurrent.select._suits_team", lambda *_: True)
                     taken += check(operation, specs)
                 # and with weights that only the call knows
                 taken += check(operation, specs, [*specs[:-3], *(TensorSpec(s.element_type, s.shape) for s in specs[-3:])])
-            if family == "linear":  # and with both matrices of the call
+            if family == "gemm.matmul":  # and with both matrices of the call
                 taken += check(operation, specs, [TensorSpec(s.element_type, s.shape) for s in specs])
     print(taken)
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from uncork.kernels.choose import Alias, Choice, In, Length, Native, Out, Room, choose
-from uncork.kernels.program import Address, Call, Program, Size
+from uncork.kernels.runtime.program import Address, Call, Program, Size
+from uncork.kernels.select import Alias, Choice, In, Length, Native, Out, Room, choose
 from uncork.ops import Operation
 from uncork.types import PartialShape, TensorSpec
 

@@ -19,8 +19,9 @@ from tests.samples._sample import Case, Sample, Samples
 from tests.test_every_op import ALL, agree
 from uncork import storage
 from uncork.errors import UncorkError
-from uncork.kernels import choose, embedding
-from uncork.kernels.choose import Native
+from uncork.kernels import select as choose
+from uncork.kernels.embedding import select_bags as embedding
+from uncork.kernels.select import Native
 from uncork.ops import Operation, find
 from uncork.types import ElementType
 
@@ -187,13 +188,15 @@ def test_recurrent_sizes(type_name: str, attributes: dict[str, bool], hidden: in
 def test_all_families_are_known() -> None:
     """Every file of the package that chooses kernels is in the list by which it is found, and for all its operations."""
     folder = Path(choose.__file__).parent
-    choosing = {p.stem for p in folder.glob("*.py") if re.search(r"^@?chooses(_view)?\(", p.read_text(encoding="utf-8"), re.MULTILINE)}
-    assert choosing == set(choose.FAMILIES)
+    pattern = re.compile(r"^@?chooses(_view)?\(", re.MULTILINE)
+    choosing = {p.relative_to(folder).with_suffix("") for p in folder.rglob("*.py") if pattern.search(p.read_text(encoding="utf-8"))}
+    modules = {".".join(("uncork.kernels", *path.parts)) for path in choosing}
+    assert modules == {choose.module_of(family) for family in choose.FAMILIES}
     choose.operations_with_kernels()
     chosen = [(operation.type_name, chooser.__module__) for operation, chooser in choose._choosers.items() if operation is not Operation]
     chosen += [(type_name, chooser.__module__) for type_name, chooser in choose._choosers_of_types.items()]
-    chosen += [(operation.type_name, "uncork.kernels.views") for operation in choose._views]
-    assert {type_name: f"uncork.kernels.{choose.family_of(type_name)}" for type_name, _ in chosen} == dict(chosen)
+    chosen += [(operation.type_name, "uncork.kernels.movement.select_view") for operation in choose._views]
+    assert {type_name: choose.module_of(choose.family_of(type_name)) for type_name, _ in chosen} == dict(chosen)
     listed = [type_name for type_names in choose.FAMILIES.values() for type_name in type_names]
     assert sorted(listed) == sorted({type_name for type_name, _ in chosen} | {""})
 

@@ -26,8 +26,8 @@ from uncork.errors import ValidationError
 from uncork.ir.interpret import State, interpret
 from uncork.ir.model import Model
 from uncork.ir.validate import infer
-from uncork.kernels import choose
-from uncork.kernels.program import Like
+from uncork.kernels import select as choose
+from uncork.kernels.runtime.program import Like
 from uncork.ops._body import SubGraphOperation
 from uncork.types import Array, PartialShape, TensorSpec
 

@@ -23,7 +23,7 @@ from uncork.functional._call import Call
 from uncork.ir.bodies import configure
 from uncork.ir.build import Builder
 from uncork.ir.model import Source
-from uncork.kernels.program import OTHERS, Is, Like, Program
+from uncork.kernels.runtime.program import OTHERS, Is, Like, Program
 from uncork.types import Array, ElementType, TensorSpec
 
 Function = TypeVar("Function", bound=Callable[..., Any])

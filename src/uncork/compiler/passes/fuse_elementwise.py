@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from uncork.compiler.passes.graph import readers, replaced
 from uncork.ir.model import Model, Node, Source
-from uncork.kernels.elementwise import Part, expression
-from uncork.kernels.vocabulary import has_word
+from uncork.kernels.elementwise.lowering import has_word
+from uncork.kernels.elementwise.select import Part, expression
 from uncork.ops._fused import Fused, FusedMember
 
 #: The most operations, and the most inputs, of one step: kernels stay quick to compile, and their values in registers.

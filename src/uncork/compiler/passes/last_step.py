@@ -21,7 +21,7 @@ import numpy as np
 from uncork.compiler.passes.graph import readers, replaced
 from uncork.compiler.passes.picked_step import Axes, Pick, picked
 from uncork.ir.model import Model, Node, Port, Source
-from uncork.kernels import choose
+from uncork.kernels import select as choose
 from uncork.ops import Operation
 from uncork.ops._fused import FusedLinear
 from uncork.ops._last_step import LastStates, StepLengths
