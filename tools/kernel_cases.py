@@ -19,7 +19,7 @@ import uncork
 from tools.kernel_recorder import Recorder
 from uncork.kernels import select as choose
 from uncork.ops import Operation
-from uncork.ops._recurrent import RecurrentSequence
+from uncork.ops._common.recurrent import RecurrentSequence
 from uncork.types import TensorSpec
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -121,7 +121,8 @@ def files(source: str, recorder: Recorder, paths: Sequence[Path]) -> Iterator[Li
             try:
                 compiled = uncork.load(path, threads=_THREADS, precision=precision)  # type: ignore[arg-type]
             except uncork.UncorkError as error:
-                yield f"{source} {name}", precision, f"refused: {error}"
+                said = str(error).removeprefix(f"{path}: ")
+                yield f"{source} {name}", precision, f"refused: {said}"
                 continue
             for number, inputs in enumerate(_inputs(path, compiled)):
                 for _, case, found in steps(name, recorder, compiled, inputs):

@@ -77,7 +77,7 @@ def types_of(operation: type[ops.Operation]) -> str:
 
 def runs_by(operation: type[ops.Operation]) -> str:
     """What runs it where the reference need not."""
-    if operation.type_name in choose.FAMILIES["views"]:
+    if operation.type_name in choose.FAMILIES["movement.view"]:
         return "view"
     if choose.family_of(operation.type_name) is not None:
         return "kernel"

@@ -185,7 +185,7 @@ def gather(generator: np.random.Generator) -> Iterator[Case]:
 
 
 def linear(generator: np.random.Generator) -> Iterator[Case]:
-    from uncork.ops._fused import FusedLinear
+    from uncork.internal_ops.fused import FusedLinear
 
     for rows, columns, inner in product([1, 2, 3, 7, 9], [1, 3, 15, 16, 17, 33, 49], [1, 3, 4, 5, 17]):
         a, b = numbers(generator, rows, inner), numbers(generator, inner, columns)
@@ -197,7 +197,7 @@ def linear(generator: np.random.Generator) -> Iterator[Case]:
 
 
 def convolution(generator: np.random.Generator) -> Iterator[Case]:
-    from uncork.ops._fused_convolution import FusedConvolution
+    from uncork.internal_ops.fused_convolution import FusedConvolution
 
     for columns, outputs, stride in product([1, 3, 8, 15, 16, 17, 33, 49], [1, 3, 8, 13, 20], [1, 2]):
         around = {"strides": [1, stride], "dilations": [1, 1], "pads_begin": [1, 1], "pads_end": [0, 1]}
@@ -239,8 +239,8 @@ def recurrent(generator: np.random.Generator) -> Iterator[Case]:
 
 
 def last_step(generator: np.random.Generator) -> Iterator[Case]:
-    from uncork.ops._last_step import LastStates, StepLengths
-    from uncork.ops._looked_up import LookedUp
+    from uncork.internal_ops.final_states import LastStates, StepLengths
+    from uncork.internal_ops.looked_up_sequence import LookedUp
 
     for name, operation, specs in recurrent(generator):
         yield f"states of {name}", LastStates(operation), specs
@@ -256,7 +256,7 @@ def last_step(generator: np.random.Generator) -> Iterator[Case]:
 
 
 def elementwise(generator: np.random.Generator) -> Iterator[Case]:
-    from uncork.ops._fused import Fused, FusedMember
+    from uncork.internal_ops.fused import Fused, FusedMember
 
     multiply, add, tanh = (find(name, 1)() for name in ("Multiply", "Add", "Tanh"))
     fused = Fused([FusedMember(multiply, (0, 1)), FusedMember(add, (3, 2)), FusedMember(tanh, (4,))])
@@ -298,7 +298,7 @@ def pick(generator: np.random.Generator) -> Iterator[Case]:
 
 def quantised(generator: np.random.Generator) -> Iterator[Case]:
     from tests.kernels.test_quantised import ROWS, STORED, compressed
-    from uncork.ops._compressed import CompressedBag, CompressedGather, CompressedSegments
+    from uncork.internal_ops.quantized_lookup import CompressedBag, CompressedGather, CompressedSegments
 
     for stored, columns in product(STORED, [1, 2, 3, 15, 17, 64, 66, 130]):
         table, _ = compressed(stored, columns, ("row", "row", False))
@@ -311,7 +311,7 @@ def quantised(generator: np.random.Generator) -> Iterator[Case]:
 
 
 def sparse_lookup(generator: np.random.Generator) -> Iterator[Case]:
-    from uncork.ops._sparse_lookup import SparseLookup
+    from uncork.internal_ops.sparse_lookup import SparseLookup
 
     fill, gather = find("SparseFillEmptyRows", 16)(), find("Gather", 8)()
     for columns, ids, filtered, mean in product([1, 3, 15, 16, 17, 64, 130, 200], ["int64", "int32"], [True, False], [True, False]):

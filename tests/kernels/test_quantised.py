@@ -9,10 +9,17 @@ pytest.importorskip("llvmlite")
 
 from tests.kernels._run import run_native, spec_of
 from uncork import storage
+from uncork.internal_ops.quantized_lookup import (
+    CompressedBag,
+    CompressedGather,
+    CompressedLookup,
+    CompressedPacked,
+    CompressedSegments,
+    CompressedTable,
+)
 from uncork.kernels.embedding.select_quantized import rows_of
 from uncork.kernels.select import Native
 from uncork.ops import find
-from uncork.ops._compressed import CompressedBag, CompressedGather, CompressedLookup, CompressedPacked, CompressedSegments, CompressedTable
 from uncork.types import ElementType, TensorSpec
 
 ROWS = 60

@@ -20,9 +20,9 @@ from uncork.compiler.direct import Direct, Refused
 from uncork.compiler.execute import Executor, kernels_available
 from uncork.errors import UncorkError
 from uncork.functional._call import Call
-from uncork.ir.bodies import configure
 from uncork.ir.build import Builder
 from uncork.ir.model import Source
+from uncork.ir.subgraphs import configure
 from uncork.kernels.runtime.program import OTHERS, Is, Like, Program
 from uncork.types import Array, ElementType, TensorSpec
 

@@ -13,7 +13,7 @@ from typing import Union
 import numpy as np
 
 from uncork.ops import Operation
-from uncork.ops._spatial import extent
+from uncork.ops._common.spatial import extent
 from uncork.ops.convolution import Convolution1
 from uncork.ops.convolution_backprop import ConvolutionBackpropData1
 from uncork.types import Array

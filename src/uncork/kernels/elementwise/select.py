@@ -7,11 +7,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from uncork.internal_ops.fused import Fused
 from uncork.kernels.elementwise.lowering import OPERATIONS, Said, said
 from uncork.kernels.runtime.kernel_cache import STORE, has_feature, lanes
 from uncork.kernels.select import Choice, In, Native, Operand, Out, chooses
 from uncork.ops import Operation
-from uncork.ops._fused import Fused
 from uncork.types import ElementType, TensorSpec
 
 #: A result is walked through by at most so many loops.

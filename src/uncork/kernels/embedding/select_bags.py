@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from uncork.internal_ops.fused import NarrowedBag
 from uncork.kernels.names import flags
 from uncork.kernels.runtime.kernel_cache import STORE, lanes
 from uncork.kernels.runtime.packed_weights import begins_a_line
 from uncork.kernels.select import Choice, In, KernelCall, Length, Native, Operand, Out, Room, Stages, chooses, shares, takes_any_length
 from uncork.ops import Operation
-from uncork.ops._fused import NarrowedBag
 from uncork.ops.embedding_bag_offsets import EmbeddingBagOffsets15, EmbeddingBagOffsetsSum3
 from uncork.ops.embedding_bag_packed import EmbeddingBagPacked15, EmbeddingBagPackedSum3
 from uncork.ops.embedding_segments_sum import EmbeddingSegmentsSum3

@@ -6,14 +6,21 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from uncork.internal_ops.quantized_lookup import (
+    CompressedBag,
+    CompressedGather,
+    CompressedLookup,
+    CompressedPacked,
+    CompressedSegments,
+    CompressedTable,
+)
 from uncork.kernels.embedding.select_bags import Segments, cost_of_rows, shared_bags
 from uncork.kernels.names import flags
 from uncork.kernels.runtime.kernel_cache import STORE, has_feature, lanes
 from uncork.kernels.runtime.packed_weights import begins_a_line
 from uncork.kernels.select import Choice, In, KernelCall, Length, Native, Operand, Out, Room, Stages, chooses, takes_any_length
 from uncork.ops import Operation
-from uncork.ops._compressed import CompressedBag, CompressedGather, CompressedLookup, CompressedPacked, CompressedSegments, CompressedTable
-from uncork.ops._embedding import ReducedEmbedding
+from uncork.ops._common.embedding import ReducedEmbedding
 from uncork.ops.gather import Gather1, Gather7
 from uncork.types import Array, TensorSpec
 

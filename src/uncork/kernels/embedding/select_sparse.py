@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from uncork.internal_ops.sparse_lookup import SparseLookup
 from uncork.kernels.names import flags
 from uncork.kernels.runtime.kernel_cache import STORE, lanes
 from uncork.kernels.select import Choice, In, Length, Native, Operand, Out, chooses, takes_any_length
 from uncork.ops import Operation
-from uncork.ops._sparse_lookup import SparseLookup
 from uncork.types import ElementType, TensorSpec
 
 #: Wider tables are left to the layers one by one.

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from uncork.internal_ops.fused import FusedLinear
 from uncork.kernels.runtime.kernel_cache import STORE, has_feature, lanes
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.select import Choice, In, KernelCall, Native, Operand, Out, Room, Stages, chooses, shares
 from uncork.ops import Operation
-from uncork.ops._fused import FusedLinear
 from uncork.ops.matmul import MatMul
 from uncork.types import Array, ElementType, TensorSpec
 

@@ -10,7 +10,7 @@ from uncork.kernels.names import flags
 from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.kernels.select import Choice, In, KernelCall, Native, Operand, Out, Room, Stages, chooses, shares
 from uncork.ops import Operation
-from uncork.ops._indices import normalised_axis
+from uncork.ops._common.indices import normalised_axis
 from uncork.ops.gather import Gather1, Gather7, Gather8
 from uncork.types import ElementType, TensorSpec
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from uncork.internal_ops.view import View
 from uncork.kernels.select import chooses_view
-from uncork.ops._view import View
 from uncork.ops.reshape import Reshape1
 from uncork.ops.squeeze import Squeeze1, Squeeze15, Unsqueeze1
 

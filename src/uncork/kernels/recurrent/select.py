@@ -16,7 +16,7 @@ from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import has_tiles, let_run
 from uncork.kernels.select import Choice, In, KernelCall, Native, Operand, Out, Room, Stages, chooses, shares
 from uncork.ops import Operation
-from uncork.ops._recurrent import WALKS, RecurrentSequence
+from uncork.ops._common.recurrent import WALKS, RecurrentSequence
 from uncork.ops.gru_sequence import GRUSequence5
 from uncork.ops.lstm_sequence import LSTMSequence5
 from uncork.ops.rnn_sequence import RNNSequence5

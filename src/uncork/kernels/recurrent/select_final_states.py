@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from uncork.internal_ops.final_states import LastStates, StepLengths
+from uncork.internal_ops.looked_up_sequence import LookedUp
 from uncork.kernels.names import flags
 from uncork.kernels.recurrent.select import Lookup, sequence_of
 from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.kernels.select import Choice, In, Native, Operand, Out, chooses
 from uncork.ops import Operation
-from uncork.ops._last_step import LastStates, StepLengths
-from uncork.ops._looked_up import LookedUp
-from uncork.ops._recurrent import RecurrentSequence
+from uncork.ops._common.recurrent import RecurrentSequence
 from uncork.ops.gather import Gather7
 from uncork.types import TensorSpec
 

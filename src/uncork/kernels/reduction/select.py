@@ -13,7 +13,7 @@ import numpy as np
 from uncork.kernels.runtime.kernel_cache import STORE, has_feature, lanes
 from uncork.kernels.select import Choice, In, Native, Operand, Out, chooses
 from uncork.ops import Operation
-from uncork.ops._indices import normalised_axes, normalised_axis
+from uncork.ops._common.indices import normalised_axes, normalised_axis
 from uncork.types import ElementType, TensorSpec
 
 if TYPE_CHECKING:  # a model need not have them, and importing costs time

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from uncork.ops._indices import refuse_first
+from uncork.ops._common.indices import refuse_first
 from uncork.ops._operation import Operation
 from uncork.ops._ports import ARITHMETIC, I32_I64, Attribute, Input, Output, one_of
 from uncork.types import Array, Dimension, PartialShape, TensorSpec

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from uncork.compiler.passes.graph import replaced
+from uncork.internal_ops.view import View
 from uncork.ir.model import Model, Node
-from uncork.ops._view import View
+from uncork.passes.rewrite import replaced
 from uncork.types import ElementType, TensorSpec
 
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from uncork.ops._indices import refuse_first
+from uncork.ops._common.indices import refuse_first
+from uncork.ops._common.recurrent import RecurrentSequence
+from uncork.ops._common.sequences import check_lengths
 from uncork.ops._operation import Operation
 from uncork.ops._ports import ANY, INTEGER, Input, Output
-from uncork.ops._recurrent import RecurrentSequence
-from uncork.ops._sequences import check_lengths
 from uncork.types import Array, Dimension, ElementType, PartialShape, TensorSpec
 
 

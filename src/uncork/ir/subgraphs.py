@@ -8,11 +8,11 @@ from dataclasses import replace
 from functools import cached_property
 
 from uncork.errors import ReadError, UncorkError, ValidationError
-from uncork.ir.findings import listed
+from uncork.ir.diagnostics import listed
 from uncork.ir.interpret import interpret
 from uncork.ir.model import Model
 from uncork.ir.validate import infer
-from uncork.ops._body import Body, BodyInput, BodyMap, BodyOutput, Slicing, SubGraphOperation
+from uncork.ops._common.body import Body, BodyInput, BodyMap, BodyOutput, Slicing, SubGraphOperation
 from uncork.types import Array, TensorSpec
 
 

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from uncork.ops._common.suppression import index_type
 from uncork.ops._operation import Operation
 from uncork.ops._ports import REAL, Attribute, Input, Output, at_least, boolean, integer, number, one_of
-from uncork.ops._suppression import index_type
 from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 

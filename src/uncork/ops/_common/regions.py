@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from uncork.ops._indices import refuse_first
+from uncork.ops._common.indices import refuse_first
 from uncork.ops._operation import Operation
 from uncork.types import DYNAMIC, Array, Dimension, TensorSpec
 

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from uncork.ops._broadcast import Broadcasting
-from uncork.ops._indices import refuse_first
+from uncork.ops._common.broadcast import Broadcasting
+from uncork.ops._common.indices import refuse_first
 from uncork.ops._operation import Operation
 from uncork.ops._ports import ARITHMETIC, REAL, Input, Output
 from uncork.types import Array, PartialShape, TensorSpec

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from uncork.ops._common.vectors import all_known, common_length, known_axes, vector
 from uncork.ops._operation import Operation
-from uncork.ops._vectors import all_known, common_length, known_axes, vector
 from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 #: First place, end (not included, may be -1 going backwards) and step of a slice of a dimension of known size.

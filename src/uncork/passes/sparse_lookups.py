@@ -18,10 +18,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from uncork.compiler.passes.graph import replaced
+from uncork.internal_ops.sparse_lookup import SparseLookup
 from uncork.ir.model import Model, Node, Source
 from uncork.ops import Operation
-from uncork.ops._sparse_lookup import SparseLookup
+from uncork.passes.rewrite import replaced
 from uncork.types import Array, ElementType
 
 #: Layers whose result has the elements of their first input in the same order.

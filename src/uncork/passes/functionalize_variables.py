@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from uncork.compiler.passes.graph import replaced
 from uncork.ir.model import Model, Node, Port, Source
 from uncork.ops.parameter import Parameter, Result
 from uncork.ops.state import Assign3, ReadValue3
+from uncork.passes.rewrite import replaced
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from uncork.ops._indices import normalised_axes, normalised_axis, refuse_first
+from uncork.ops._common.indices import normalised_axes, normalised_axis, refuse_first
+from uncork.ops._common.shapes import require_one, require_rank
 from uncork.ops._operation import Operation
-from uncork.ops._shapes import require_one, require_rank
 from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
 
 Numbers = list[int | None]

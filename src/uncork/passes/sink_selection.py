@@ -18,18 +18,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from uncork.compiler.passes.graph import readers, replaced
-from uncork.compiler.passes.picked_step import Axes, Pick, picked
+from uncork.internal_ops.final_states import LastStates, StepLengths
+from uncork.internal_ops.fused import FusedLinear
 from uncork.ir.model import Model, Node, Port, Source
 from uncork.kernels import select as choose
 from uncork.ops import Operation
-from uncork.ops._fused import FusedLinear
-from uncork.ops._last_step import LastStates, StepLengths
-from uncork.ops._recurrent import RecurrentSequence
+from uncork.ops._common.recurrent import RecurrentSequence
 from uncork.ops.matmul import MatMul
 from uncork.ops.parameter import Const
 from uncork.ops.reshape import Reshape1
 from uncork.ops.transpose import Transpose1
+from uncork.passes.match_selection import Axes, Pick, picked
+from uncork.passes.rewrite import readers, replaced
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
 

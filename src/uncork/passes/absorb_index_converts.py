@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from uncork.compiler.passes.graph import replaced
+from uncork.internal_ops.fused import NarrowedBag
 from uncork.ir.model import Model, Node
-from uncork.ops._fused import NarrowedBag
 from uncork.ops.convert import Convert1
+from uncork.passes.rewrite import replaced
 from uncork.types import ElementType
 
 _BAGS = frozenset({"EmbeddingBagOffsetsSum", "EmbeddingBagOffsets"})

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from uncork.compiler.passes.graph import replaced
 from uncork.errors import UncorkError
 from uncork.ir.model import Model, Node, Port, Source
 from uncork.ops.parameter import Const
+from uncork.passes.rewrite import replaced
 from uncork.types import Array, TensorSpec
 
 #: The most bytes of a constant that is made, and of all of them: a process has them for itself, unlike those of the file.

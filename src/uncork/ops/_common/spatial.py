@@ -25,9 +25,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from uncork.ops._common.shapes import check_room
 from uncork.ops._operation import Operation
 from uncork.ops._ports import Attribute, integers, one_of
-from uncork.ops._shapes import check_room
 from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
 
 #: Elements of a block.

@@ -22,10 +22,10 @@ from typing import ClassVar
 import numpy as np
 
 from uncork.errors import UnsupportedError
-from uncork.ops._elementwise import sigmoid
+from uncork.ops._common.elementwise import sigmoid
+from uncork.ops._common.sequences import agreed_sizes, check_lengths, shape_in_words
 from uncork.ops._operation import Operation
 from uncork.ops._ports import Attribute, Kind, at_least, integer, names, number, numbers, one_of
-from uncork.ops._sequences import agreed_sizes, check_lengths, shape_in_words
 from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 State = tuple[Array, ...]

@@ -16,11 +16,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from uncork import storage
-from uncork.compiler.passes.fuse_ids import fuse_ids
-from uncork.compiler.passes.graph import replaced
-from uncork.ir.model import Model, Node, Source
-from uncork.ops import Operation
-from uncork.ops._compressed import (
+from uncork.internal_ops.fused import NarrowedBag
+from uncork.internal_ops.quantized_lookup import (
     CompressedBag,
     CompressedGather,
     CompressedLookup,
@@ -29,7 +26,8 @@ from uncork.ops._compressed import (
     CompressedTable,
     PackedConst,
 )
-from uncork.ops._fused import NarrowedBag
+from uncork.ir.model import Model, Node, Source
+from uncork.ops import Operation
 from uncork.ops.arithmetic import Multiply, Subtract
 from uncork.ops.convert import Convert1
 from uncork.ops.embedding_bag_offsets import EmbeddingBagOffsets15, EmbeddingBagOffsetsSum3
@@ -37,6 +35,8 @@ from uncork.ops.embedding_bag_packed import EmbeddingBagPacked15, EmbeddingBagPa
 from uncork.ops.embedding_segments_sum import EmbeddingSegmentsSum3
 from uncork.ops.gather import Gather1, Gather7, Gather8
 from uncork.ops.parameter import Const
+from uncork.passes.absorb_index_converts import fuse_ids
+from uncork.passes.rewrite import replaced
 from uncork.types import Array, ElementType
 
 #: Layers that look up rows of their first input, and what they become.

@@ -20,12 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from uncork.ops._boxes import best_first, without_overlap
+from uncork.ops._common.boxes import best_first, without_overlap
+from uncork.ops._common.sequences import agreed_sizes
+from uncork.ops._common.shapes import require_one
+from uncork.ops._common.vectors import scalar
 from uncork.ops._operation import Operation
 from uncork.ops._ports import I32_I64, INTEGER, REAL, Attribute, Input, Output, boolean, element_type
-from uncork.ops._sequences import agreed_sizes
-from uncork.ops._shapes import require_one
-from uncork.ops._vectors import scalar
 from uncork.types import DYNAMIC, Array, Dimension, ElementType, PartialShape, TensorSpec
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from uncork.compiler.passes.graph import replaced
+from uncork.internal_ops.final_states import LastStates
+from uncork.internal_ops.looked_up_sequence import LookedUp
 from uncork.ir.model import Model, Node, Source
 from uncork.ops import Operation
-from uncork.ops._last_step import LastStates
-from uncork.ops._looked_up import LookedUp
-from uncork.ops._recurrent import RecurrentSequence
+from uncork.ops._common.recurrent import RecurrentSequence
 from uncork.ops.gather import Gather7
+from uncork.passes.rewrite import replaced
 from uncork.types import ElementType
 
 #: Products of larger tables stay unmade: they would leave no cache to the rest, and making them takes time (bytes, multiplications).

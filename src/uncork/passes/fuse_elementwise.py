@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from uncork.compiler.passes.graph import readers, replaced
+from uncork.internal_ops.fused import Fused, FusedMember
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels.elementwise.lowering import has_word
 from uncork.kernels.elementwise.select import Part, expression
-from uncork.ops._fused import Fused, FusedMember
+from uncork.passes.rewrite import readers, replaced
 
 #: The most operations, and the most inputs, of one step: kernels stay quick to compile, and their values in registers.
 _MOST_MEMBERS, _MOST_INPUTS = 24, 12

@@ -6,7 +6,7 @@ import copy
 from dataclasses import replace
 
 from uncork.ir.model import Model
-from uncork.ops._recurrent import RecurrentSequence
+from uncork.ops._common.recurrent import RecurrentSequence
 
 
 def set_precision(model: Model, precision: str) -> Model:

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from uncork.ops._indices import refuse_first
+from uncork.ops._common.indices import refuse_first
+from uncork.ops._common.shapes import require_one, require_rank
 from uncork.ops._operation import Operation
-from uncork.ops._shapes import require_one, require_rank
 from uncork.types import DYNAMIC, Dimension, PartialShape, TensorSpec
 
 Sizes = dict[str, Dimension]
