@@ -9,89 +9,12 @@ from __future__ import annotations
 import functools
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import TypeVar, Union
 
-from uncork.kernels.runtime.target import host
+from uncork.kernels.kernel_plan import Alias, Choice
+from uncork.kernels.runtime.target import Target, host
 from uncork.ops import Operation, versions_of
 from uncork.types import TensorSpec
-
-
-@dataclass(frozen=True, slots=True)
-class In:
-    """The address of an input of the operation."""
-
-    position: int
-    offset: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Out:
-    """The address of an output of the operation."""
-
-    position: int
-    offset: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Room:
-    """An address in the step's working memory."""
-
-    offset: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Length:
-    """The size of an input along an axis: it may differ from call to call when the kernel says so in `free`."""
-
-    position: int
-    axis: int = 0
-
-
-Operand = Union[int, In, Out, Room, Length]
-#: A call of a kernel by its address and operands.
-KernelCall = tuple[int, Sequence[Operand]]
-
-
-def shares(count: int, parts: int, block: int = 1) -> list[tuple[int, int]]:
-    """`count` things as up to so many runs of about equal length, each of whole blocks but the last: (first, number)."""
-    blocks = -(-count // block)
-    parts = max(1, min(parts, blocks))
-    borders = [min(count, blocks * part // parts * block) for part in range(parts + 1)]
-    return [(first, last - first) for first, last in pairwise(borders)]
-
-
-@dataclass(frozen=True)
-class Stages:
-    """The work of a step as stages, one after the other; the calls of a stage may run at the same time."""
-
-    stages: Sequence[Sequence[KernelCall]]
-    room: int
-
-
-@dataclass(frozen=True)
-class Native:
-    """How an operation runs natively: calls of kernels by (function address, operands)."""
-
-    kernel: str
-    calls: Sequence[KernelCall]
-    #: Bytes of working memory.
-    room: int = 0
-    #: What lies at addresses among the operands: it must outlive the calls.
-    keep: Sequence[object] = field(default=())
-    #: Rough cost in nanoseconds, to decide whether other threads should run meanwhile.
-    cost: float = 0.0
-    #: The same work for so many threads.
-    split: Callable[[int], Stages] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Alias:
-    """The output is an input seen in another shape: there is nothing to do."""
-
-    position: int
-
 
 #: The families of kernels, by the types of operation that they choose for; "" is every type that has no other. A family that is
 #: `folder` chooses in folder/select.py, one that is `folder.name` in folder/select_name.py.
@@ -127,8 +50,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
 }
 _FAMILY_OF = {type_name: family for family, type_names in FAMILIES.items() for type_name in type_names}
 
-Choice = Union[Native, Alias, str]
-Chooser = Callable[[Operation, Sequence[Union[TensorSpec, None]], Sequence[TensorSpec]], Choice]
+Chooser = Callable[[Operation, Sequence[Union[TensorSpec, None]], Sequence[TensorSpec], Target], Choice]
 _choosers: dict[type[Operation], Chooser] = {}
 _choosers_of_types: dict[str, Chooser] = {}
 Function = TypeVar("Function", bound=Chooser)
@@ -151,8 +73,8 @@ def chooses(*operations: type[Operation] | str) -> Callable[[Function], Function
     return add
 
 
-def choose(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
-    """The native calls for an operation on these specs, or the reason why there are none."""
+def choose(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+    """The kernels' calls for an operation on these specs, or the reason why there are none. Nothing is compiled."""
     if is_view(operation):
         # The reference refuses values that do not fit: without a look at them the shape alone does not tell.
         known = all(spec is None or spec.value is not None for spec in inputs[1:])
@@ -162,7 +84,7 @@ def choose(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: S
     if chooser is None and operation.moves_values and operation.deterministic:
         _imported("")
         chooser = _choosers.get(Operation)  # what serves every operation that only moves values
-    return "no kernel" if chooser is None else chooser(operation, inputs, outputs)
+    return "no kernel" if chooser is None else chooser(operation, inputs, outputs, target)
 
 
 @functools.lru_cache(maxsize=1)

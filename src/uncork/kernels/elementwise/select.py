@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from uncork.internal_ops.fused import Fused
 from uncork.kernels.elementwise.lowering import OPERATIONS, Said, said
-from uncork.kernels.runtime.kernel_cache import STORE, has_feature, lanes
-from uncork.kernels.select import Choice, In, Native, Operand, Out, chooses
+from uncork.kernels.elementwise.spec import Expression, Member
+from uncork.kernels.kernel_plan import Choice, In, Native, Operand, Out
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.select import chooses
 from uncork.ops import Operation
 from uncork.types import ElementType, TensorSpec
 
@@ -21,45 +22,11 @@ _COSTS = dict.fromkeys(("sigmoid", "tanh", "exp", "log", "erf", "gelu", "gelu_ta
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
-    """A word, what it is said of (operands by number, then members before it), and the type of its result."""
-
-    word: str
-    arguments: tuple[int, ...]
-    result: str
-    numbers: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Expression:
-    """What an element-wise kernel is specialised for: types of the operands, which of them change along the innermost loop."""
-
-    operands: tuple[str, ...]
-    varying: tuple[bool, ...]
-    members: tuple[Member, ...]
-    loops: int
-    lanes: int
-
-    @property
-    def name(self) -> str:
-        words = "_".join(member.word for member in self.members)
-        return f"{words[:60]}_{self.members[-1].result}_{hashlib.sha256(repr(self).encode()).hexdigest()[:8]}"
-
-
-@dataclass(frozen=True, slots=True)
 class Loops:
     """Sizes of the loops, outermost first, and for the result and each operand the bytes from one turn to the next."""
 
     sizes: tuple[int, ...]
     strides: tuple[tuple[int, ...], ...]
-
-
-def argument_names(spec: Expression) -> list[str]:
-    """The kernel's arguments. Strides: of the result, then of each operand, for all loops but the innermost."""
-    names = ["output", *(f"operand_{i}" for i in range(len(spec.operands))), *(f"size_{d}" for d in range(spec.loops))]
-    for depth in range(spec.loops - 1):
-        names += [f"stride_{depth}", *(f"stride_{depth}_{i}" for i in range(len(spec.operands)))]
-    return names
 
 
 def loops_of(shape: Sequence[int], operands: Sequence[Sequence[int]], sizes: Sequence[int]) -> tuple[Loops, list[bool]]:
@@ -115,7 +82,7 @@ class Part:
     output: TensorSpec
 
 
-def expression(parts: Sequence[Part]) -> tuple[Expression, Loops, list[int]] | str:
+def expression(parts: Sequence[Part], target: Target) -> tuple[Expression, Loops, list[int]] | str:
     """The kernel for parts of which the last is the result, its loops, and the outside input that each operand is; or why not."""
     shape = parts[-1].output.shape.static
     operands: list[tuple[int, tuple[int, ...], str]] = []  # outside input, shape by which it stretches, type
@@ -140,14 +107,14 @@ def expression(parts: Sequence[Part]) -> tuple[Expression, Loops, list[int]] | s
         for part, (f, arguments) in zip(parts, spoken)
     )
     types = tuple(operand[2] for operand in operands)
-    if not has_feature("f16c") and has_feature("sse2") and "f16" in (*types, *(m.result for m in members)):
+    if not target.has("f16c") and target.has("sse2") and "f16" in (*types, *(m.result for m in members)):
         return "no kernel for f16 on this machine"
     sizes = [_element_bytes(name) for name in (members[-1].result, *types)]
     loops, varying = loops_of(shape, [operand[1] for operand in operands], sizes)
     if len(loops.sizes) > _MOST_LOOPS:
         return "no kernel for this broadcasting"
     widest = max(4 if name in ("f16", "bf16") else _element_bytes(name) for name in (*types, *(m.result for m in members)))
-    width = max(1, lanes() * 4 // widest)
+    width = max(1, target.lanes * 4 // widest)
     while width > max(1, loops.sizes[-1]):
         width //= 2
     return Expression(types, tuple(varying), members, len(loops.sizes), width), loops, [operand[0] for operand in operands]
@@ -161,17 +128,8 @@ def _said(part: Part) -> Said | str:
     return said(part.operation, part.specs, part.output)
 
 
-def _kernel(spec: Expression) -> int:
-    def make() -> str:
-        from uncork.kernels.elementwise.emit import emit_expression
-
-        return emit_expression(spec, has_feature("avx512f"))
-
-    return STORE.function(spec.name, repr(spec), make)
-
-
-def _native(parts: Sequence[Part]) -> Choice:
-    found = expression(parts)
+def _native(parts: Sequence[Part], target: Target) -> Choice:
+    found = expression(parts, target)
     if isinstance(found, str):
         return found
     spec, loops, sources = found
@@ -179,22 +137,22 @@ def _native(parts: Sequence[Part]) -> Choice:
     for depth in range(spec.loops - 1):
         words += [strides[depth] for strides in loops.strides]
     steps = sum(_COSTS.get(member.word, 1.0) for member in spec.members)
-    return Native(spec.name, [(_kernel(spec), words)], cost=math.prod(loops.sizes) / spec.lanes * steps)
+    return Native(spec.name, [(spec, words)], cost=math.prod(loops.sizes) / spec.lanes * steps)
 
 
 @chooses(*OPERATIONS)
-def choose_elementwise(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
+def choose_elementwise(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
     specs = tuple(spec for spec in inputs if spec is not None)
     if len(specs) < len(inputs):
         return "no kernel for inputs that are left out"
-    return _native([Part(operation, tuple((True, i) for i in range(len(specs))), specs, outputs[0])])
+    return _native([Part(operation, tuple((True, i) for i in range(len(specs))), specs, outputs[0])], target)
 
 
 @chooses(Fused)
-def choose_fused(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
+def choose_fused(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
     assert isinstance(operation, Fused)
     specs = [spec for spec in inputs if spec is not None]
-    return _native(parts_of(operation, specs))
+    return _native(parts_of(operation, specs), target)
 
 
 def parts_of(operation: Fused, specs: Sequence[TensorSpec]) -> list[Part]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from uncork.kernels.codegen.emit import F32, Kernel, Value
 from uncork.kernels.gemm.microkernel import End, Microkernel, Row, finished
-from uncork.kernels.gemm.select_matmul import ARGUMENTS, Linear
+from uncork.kernels.gemm.spec_matmul import ARGUMENTS, Linear
+from uncork.kernels.runtime.target import Target
 
 
-def emit_linear(spec: Linear, estimates: bool) -> str:
-    """The LLVM text of a linear kernel. `estimates`: the machine has AVX-512's reciprocal estimate."""
-    k = Kernel(spec.name, ARGUMENTS)
-    k.estimates = estimates
+def emit_linear(spec: Linear, machine: Target) -> str:
+    """The LLVM text of a linear kernel."""
+    k = Kernel(spec.name, ARGUMENTS, machine)
     a = dict(zip(ARGUMENTS, k.arguments))
     full = Microkernel(k, "full", spec.lanes, spec.vectors, ("target", "target_row", "bias"), _end(spec, spec.width))
     tail = Microkernel(k, "tail", spec.lanes, spec.vectors, ("target", "target_row", "bias"), _end(spec, spec.tail)) if spec.tail else None

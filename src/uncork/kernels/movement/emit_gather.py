@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from uncork.kernels.codegen.emit import F32, I8, I32, I64, INDEX_TYPES, U32, Kernel, Value, Variable, pieces
-from uncork.kernels.movement.select_gather import Gather
+from uncork.kernels.movement.spec_gather import Gather
+from uncork.kernels.runtime.target import Target
 
 #: Items up to this size are copied by straight code; longer ones in a loop of blocks of this size.
 _BLOCK = 1024
@@ -27,9 +28,9 @@ _INDICES_AHEAD = 4096
 _PREFETCHED = 2048
 
 
-def emit_gather(spec: Gather) -> str:
+def emit_gather(spec: Gather, machine: Target) -> str:
     """The LLVM text of a gather kernel."""
-    k = Kernel(spec.name, spec.arguments)
+    k = Kernel(spec.name, spec.arguments, machine)
     data, indices, output, batches, outer, size, count, positions = k.arguments
     index_bytes = INDEX_TYPES[spec.index].bytes
 

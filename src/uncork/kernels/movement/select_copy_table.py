@@ -7,13 +7,14 @@ element where it comes from. Neighbours that stay neighbours make runs; a table 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from uncork.errors import UncorkError
-from uncork.kernels.runtime.kernel_cache import STORE
-from uncork.kernels.select import Choice, In, Native, Operand, Out, chooses
+from uncork.kernels.kernel_plan import Choice, In, KernelCall, Native, Operand, Out
+from uncork.kernels.movement.spec_copy_table import Runs
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.select import chooses
 from uncork.ops import Operation
 from uncork.types import Array, ElementType, TensorSpec
 
@@ -25,32 +26,8 @@ _MOST_INPUTS = 64
 _LONGEST_RUN = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Runs:
-    """What a kernel is specialised for: bytes of a run, and whether the runs of the target follow each other."""
-
-    run: int
-    in_order: bool
-
-    @property
-    def name(self) -> str:
-        return f"move_{self.run}{'' if self.in_order else '_scattered'}"
-
-
-ARGUMENTS = ("source", "target", "sources", "targets", "count")
-
-
-def _runs(spec: Runs) -> int:
-    def make() -> str:
-        from uncork.kernels.movement.emit_copy_table import emit_runs
-
-        return emit_runs(spec)
-
-    return STORE.function(spec.name, repr(spec), make)
-
-
 @chooses(Operation)
-def choose_move(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
+def choose_move(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
     """For every operation with `moved` inputs whose other inputs are constants."""
     ports = [operation.inputs[min(i, len(operation.inputs) - 1)] for i in range(len(inputs))]
     total = 0
@@ -68,7 +45,7 @@ def choose_move(operation: Operation, inputs: Sequence[TensorSpec | None], outpu
     if len(moved) > _MOST_INPUTS:
         return "NumPy moves that many tensors as fast"
     covered = [np.zeros(int(o.shape.size), bool) for o in outputs]
-    calls: list[tuple[int, list[Operand]]] = []
+    calls: list[KernelCall] = []
     keep: list[Array] = []
     name = "move"
     for position in moved:
@@ -90,7 +67,7 @@ def choose_move(operation: Operation, inputs: Sequence[TensorSpec | None], outpu
             tables = [np.ascontiguousarray(sources, np.int32), np.ascontiguousarray(places, np.int32)]
             keep += tables
             words: list[Operand] = [In(position), Out(number), *(t.ctypes.data for t in tables), len(places)]
-            calls.append((_runs(kernel), words))
+            calls.append((kernel, words))
     if not all(c.all() for c in covered):
         return "the result has elements that come from no input"
     return Native(name, calls, keep=keep, cost=float(sum(c.size for c in covered)))

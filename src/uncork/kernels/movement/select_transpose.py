@@ -7,31 +7,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from uncork.kernels.kernel_plan import Choice, In, KernelCall, Native, Operand, Out, Stages, shares
 from uncork.kernels.movement.select_copy_table import choose_move
-from uncork.kernels.runtime.kernel_cache import STORE, lanes
-from uncork.kernels.select import Choice, In, KernelCall, Native, Operand, Out, Stages, chooses, shares
+from uncork.kernels.movement.spec_transpose import LOOPS, Blocks
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.select import chooses
 from uncork.ops import Operation
 from uncork.ops.transpose import Transpose1
 from uncork.types import TensorSpec
 
-#: Loops around the blocks; more axes than that are left to `move`.
-LOOPS = 2
 #: Fewer rows and columns make no block.
 _SMALLEST = 4
-ARGUMENTS = ("source", "target", *(f"{n}_{i}" for i in range(LOOPS) for n in ("count", "from", "to")), "rows", "row", "columns", "column")
-
-
-@dataclass(frozen=True, slots=True)
-class Blocks:
-    """What a kernel is specialised for: rows and columns of a block."""
-
-    side: int
-
-    @property
-    def name(self) -> str:
-        return f"transpose_{self.side}"
 
 
 #: How many times, and bytes from one to the next in the source and in the target.
@@ -56,21 +43,16 @@ def turning(
         side *= 2
     spec = Blocks(side)
 
-    def make() -> str:
-        from uncork.kernels.movement.emit_transpose import emit_blocks
-
-        return emit_blocks(spec)
-
     words: list[Operand] = [source, target, *(word for loop in loops for word in loop), *rows, *columns]
-    return STORE.function(spec.name, repr(spec), make), words
+    return spec, words
 
 
 @chooses(Transpose1)
-def choose_transpose(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
+def choose_transpose(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
     data, order = inputs[0], inputs[1]
     assert data is not None and order is not None
     if data.element_type.dtype.itemsize != 4 or not data.shape.is_static or order.value is None or 0 in data.shape.static:
-        return choose_move(operation, inputs, outputs)
+        return choose_move(operation, inputs, outputs, target)
     axes = [int(axis) for axis in order.value] or list(range(len(data.shape.static)))[::-1]
     sizes, axes = _merged(data.shape.static, axes)
     steps = [4 * math.prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
@@ -79,7 +61,7 @@ def choose_transpose(operation: Operation, inputs: Sequence[TensorSpec | None], 
     last = len(sizes) - 1
     # Rows are the axis that becomes the last one, columns the axis that is it now.
     if not axes or axes[-1] == last or not blocks_fit(sizes[axes[-1]], sizes[last]) or len(sizes) > LOOPS + 2:
-        return choose_move(operation, inputs, outputs)
+        return choose_move(operation, inputs, outputs, target)
     row = axes[-1]
     others = [(sizes[axis], steps[axis], goes[axis]) for axis in axes if axis not in (row, last)]
     loops = [(1, 0, 0)] * (LOOPS - len(others)) + others
@@ -91,7 +73,7 @@ def choose_transpose(operation: Operation, inputs: Sequence[TensorSpec | None], 
         some = [*loops[:shared], (count, step, to), *loops[shared + 1 :]]
         return turning(width, In(0, first * step), Out(0, first * to), some, (sizes[row], steps[row]), (sizes[last], goes[last]))
 
-    width = lanes()
+    width = target.lanes
     side = min(width, 1 << (min(sizes[row], sizes[last]).bit_length() - 1))
     cost = math.prod(sizes) / 6
     split = (lambda threads: Stages([[part(*share) for share in shares(turns, threads)]], 0)) if turns > 1 else None

@@ -18,12 +18,12 @@ from uncork.kernels.gemm import microkernel_amx as tiles
 from uncork.kernels.gemm.microkernel import End, Microkernel
 from uncork.kernels.recurrent.emit_epilogue import Ends, store_parts
 from uncork.kernels.recurrent.spec import TILE_ROOM, Recurrent
+from uncork.kernels.runtime.target import Target
 
 
-def emit_recurrent(spec: Recurrent, estimates: bool, pauses: bool = False) -> str:
-    """The LLVM text of one direction of a sequence. `estimates`, `pauses`: see `Kernel`."""
-    kernel = Kernel(spec.name, spec.arguments)
-    kernel.estimates, kernel.pauses = estimates, pauses
+def emit_recurrent(spec: Recurrent, machine: Target) -> str:
+    """The LLVM text of one direction of a sequence."""
+    kernel = Kernel(spec.name, spec.arguments, machine)
     _Driver(kernel, spec).emit()
     return kernel.text()
 
