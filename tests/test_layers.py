@@ -1,9 +1,10 @@
-"""The import rule of ARCHITECTURE.md: a part of the code imports only from its own layer and those above it."""
+"""The import rules of ARCHITECTURE.md: who may import whom, rooms of the kernels included, and no circles, late imports counted."""
 
 from __future__ import annotations
 
 import ast
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,9 @@ import pytest
 import uncork
 
 ROOT = Path(uncork.__file__).parent
-#: From the ground up. What stands together may import each other.
+#: From the ground up. What stands together may not import each other.
 LAYERS: list[set[str]] = [
-    {"errors"},
+    {"_version", "errors"},
     {"types"},
     {"storage"},
     {"ops"},
@@ -26,8 +27,16 @@ LAYERS: list[set[str]] = [
     {"score", "compare", "shrink"},
     {"cli"},
 ]
+#: The rooms of the kernels. A family imports from those above it, and from another family's room what stands in a layer before.
+ROOMS: list[set[str]] = [
+    {"names", "kernel_spec", "kernel_plan", "select", "runtime", "codegen"},
+    {"gemm", "movement", "elementwise"},
+    {"convolution", "embedding", "recurrent", "reduction", "selection"},
+]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+ROOM_RANK = {name: rank for rank, names in enumerate(ROOMS) for name in names}
 FILES = sorted(p for p in ROOT.rglob("*.py") if p != ROOT / "__init__.py" and p != ROOT / "__main__.py")
+KERNELS = ROOT / "kernels"
 
 
 def part(path: Path) -> str:
@@ -35,18 +44,56 @@ def part(path: Path) -> str:
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
-def imported(path: Path) -> set[str]:
-    """Every module a file imports, at any depth of it."""
+def module_of(path: Path) -> str:
+    """The name by which a file is imported."""
+    parts = ("uncork", *path.relative_to(ROOT).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_of(path): path for path in ROOT.rglob("*.py")}
+
+
+def statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """Everything that may run: what stands under `if TYPE_CHECKING` does not."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            continue
+        yield node
+        yield from statements(node)
+
+
+def imported(path: Path, run_only: bool = False) -> set[str]:
+    """Every module a file imports, at any depth of it; with `run_only` without those that only the type checker sees."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in statements(tree) if run_only else ast.walk(tree):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
-            names.add(node.module or "")
-            if node.module == "uncork":
-                names.update(f"uncork.{alias.name}" for alias in node.names)
+            module = node.module or ""
+            inner = {f"{module}.{alias.name}" for alias in node.names} & (MODULES.keys() | {f"uncork.{name}" for name in RANK})
+            names.update(inner)
+            if len(inner) < len(node.names):
+                names.add(module)
     return names
+
+
+def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
+    """The sets of modules that import each other, directly or by others."""
+    reached = {module: _reached(graph, module) for module in graph}
+    found = {frozenset(m for m in own if module in reached[m]) for module, own in reached.items() if module in own}
+    return sorted(sorted(circle) for circle in found)
+
+
+def _reached(graph: Mapping[str, set[str]], start: str) -> set[str]:
+    found: set[str] = set()
+    waiting = [start]
+    while waiting:
+        new = graph.get(waiting.pop(), set()) - found
+        found |= new
+        waiting.extend(new)
+    return found
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
@@ -58,6 +105,35 @@ def test_imports_only_from_above(path: Path) -> None:
         if names[0] == "uncork" and len(names) > 1 and names[1] in RANK:
             assert RANK[names[1]] <= RANK[own], f"{own} must not import {module}"
             assert RANK[names[1]] < RANK[own] or names[1] == own, f"{own} and {names[1]} stand side by side: neither may import the other"
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if KERNELS in p.parents and p.parent != KERNELS], ids=lambda p: str(p.relative_to(KERNELS)))
+def test_rooms_of_the_kernels(path: Path) -> None:
+    """Only codegen and runtime know llvmlite, only emitters know emitters, and a spec knows no other room."""
+    room, name = path.relative_to(KERNELS).parts[0], path.stem
+    assert room in ROOM_RANK, f"say in ROOMS where '{room}' belongs"
+    ground = ROOM_RANK[room] == 0
+    emits = name.startswith(("emit", "microkernel"))
+    for module in imported(path):
+        assert ground or emits or not module.startswith("llvmlite"), "only emitters know LLVM"
+        if not module.startswith("uncork.kernels."):
+            assert not name.startswith("spec") or not module.startswith("uncork"), f"a spec must not import {module}"
+            continue
+        other, *inside = module.split(".")[2:]
+        assert other == room or ROOM_RANK[other] < ROOM_RANK[room] or ground, f"{room} must not import {module}"
+        assert not name.startswith("spec") or other in ("names", room), f"a spec must not import {module}"
+        assert emits or ground or not inside or not inside[-1].startswith("emit"), f"an emitter is found by the name in its spec: {module}"
+
+
+def test_no_import_circles() -> None:
+    """Late imports count: they hide a circle, they do not open it."""
+    graph = {module: (imported(path, run_only=True) & MODULES.keys()) - {module} for module, path in MODULES.items()}
+    assert circles(graph) == []
+
+
+def test_circles_are_found() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}) == [["b", "c"]]
+    assert circles({"a": {"b"}, "b": {"c"}, "c": set()}) == []
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))

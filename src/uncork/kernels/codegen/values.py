@@ -1,0 +1,162 @@
+"""Numbers and vectors inside a kernel, and variables that hold them; see `emit.Kernel`, which makes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from llvmlite import ir
+
+from uncork.kernels.codegen.scalar_types import BOOL, Type
+
+if TYPE_CHECKING:
+    from uncork.kernels.codegen.emit import Kernel
+
+
+class Value:
+    """A number, or a vector of numbers, inside a kernel. Arithmetic with Python numbers is by splats."""
+
+    __slots__ = ("kernel", "lanes", "llvm", "type")
+
+    def __init__(self, kernel: Kernel, llvm: Any, type_: Type, lanes: int = 1) -> None:
+        self.kernel = kernel
+        self.llvm = llvm
+        self.type = type_
+        self.lanes = lanes
+
+    def _with(self, other: Value | int | float) -> Any:
+        if isinstance(other, Value):
+            return other.llvm if other.lanes == self.lanes else self.kernel.splat(other, self.lanes).llvm
+        return self.kernel.number(other, self.type, self.lanes).llvm
+
+    def _same(self, llvm: Any) -> Value:
+        return Value(self.kernel, llvm, self.type, self.lanes)
+
+    def _arithmetic(self, name: str, other: Value | int | float) -> Value:
+        prefix = "f" if self.type.kind == "float" else ""
+        return self._same(getattr(self.kernel.builder, prefix + name)(self.llvm, self._with(other)))
+
+    def __add__(self, other: Value | int | float) -> Value:
+        return self._arithmetic("add", other)
+
+    def __sub__(self, other: Value | int | float) -> Value:
+        return self._arithmetic("sub", other)
+
+    def __mul__(self, other: Value | int | float) -> Value:
+        return self._arithmetic("mul", other)
+
+    def __truediv__(self, other: Value | float) -> Value:
+        return self._same(self.kernel.builder.fdiv(self.llvm, self._with(other)))
+
+    def __floordiv__(self, other: Value | int) -> Value:
+        """Integer division that truncates, as the machine's."""
+        divide = self.kernel.builder.sdiv if self.type.kind == "signed" else self.kernel.builder.udiv
+        return self._same(divide(self.llvm, self._with(other)))
+
+    def __and__(self, other: Value | int) -> Value:
+        return self._same(self.kernel.builder.and_(self.llvm, self._with(other)))
+
+    def __or__(self, other: Value | int) -> Value:
+        return self._same(self.kernel.builder.or_(self.llvm, self._with(other)))
+
+    def __lshift__(self, other: int) -> Value:
+        return self._same(self.kernel.builder.shl(self.llvm, self._with(other)))
+
+    def __rshift__(self, other: int) -> Value:
+        """Arithmetic for signed types, logical for unsigned."""
+        shift = self.kernel.builder.ashr if self.type.kind == "signed" else self.kernel.builder.lshr
+        return self._same(shift(self.llvm, self._with(other)))
+
+    def __neg__(self) -> Value:
+        return (
+            self._same(self.kernel.builder.fneg(self.llvm))
+            if self.type.kind == "float"
+            else self.kernel.number(0, self.type, self.lanes) - self
+        )
+
+    def _compared(self, operator: str, other: Value | int | float) -> Value:
+        builder = self.kernel.builder
+        compare = {"float": builder.fcmp_ordered, "signed": builder.icmp_signed, "unsigned": builder.icmp_unsigned}[self.type.kind]
+        return Value(self.kernel, compare(operator, self.llvm, self._with(other)), BOOL, self.lanes)
+
+    def __lt__(self, other: Value | int | float) -> Value:
+        return self._compared("<", other)
+
+    def __le__(self, other: Value | int | float) -> Value:
+        return self._compared("<=", other)
+
+    def __gt__(self, other: Value | int | float) -> Value:
+        return self._compared(">", other)
+
+    def __ge__(self, other: Value | int | float) -> Value:
+        return self._compared(">=", other)
+
+    def equals(self, other: Value | int | float) -> Value:
+        return self._compared("==", other)
+
+    def below(self, limit: Value) -> Value:
+        """0 <= self < limit in one unsigned comparison: negative numbers are huge ones."""
+        return Value(self.kernel, self.kernel.builder.icmp_unsigned("<", self.llvm, limit.llvm), BOOL, self.lanes)
+
+    def to(self, target: Type) -> Value:
+        """The nearest number of another type; integers wrap, floats round to nearest even."""
+        if target == self.type:
+            return self
+        builder = self.kernel.builder
+        llvm_type = target.llvm if self.lanes == 1 else ir.VectorType(target.llvm, self.lanes)
+        source, wider = self.type.kind, target.bits > self.type.bits
+        if source == target.kind == "float":
+            convert = builder.fpext if wider else builder.fptrunc
+        elif source == "float":
+            convert = builder.fptosi if target.kind == "signed" else builder.fptoui
+        elif target.kind == "float":
+            convert = builder.sitofp if source == "signed" else builder.uitofp
+        elif target.bits == self.type.bits:
+            return Value(self.kernel, self.llvm, target, self.lanes)
+        else:
+            convert = (builder.sext if source == "signed" else builder.zext) if wider else builder.trunc
+        return Value(self.kernel, convert(self.llvm, llvm_type), target, self.lanes)
+
+    def part(self, first: int, lanes: int) -> Value:
+        """Some consecutive lanes of a vector; one lane is a number."""
+        builder = self.kernel.builder
+        if lanes == self.lanes:
+            return self
+        if lanes == 1:
+            return Value(self.kernel, builder.extract_element(self.llvm, ir.Constant(ir.IntType(32), first)), self.type)
+        picks = ir.Constant(ir.VectorType(ir.IntType(32), lanes), list(range(first, first + lanes)))
+        return Value(self.kernel, builder.shuffle_vector(self.llvm, ir.Constant(self.llvm.type, ir.Undefined), picks), self.type, lanes)
+
+    def bits_as(self, target: Type) -> Value:
+        """The same bits read as another type of the same width."""
+        llvm_type = target.llvm if self.lanes == 1 else ir.VectorType(target.llvm, self.lanes)
+        return Value(self.kernel, self.kernel.builder.bitcast(self.llvm, llvm_type), target, self.lanes)
+
+
+class Variable:
+    """A value that changes, such as an accumulator. LLVM keeps it in a register."""
+
+    __slots__ = ("_kernel", "_lanes", "_place", "_type")
+
+    def __init__(self, kernel: Kernel, first: Value) -> None:
+        self._kernel, self._type, self._lanes = kernel, first.type, first.lanes
+        with kernel.builder.goto_entry_block():
+            self._place = kernel.builder.alloca(first.llvm.type)
+        self.set(first)
+
+    def get(self) -> Value:
+        return Value(self._kernel, self._kernel.builder.load(self._place), self._type, self._lanes)
+
+    def set(self, value: Value) -> None:
+        self._kernel.builder.store(value.llvm, self._place)
+
+
+def pieces(count: int, lanes: int) -> list[tuple[int, int]]:
+    """`count` numbers as (first, lanes): full vectors, then ever smaller powers of two."""
+    result: list[tuple[int, int]] = []
+    first = 0
+    while first < count:
+        while lanes > count - first:
+            lanes //= 2
+        result.append((first, lanes))
+        first += lanes
+    return result
