@@ -9,7 +9,7 @@ from uncork.kernels.codegen.emit import I32, I64, INDEX_TYPES, Kernel, Value, Va
 
 
 class BagSpec(Protocol):
-    """What a bag kernel is specialised for, as far as its ids are concerned: see `embedding.Bag`."""
+    """What a bag kernel is specialised for, as far as its ids are concerned: see `spec_bags.Bag`."""
 
     @property
     def index(self) -> str: ...

@@ -34,7 +34,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class QuantisedBag:
-    """What a bag kernel is specialised for; `index` and `bags` as `embedding.Bag` has them."""
+    """What a bag kernel is specialised for; `index` and `bags` as `spec_bags.Bag` has them."""
 
     emitter: ClassVar[str] = "uncork.kernels.embedding.emit_quantized:emit_bag"
     rows: Rows
@@ -50,7 +50,7 @@ class QuantisedBag:
 
     @property
     def arguments(self) -> list[str]:
-        """As `embedding.Bag` has them, and the address of the zero points and scales, in pairs."""
+        """As `spec_bags.Bag` has them, and the address of the zero points and scales, in pairs."""
         return ["table", "parameters", "rows", "indices", "count", "offsets", "bags", "default", "weights", "output", "first", "last"]
 
 

@@ -1,6 +1,6 @@
 """Which kernel transposes: one that turns square blocks in registers, where the last axis of 32-bit numbers goes elsewhere.
 
-Every other transposition moves runs of neighbours, as `move` does.
+Every other transposition moves runs of neighbours, as `select_copy_table` does.
 """
 
 from __future__ import annotations

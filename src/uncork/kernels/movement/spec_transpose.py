@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-#: Loops around the blocks; more axes than that are left to `move`.
+#: Loops around the blocks; more axes than that are left to tables of copies.
 LOOPS = 2
 ARGUMENTS = ("source", "target", *(f"{n}_{i}" for i in range(LOOPS) for n in ("count", "from", "to")), "rows", "row", "columns", "column")
 

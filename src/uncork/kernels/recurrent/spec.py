@@ -28,7 +28,7 @@ class Recurrent:
     precision: str = "f32"
     #: AMX makes the products with X ("ahead") or all products ("all"). One row by R is as fast without.
     tiles: str = ""
-    #: Several threads make one sequence together (see `team`), each its part of the units in every step.
+    #: Several threads make one sequence together (see `thread_team`), each its part of the units in every step.
     team: bool = False
     #: X is looked up: the type of its ids, and the products with W of all rows of the table come in place of W. See `look_up`.
     lookup: str = ""

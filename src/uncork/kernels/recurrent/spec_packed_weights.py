@@ -1,4 +1,4 @@
-"""Weights that only a call knows, brought into panels by the call itself: see `recurrent_spec.pack`, which does it for constants."""
+"""Weights that only a call knows, brought into panels by the call itself: see `pack.pack`, which does it for constants."""
 
 from __future__ import annotations
 

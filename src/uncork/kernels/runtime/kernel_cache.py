@@ -1,7 +1,7 @@
 """Compiled kernels: made once, kept on disk, mapped in a fraction of a millisecond.
 
 A file is named by a hash of everything that its kernel depends on: its own description, the source of the kernels, the
-versions of the tools and the CPU. It holds linked code (see `link`), or an object file where only LLVM can load it.
+versions of the tools and the CPU. It holds linked code (see `elf_link`), or an object file where only LLVM can load it.
 """
 
 from __future__ import annotations
