@@ -15,7 +15,7 @@ import pytest
 import uncork
 from uncork.compiler.compile import compile_for
 from uncork.ir.model import Source
-from uncork.kernels import select as choose
+from uncork.kernels import select
 from uncork.kernels.runtime.target import Target
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -219,7 +219,7 @@ SIZES = {"ids": 30, "segments": 30, "feature_values": 30, "feature_indices": 30}
 
 
 def test_every_family_has_a_golden_plan() -> None:
-    assert set(FAMILIES) == set(choose.FAMILIES)
+    assert set(FAMILIES) == set(select.FAMILIES)
 
 
 @pytest.mark.parametrize("family", sorted(FAMILIES))

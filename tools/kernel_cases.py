@@ -18,7 +18,7 @@ from tests.test_every_op import ALL
 import uncork
 from tools.kernel_recorder import Recorder, text_digest
 from uncork.compiler.compile import compile_for
-from uncork.kernels import select as choose
+from uncork.kernels import select
 from uncork.kernels.recurrent.select import supports
 from uncork.kernels.runtime import cpython_entry
 from uncork.kernels.runtime.value_guard import ValueGuard
@@ -56,7 +56,7 @@ def selected(recorder: Recorder, operation: Operation, specs: Sequence[TensorSpe
         outputs = [TensorSpec(o.element_type, o.shape) for o in operation.describe(specs)]
     except uncork.UncorkError as error:
         return f"refused: {error}"
-    return recorder.described(choose.choose(operation, known or specs, outputs, recorder.target))
+    return recorder.described(select.choose(operation, known or specs, outputs, recorder.target))
 
 
 def samples(recorder: Recorder) -> Iterator[Line]:

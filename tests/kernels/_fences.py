@@ -22,7 +22,7 @@ from tests.samples._sample import Case as Drawn
 from tests.samples._sample import Samples
 from uncork import storage
 from uncork.errors import UncorkError
-from uncork.kernels import select as choose
+from uncork.kernels import select
 from uncork.kernels.kernel_plan import Alias, Choice, In, Length, LetRun, Native, Operand, Out, Room
 from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.kernels.runtime.target import Target, host_target, let_run
@@ -130,7 +130,7 @@ def check(operation: Operation, specs: Sequence[TensorSpec], known: Sequence[Ten
     from tests.test_every_op import agree
 
     outputs = [TensorSpec(o.element_type, o.shape) for o in operation.describe(specs)]
-    chosen: Choice = choose.choose(operation, known or specs, outputs, host_target())
+    chosen: Choice = select.choose(operation, known or specs, outputs, host_target())
     if isinstance(chosen, (str, Alias)):
         return False
     try:
@@ -361,7 +361,7 @@ def registered(family: str) -> Iterator[Case]:
     from tests.test_every_op import ALL
 
     for entry in ALL.values():
-        own = choose.family_of(entry.operation.type_name)
+        own = select.family_of(entry.operation.type_name)
         if (own or "movement.copy_table") != family or (own is None and not any(port.moved for port in entry.operation.inputs)):
             continue
         for case in [*(sample.case for sample in entry.samples), *_drawn(entry, _DRAWN.get(family, 20))]:

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("llvmlite")
 
 from tests.kernels._fences import EDGES
-from uncork.kernels import select as choose
+from uncork.kernels import select
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith(("linux", "darwin")), reason="pages are forbidden by mprotect")
 ROOT = Path(__file__).parents[2]
@@ -39,7 +39,7 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_every_family_is_fenced() -> None:
-    assert set(EDGES) == set(choose.FAMILIES) - {"movement.view"} == set(LEAST)
+    assert set(EDGES) == set(select.FAMILIES) - {"movement.view"} == set(LEAST)
 
 
 @pytest.mark.parametrize("family", sorted(LEAST))

@@ -17,8 +17,7 @@ from tests.kernels._fences import check, run_fenced
 from tests.kernels._run import spec_of
 from uncork.compiler.compile import compile_model
 from uncork.errors import UncorkError
-from uncork.kernels.convolution import direct as convolution_planes
-from uncork.kernels.convolution import im2col as convolution_rows
+from uncork.kernels.convolution import direct, im2col
 from uncork.kernels.kernel_plan import Native
 from uncork.kernels.runtime.target import host_target
 from uncork.kernels.select import choose
@@ -36,16 +35,14 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def go(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     """Let all convolutions go one way, wherever it can be gone."""
-    cost = convolution_rows.cost
+    cost = im2col.cost
     if way.startswith("planes"):
-        monkeypatch.setattr(convolution_rows, "cost", lambda g, lanes: float("inf"))
+        monkeypatch.setattr(im2col, "cost", lambda g, lanes: float("inf"))
     elif way.startswith("rows"):
-        monkeypatch.setattr(
-            convolution_rows, "cost", lambda g, lanes: min(cost(g, lanes), -1.0) if cost(g, lanes) < float("inf") else float("inf")
-        )
-        monkeypatch.setattr(convolution_planes, "for_themselves", lambda g: False)
+        monkeypatch.setattr(im2col, "cost", lambda g, lanes: min(cost(g, lanes), -1.0) if cost(g, lanes) < float("inf") else float("inf"))
+        monkeypatch.setattr(direct, "for_themselves", lambda g: False)
     if way.endswith("little room"):
-        for module in (convolution_planes, convolution_rows):
+        for module in (direct, im2col):
             monkeypatch.setattr(module, "_ROOM", 64)
 
 

@@ -19,7 +19,7 @@ from tests.samples._sample import Case, Sample, Samples
 from tests.test_every_op import ALL, agree
 from uncork import storage
 from uncork.errors import UncorkError
-from uncork.kernels import select as choose
+from uncork.kernels import select
 from uncork.kernels.embedding.spec_bags import Segments
 from uncork.kernels.kernel_plan import Native
 from uncork.kernels.runtime.kernel_cache import STORE
@@ -29,7 +29,7 @@ from uncork.types import ElementType
 WITH_KERNEL = [
     pytest.param(e, id=e.operation.label())
     for e in ALL.values()
-    if e.operation in choose.operations_with_kernels() or (e.cases is not None and any(port.moved for port in e.operation.inputs))
+    if e.operation in select.operations_with_kernels() or (e.cases is not None and any(port.moved for port in e.operation.inputs))
 ]
 CASES = [pytest.param(p.values[0], s, id=f"{p.values[0].operation.label()}: {s.name}") for p in WITH_KERNEL for s in p.values[0].samples]
 
@@ -91,7 +91,7 @@ def test_random_cases(entry: Samples) -> None:
         taken += not (check(entry, case, shift) and check(entry, in_f32(case), shift))
 
     run()
-    if entry.operation in choose.operations_with_kernels():
+    if entry.operation in select.operations_with_kernels():
         assert taken, "no kernel took any case"
 
 
@@ -188,17 +188,17 @@ def test_recurrent_sizes(type_name: str, attributes: dict[str, bool], hidden: in
 
 def test_all_families_are_known() -> None:
     """Every file of the package that chooses kernels is in the list by which it is found, and for all its operations."""
-    folder = Path(choose.__file__).parent
+    folder = Path(select.__file__).parent
     pattern = re.compile(r"^@?chooses(_view)?\(", re.MULTILINE)
     choosing = {p.relative_to(folder).with_suffix("") for p in folder.rglob("*.py") if pattern.search(p.read_text(encoding="utf-8"))}
     modules = {".".join(("uncork.kernels", *path.parts)) for path in choosing}
-    assert modules == {choose.module_of(family) for family in choose.FAMILIES}
-    choose.operations_with_kernels()
-    chosen = [(operation.type_name, chooser.__module__) for operation, chooser in choose._choosers.items() if operation is not Operation]
-    chosen += [(type_name, chooser.__module__) for type_name, chooser in choose._choosers_of_types.items()]
-    chosen += [(operation.type_name, "uncork.kernels.movement.select_view") for operation in choose._views]
-    assert {type_name: choose.module_of(choose.family_of(type_name)) for type_name, _ in chosen} == dict(chosen)
-    listed = [type_name for type_names in choose.FAMILIES.values() for type_name in type_names]
+    assert modules == {select.module_of(family) for family in select.FAMILIES}
+    select.operations_with_kernels()
+    chosen = [(operation.type_name, chooser.__module__) for operation, chooser in select._choosers.items() if operation is not Operation]
+    chosen += [(type_name, chooser.__module__) for type_name, chooser in select._choosers_of_types.items()]
+    chosen += [(operation.type_name, "uncork.kernels.movement.select_view") for operation in select._views]
+    assert {type_name: select.module_of(select.family_of(type_name)) for type_name, _ in chosen} == dict(chosen)
+    listed = [type_name for type_names in select.FAMILIES.values() for type_name in type_names]
     assert sorted(listed) == sorted({type_name for type_name, _ in chosen} | {""})
 
 

@@ -22,7 +22,7 @@ from uncork.errors import ValidationError
 from uncork.ir.interpret import State, interpret
 from uncork.ir.model import Model
 from uncork.ir.validate import infer
-from uncork.kernels import select as choose
+from uncork.kernels import select
 from uncork.kernels.runtime.program import Like
 from uncork.kernels.runtime.target import Target, host_target, with_tiles
 from uncork.ops._common.body import SubGraphOperation
@@ -48,7 +48,7 @@ _TIMES, _COUNTED = 2, 256
 
 def kernels_available() -> bool:
     """llvmlite is there; it is imported when a kernel has to be compiled."""
-    return not choose.unavailable()
+    return not select.unavailable()
 
 
 def kernel_target(precision: str = "f32") -> Target | None:
@@ -67,7 +67,7 @@ def _with_fused_layers(model: Model) -> Model:
 
         model = sparse_lookups(model)
     model = fuse_linear(model)
-    if any(choose.family_of(type_name) == "convolution" for type_name in types):
+    if any(select.family_of(type_name) == "convolution" for type_name in types):
         from uncork.passes.fuse_convolution import fuse_convolution
 
         model = fuse_convolution(model)
@@ -279,7 +279,7 @@ class Executor:
             return model
         from uncork.passes.fuse_elementwise import fuse_elementwise  # with kernels only
 
-        if any(choose.family_of(node.type_name) == "recurrent" for node in model.nodes):
+        if any(select.family_of(node.type_name) == "recurrent" for node in model.nodes):
             from uncork.passes.precompute_input_projection import looked_up
             from uncork.passes.sink_selection import last_step
 

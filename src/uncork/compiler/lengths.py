@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from uncork.ir.model import Model, Source
-from uncork.kernels import select as choose
+from uncork.kernels import select
 
 #: The numbers of inputs that must have one length, and the length that a constant beside them prescribes.
 Equal = tuple[tuple[int, ...], int | None]
@@ -15,7 +15,7 @@ def open_lengths(model: Model) -> tuple[frozenset[int], list[Equal]]:
     closed: set[Source] = set()
     groups: list[list[Source]] = []
     for node in model.nodes:
-        free = [node.operation is not None and choose.free_lengths(node.operation, i) for i in range(len(node.inputs))]
+        free = [node.operation is not None and select.free_lengths(node.operation, i) for i in range(len(node.inputs))]
         group = [source for source, is_free in zip(node.inputs, free) if is_free]
         # A length that a layer computes is not known to agree: a kernel must not read as far as another input reaches.
         known = all(source in numbers or model.spec(source).value is not None for source in group)

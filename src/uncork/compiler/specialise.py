@@ -21,7 +21,7 @@ from uncork.compiler.plan import Plan, Step
 from uncork.compiler.together import Together
 from uncork.errors import UncorkError
 from uncork.ir.model import Model, Node, Source
-from uncork.kernels import select as choose
+from uncork.kernels import select
 from uncork.kernels.kernel_plan import Alias, Choice, In, KernelCall, Length, LetRun, Native, Operand, Room, Stages
 from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.kernels.runtime.program import WELL, Address, Call, Is, Like, Program, Size, Word
@@ -121,7 +121,7 @@ class Specialisation:
         self._direct: dict[Source, int] = {}
         for number, result in enumerate(model.results):
             source = model.by_id[result].inputs[0]
-            while self.target is not None and choose.is_view(model.by_id[source.node].operation):
+            while self.target is not None and select.is_view(model.by_id[source.node].operation):
                 source = model.by_id[source.node].inputs[0]  # in its caller's array it is there in any shape
             self._direct.setdefault(source, self.input_count + number)
         self._arguments = self.input_count + self.output_count
@@ -170,12 +170,12 @@ class Specialisation:
 
     def _choice(self, node: Node, outputs: Sequence[TensorSpec]) -> Choice:
         if self.target is None or node.operation is None:
-            return choose.unavailable() or "asked for"
+            return select.unavailable() or "asked for"
         if not all(spec.shape.is_static for spec in outputs):
             return "the shape of the result is known at the call only"
         if any(spec.element_type.dtype == object for spec in outputs):
             return "no kernel for strings"
-        return choose.choose(node.operation, [self.model.spec(source) for source in node.inputs], outputs, self.target)
+        return select.choose(node.operation, [self.model.spec(source) for source in node.inputs], outputs, self.target)
 
     def _place_output(self, source: Source, spec: TensorSpec, step: int) -> None:
         if source in self._direct:

@@ -1,4 +1,4 @@
-"""Operations that no file has: sequences of which only some states are wanted. See the compiler's pass `last_step`."""
+"""Operations that no file has: sequences of which only some states are wanted. See the pass `sink_selection`."""
 
 from __future__ import annotations
 

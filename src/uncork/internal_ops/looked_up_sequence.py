@@ -1,4 +1,4 @@
-"""An operation that no file has: a sequence whose X is looked up in a table. See the compiler's pass `looked_up`."""
+"""An operation that no file has: a sequence whose X is looked up in a table. See the pass `precompute_input_projection`."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ import numpy as np
 from uncork.internal_ops.final_states import LastStates, StepLengths
 from uncork.internal_ops.fused import FusedLinear
 from uncork.ir.model import Model, Node, Port, Source
-from uncork.kernels import select as choose
+from uncork.kernels import select
 from uncork.ops import Operation
 from uncork.ops._common.recurrent import RecurrentSequence
 from uncork.ops.matmul import MatMul
@@ -103,7 +103,7 @@ def _found(model: Model, sequence: Node, operation: RecurrentSequence, read_by: 
 
 
 def _moves(node: Node) -> bool:
-    return choose.is_view(node.operation) or isinstance(node.operation, Transpose1)
+    return select.is_view(node.operation) or isinstance(node.operation, Transpose1)
 
 
 def _passed(model: Model, node: Node, source: Source, axes: Axes) -> Axes | None:
@@ -117,7 +117,7 @@ def _passed(model: Model, node: Node, source: Source, axes: Axes) -> Axes | None
     if len(others) != len(node.inputs) - 1 or any(other.value is None for other in others):
         return None
     first = node.inputs[0] == source
-    if choose.is_view(operation):
+    if select.is_view(operation):
         return _viewed(before, after, axes) if first else None
     if isinstance(operation, Transpose1):
         order = [int(n) for n in _value(others[0])] or list(range(len(before)))[::-1]
@@ -200,7 +200,7 @@ class _Rewrite:
         for node, axes in found.between:
             result = node.outputs[0].spec
             after = (*result.shape.static[: axes.step], 1, *result.shape.static[axes.step + 1 :])
-            if choose.is_view(node.operation):
+            if select.is_view(node.operation):
                 wanted, was = after, Source(node.id, 0)
                 continue
             if shape != wanted:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from uncork.internal_ops.fused_convolution import FusedConvolution
-from uncork.kernels.convolution import direct as convolution_planes
-from uncork.kernels.convolution import im2col as convolution_rows
+from uncork.kernels.convolution import direct, im2col
 from uncork.kernels.convolution.geometry import Work, geometry
 from uncork.kernels.kernel_plan import Choice
 from uncork.kernels.runtime.target import Target
@@ -47,5 +46,5 @@ def choose_convolution(operation: Operation, inputs: Sequence[TensorSpec | None]
         return "no kernel for images of 2 GB and more"
     work = Work(g, ordered, filters.value, product.type_name, bias, "" if activation is None else activation.type_name.lower())
     widest = target.lanes
-    few_pixels = not convolution_planes.for_themselves(g) and convolution_rows.cost(g, widest) < convolution_planes.cost(g, widest)
-    return (convolution_rows.by_rows if few_pixels else convolution_planes.over_planes)(work, widest)
+    few_pixels = not direct.for_themselves(g) and im2col.cost(g, widest) < direct.cost(g, widest)
+    return (im2col.by_rows if few_pixels else direct.over_planes)(work, widest)
