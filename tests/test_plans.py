@@ -14,8 +14,10 @@ import pytest
 
 import uncork
 from uncork.compiler.compile import compile_for
+from uncork.compiler.execute import kernels_available
 from uncork.ir.model import Source
 from uncork.kernels import select
+from uncork.kernels.runtime.kernel_cache import ObjectStore
 from uncork.kernels.runtime.target import Target
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -235,5 +237,20 @@ def test_family(request: pytest.FixtureRequest, family: str) -> None:
 
 
 def test_plans_without_kernels(request: pytest.FixtureRequest) -> None:
+    pytest.importorskip("llvmlite")  # elsewhere that is the reason
     compiled = uncork.load(ROOT / "examples" / "word_language" / "model.xml", backend="reference")
     check(request, "word_language_reference", f"{compiled.plan}\n")
+
+
+def test_asking_for_a_plan_compiles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: object) -> int:
+        raise AssertionError("a kernel was asked for")
+
+    monkeypatch.setattr(ObjectStore, "address", refuse)
+    monkeypatch.setattr(ObjectStore, "function", refuse)
+    compiled = uncork.load(ROOT / "examples" / "word_language" / "model.xml")
+    assert len(compiled.plan.steps) > 10
+    inputs = [np.zeros(EXAMPLES["word_language"][port.name], port.element_type.dtype) for port in compiled.inputs]
+    if kernels_available():
+        with pytest.raises(AssertionError, match="a kernel was asked for"):
+            compiled(*inputs)
