@@ -41,7 +41,7 @@ def _at_lines(table: TensorSpec) -> bool:
     return row_bytes % 64 == 0 and begins_a_line(table.value) and table.value.flags.c_contiguous
 
 
-def _padded(inputs: Sequence[TensorSpec | None], count: int) -> list[TensorSpec | None]:
+def padded(inputs: Sequence[TensorSpec | None], count: int) -> list[TensorSpec | None]:
     """The inputs with None for optional ones that were left out at the end."""
     return [*inputs, *[None] * (count - len(inputs))]
 
@@ -63,7 +63,7 @@ def shared_bags(call: KernelCall, bags: int, threads: int) -> list[KernelCall]:
 
 @chooses(EmbeddingBagOffsetsSum3, EmbeddingBagOffsets15, NarrowedBag)
 def choose_bag(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
-    table, indices, offsets, default, weights = _padded(inputs, 5)
+    table, indices, offsets, default, weights = padded(inputs, 5)
     assert table is not None and indices is not None and offsets is not None
     size = _table(table)
     if isinstance(size, str):
@@ -90,7 +90,7 @@ takes_any_length((EmbeddingBagOffsetsSum3, EmbeddingBagOffsets15, NarrowedBag), 
 
 @chooses(EmbeddingBagPackedSum3, EmbeddingBagPacked15)
 def choose_packed(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
-    table, indices, weights = _padded(inputs, 3)
+    table, indices, weights = padded(inputs, 3)
     assert table is not None and indices is not None
     size = _table(table)
     if isinstance(size, str):
@@ -113,7 +113,7 @@ def choose_packed(operation: Operation, inputs: Sequence[TensorSpec | None], out
 
 @chooses(EmbeddingSegmentsSum3)
 def choose_segments(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
-    table, indices, ids, count, default, weights = _padded(inputs, 6)
+    table, indices, ids, count, default, weights = padded(inputs, 6)
     assert table is not None and indices is not None and ids is not None and count is not None
     size = _table(table)
     if isinstance(size, str):

@@ -14,7 +14,7 @@ from uncork.internal_ops.quantized_lookup import (
     CompressedSegments,
     CompressedTable,
 )
-from uncork.kernels.embedding.select_bags import cost_of_rows, shared_bags
+from uncork.kernels.embedding.select_bags import cost_of_rows, padded, shared_bags
 from uncork.kernels.embedding.spec_bags import Segments
 from uncork.kernels.embedding.spec_quantized import QuantisedBag, QuantisedGather, Rows
 from uncork.kernels.kernel_plan import Choice, In, KernelCall, Length, Native, Operand, Out, Room, Stages
@@ -52,11 +52,6 @@ def _refused(table: CompressedTable) -> str:
     return "" if table.columns else "rows without elements"
 
 
-def _padded(inputs: Sequence[TensorSpec | None], count: int) -> list[TensorSpec | None]:
-    """The inputs with None for optional ones that were left out at the end."""
-    return [*inputs, *[None] * (count - len(inputs))]
-
-
 def _cost(indices: TensorSpec, bags: int, table: CompressedTable) -> float:
     return cost_of_rows(indices, bags, table.columns * table.element_type.bits / 8)
 
@@ -83,7 +78,7 @@ def _native(spec: QuantisedBag, words: list[Operand], keep: list[Array], cost: f
 @chooses(CompressedBag)
 def choose_bag(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
     assert isinstance(operation, CompressedBag)
-    indices, offsets, default, weights = _padded(inputs, 4)
+    indices, offsets, default, weights = padded(inputs, 4)
     assert indices is not None and offsets is not None
     if reason := _refused(operation.table):
         return reason
@@ -103,7 +98,7 @@ takes_any_length((CompressedBag,), (0, 3))
 @chooses(CompressedPacked)
 def choose_packed(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
     assert isinstance(operation, CompressedPacked)
-    indices, weights = _padded(inputs, 2)
+    indices, weights = padded(inputs, 2)
     assert indices is not None
     if reason := _refused(operation.table):
         return reason
@@ -119,7 +114,7 @@ def choose_packed(operation: Operation, inputs: Sequence[TensorSpec | None], out
 @chooses(CompressedSegments)
 def choose_segments(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
     assert isinstance(operation, CompressedSegments)
-    indices, ids, count, default, weights = _padded(inputs, 5)
+    indices, ids, count, default, weights = padded(inputs, 5)
     assert indices is not None and ids is not None and count is not None
     if reason := _refused(operation.table):
         return reason
