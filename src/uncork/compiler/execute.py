@@ -22,7 +22,7 @@ from uncork.compiler.passes.fuse_linear import fuse_linear
 from uncork.compiler.passes.views_of_moves import views_of_moves
 from uncork.compiler.plan import Plan
 from uncork.compiler.specialise import Specialisation
-from uncork.errors import ValidationError
+from uncork.errors import Problem, ValidationError
 from uncork.ir.interpret import State, interpret
 from uncork.ir.model import Model
 from uncork.ir.validate import infer
@@ -236,6 +236,7 @@ class Executor:
         """For calls of these shapes and, where they are named, of these numbers among the inputs."""
         specs = self._specs(inputs)
         known: Model | None = None
+        problems: list[Problem] = []
         if numbers:
             from uncork.compiler.sizes import inferred
 
@@ -244,9 +245,11 @@ class Executor:
             known, problems = infer(self._prepared, specs, trust_ports=True)
             if problems:
                 interpret(self.model, inputs)  # raises what a call raises, with the values of this one
-                raise ValidationError.of_all("", problems)
+        # A good call all the same: as of an If whose other branch does not fit. Passes trust what was inferred.
+        fused = known if problems else self._fused(known)
         expected = [(n.input, n.element, int(inputs[n.input].flat[n.element])) for n in numbers]
-        return Specialisation(self._fused(known), self.use_kernels, self._likes(inputs), self.threads, expected)
+        unfit = {problem.where for problem in problems}
+        return Specialisation(fused, self.use_kernels, self._likes(inputs), self.threads, expected, unfit)
 
     def plan(self) -> Plan:
         """How a call runs; for a model with dynamic inputs, what is known before one."""

@@ -7,7 +7,7 @@ every call that differs in nothing else. What no kernel does is done by the refe
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Union
@@ -23,7 +23,7 @@ from uncork.ir.model import Model, Node, Source
 from uncork.kernels import choose
 from uncork.kernels.expect import expecting
 from uncork.kernels.program import WELL, Address, Call, Is, Like, Program, Size, Word
-from uncork.ops._operation import check_memory
+from uncork.ops._operation import Operation, check_memory
 from uncork.ops.parameter import Const
 from uncork.types import Array, PartialShape, TensorSpec
 
@@ -75,7 +75,8 @@ class Specialisation:
     """See the module. `model` has been inferred with the shapes of the call; every result's shape is static.
 
     `likes` is what the inputs of all its calls have in common; None when that cannot be told, and then nothing is `direct`.
-    A call uses at most so many `threads`. `expected` are the numbers that it is for: (input, element, number).
+    A call uses at most so many `threads`. `expected` are the numbers that it is for: (input, element, number). Nodes of the labels
+    `unfit` were refused when the model was inferred: references run them, which look at what a call really gives.
     """
 
     def __init__(
@@ -85,8 +86,10 @@ class Specialisation:
         likes: Sequence[Like] | None = None,
         threads: int = 1,
         expected: Sequence[tuple[int, int, int]] = (),
+        unfit: Collection[str] = (),
     ) -> None:
         self.expected = expected
+        self.unfit = unfit
         self.model = model
         self.threads = threads
         self.use_kernels = use_kernels
@@ -117,10 +120,16 @@ class Specialisation:
         self._direct: dict[Source, int] = {}
         for number, result in enumerate(model.results):
             source = model.by_id[result].inputs[0]
-            while self.use_kernels and choose.is_view(model.by_id[source.node].operation):
+            while self._is_view(model.by_id[source.node]):
                 source = model.by_id[source.node].inputs[0]  # in its caller's array it is there in any shape
             self._direct.setdefault(source, self.input_count + number)
         self._arguments = self.input_count + self.output_count
+
+    def _is_view(self, node: Node) -> bool:
+        """The node's output lies where its first input does."""
+        if not choose.is_view(node.operation):
+            return False
+        return isinstance(self._choice(node, [port.spec for port in node.outputs]), choose.Alias)
 
     def _add(self, node: Node) -> None:
         if node.type_name in ("Parameter", "Result"):
@@ -171,7 +180,28 @@ class Specialisation:
             return "the shape of the result is known at the call only"
         if any(spec.element_type.dtype == object for spec in outputs):
             return "no kernel for strings"
+        if node.label in self.unfit:
+            return "the shapes of the call alone do not tell that its inputs fit"
+        if not self._lengths_agree(node, node.operation):
+            return "the shape of an input is known at the call only"
         return choose.choose(node.operation, [self.model.spec(source) for source in node.inputs], outputs)
+
+    def _lengths_agree(self, node: Node, operation: Operation) -> bool:
+        """Every size of the inputs is known, but for lengths that the kernel takes as operands and that are known to be one.
+
+        Those of the model's inputs are compared at every call (`open_lengths`); of one that a layer finds out nothing is known
+        but that it is itself.
+        """
+        group = {source for i, source in enumerate(node.inputs) if choose.free_lengths(operation, i)}
+        for position, source in enumerate(node.inputs):
+            shape = self.model.spec(source).shape
+            if shape.is_static:
+                continue
+            if not choose.free_lengths(operation, position) or not shape.rank or not shape[1:].is_static:
+                return False
+            if len(group) > 1 and source.node not in self.model.parameters:
+                return False
+        return True
 
     def _place_output(self, source: Source, spec: TensorSpec, step: int) -> None:
         if source in self._direct:
@@ -319,7 +349,7 @@ class _Instance:
             size = self.shared.model.spec(source).shape[operand.axis].size
             if size is not None:
                 return size
-            assert isinstance(place, _Argument), "only an input of the model has a size that is left open"
+            assert isinstance(place, _Argument), "what has an open size is given by the caller or a reference"
             return Size(self._numbers[place.number], operand.axis)
         source = step.node.inputs[operand.position] if isinstance(operand, choose.In) else Source(step.node.id, operand.position)
         place = self.shared.places[source]
@@ -356,6 +386,8 @@ class _Instance:
             place = self.shared.places[Source(node.id, position)]
             assert isinstance(place, _Argument) and output.value is not None
             array = output.value
+            if not node.outputs[position].spec.shape.contains(array.shape):
+                raise Refused  # some shapes are taken for what they mostly are, as that of a Squeeze whose axis may not be 1
             if np.may_share_memory(array, self.memory):  # which other results will take over
                 array = array.copy()
             # With the shape kept: NumPy makes a vector of a scalar that it makes contiguous.
