@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+import numpy as np
+
 from uncork.compiler.passes.graph import replaced
 from uncork.ir.model import Model, Node
 from uncork.ops._view import View
@@ -25,6 +27,9 @@ def views_of_moves(model: Model) -> Model:
         output, inputs = node.outputs[0].spec, [model.spec(source) for source in node.inputs]
         if output.value is not None or not output.shape.is_static or output.element_type is ElementType.string:
             continue
+        # A number that is known at the call only may be refused then, also where no shape depends on it.
+        if node.type_name != "Concat" and any(spec.value is None for spec in inputs[1:]):
+            continue
         position = test(inputs, output)
         if position is not None and inputs[position].shape.is_static and inputs[position].shape.size == output.shape.size:
             operation = View(output.shape)
@@ -37,7 +42,8 @@ Specs = list[TensorSpec]
 
 def _transpose(inputs: Specs, output: TensorSpec) -> int | None:
     order = inputs[1].value
-    if order is None or inputs[0].rank is None:
+    assert order is not None
+    if inputs[0].rank is None:
         return None
     axes = [int(axis) for axis in order.reshape(-1)] or list(range(inputs[0].rank))[::-1]
     moved = [axis for axis in axes if inputs[0].shape[axis].size != 1]
@@ -47,12 +53,11 @@ def _transpose(inputs: Specs, output: TensorSpec) -> int | None:
 def _slice(inputs: Specs, output: TensorSpec) -> int | None:
     """As many elements as there are, none of them backwards."""
     steps = inputs[3].value if len(inputs) > 3 else None
-    return 0 if len(inputs) < 4 or (steps is not None and bool((steps > 0).all())) else None
+    return 0 if steps is None or bool((steps > 0).all()) else None
 
 
 def _pad(inputs: Specs, output: TensorSpec) -> int | None:
-    pads = [spec.value for spec in inputs[1:3]]
-    return 0 if all(pad is not None and not pad.any() for pad in pads) else None
+    return None if any(np.any(spec.value) for spec in inputs[1:3]) else 0
 
 
 def _concat(inputs: Specs, output: TensorSpec) -> int | None:
