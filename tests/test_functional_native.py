@@ -193,7 +193,7 @@ def holders() -> list[tuple[str, Callable[[Any], Any]]]:
 @pytest.mark.parametrize("which", [{0}, {1}, {0, 1, 2}])
 @pytest.mark.parametrize(("name", "held"), holders())
 def test_what_changes_in_place_is_read_by_every_call(name: str, held: Callable[[Any], Any], which: set[int]) -> None:
-    table, indices = np.arange(12, dtype=F32).reshape(6, 2), np.array([1, 4, 2, 0])
+    table, indices = np.arange(12, dtype=F32).reshape(6, 2), np.array([1, 4, 2, 0], np.int32)
     tensors = [held(array) if number in which else array for number, array in enumerate((table, indices, np.array([0, 2])))]
     for call in range(6):
         indices[0] = call
