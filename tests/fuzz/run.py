@@ -58,14 +58,14 @@ class Report:
 class Worker:
     """The process that tries the files."""
 
-    def __init__(self, memory: int, seconds: float) -> None:
-        self.memory, self.seconds = memory, seconds
+    def __init__(self, memory: int, seconds: float, module: str = "tests.fuzz.worker") -> None:
+        self.memory, self.seconds, self.module = memory, seconds, module
         self.process: subprocess.Popen[str] | None = None
         self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed with the worker)
 
     def run(self, job: dict[str, Any]) -> dict[str, Any]:
         if self.process is None:
-            command = [sys.executable, "-m", "tests.fuzz.worker", str(self.memory)]
+            command = [sys.executable, "-m", self.module, str(self.memory)]
             environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
             self.errors.seek(0)
             self.errors.truncate()
