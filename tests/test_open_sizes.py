@@ -148,3 +148,47 @@ def test_only_the_branch_that_is_taken_must_fit(backend: str) -> None:
         for columns, then in ((3, False), (4, True), (2, True)):
             with pytest.raises(InputError, match=r"If-8.*the inner dimensions differ"):
                 call(columns, then)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_error_names_the_layers_that_were_read(backend: str) -> None:
+    """A product, its bias and its activation are one step; what does not fit is told of the product."""
+    builder = uncork.Builder()
+    turned = builder.add("Convert", 1, found(builder), destination_type="f32")[0]
+    (product,) = builder.add("MatMul", 1, turned, builder.constant(np.ones((3, 2), np.float32)), name="product")
+    (biased,) = builder.add("Add", 1, product, builder.constant(np.float32([1, 2])), name="biased")
+    builder.result(biased, "y")
+    compiled = compile_model(builder.model(), backend=backend)
+    assert compiled(ones(3))["y"].tolist() == [[4, 5]]
+    with pytest.raises(InputError, match=r"^layer 'product' \(MatMul-1, id 4\): the inner dimensions differ: 4 of a, 3 of b"):
+        compiled(ones(4))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_lengths_of_a_split_that_only_the_call_knows_must_add_up(backend: str) -> None:
+    """What is split is a number that a shape depends on, and is known when the call is prepared."""
+    builder = uncork.Builder()
+    number, lengths = builder.parameter("number", "i64", [1]), builder.parameter("lengths", "i64", [2])
+    _, second = builder.add("VariadicSplit", 1, number, builder.constant(np.int64(0)), lengths)
+    builder.result(second, "y")
+    builder.result(builder.add("Broadcast", 3, builder.constant(np.float32(7)), number)[0], "sevens")
+    compiled = compile_model(builder.model(), backend=backend)
+    for count in (3, 2):
+        assert compiled(np.array([count]), np.array([0, 1]))["y"].tolist() == [count]
+        assert compiled(np.array([count]), np.array([0, -1]))["sevens"].tolist() == [7] * count
+        with pytest.raises(InputError, match=r"expected lengths that add up to 1"):
+            compiled(np.array([count]), np.array([0, 0]))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_layer_that_gives_nothing_may_still_refuse(backend: str) -> None:
+    """An empty part is left out of a Concat, but its layer is not: the lengths may not be those of the data."""
+    builder = uncork.Builder()
+    ids = builder.add("Squeeze", 1, found(builder), builder.constant(np.array([0])))[0]
+    _, nothing = builder.add("VariadicSplit", 1, ids, builder.constant(np.int64(0)), builder.constant(np.array([3, 0])))
+    (joined,) = builder.add("Concat", 1, nothing, builder.parameter("more", "i64", [2]), axis=0)
+    builder.result(joined, "y")
+    compiled = compile_model(builder.model(), backend=backend)
+    assert compiled(ones(3), np.array([5, 6]))["y"].tolist() == [5, 6]
+    with pytest.raises(InputError, match=r"expected lengths that add up to 4"):
+        compiled(ones(4), np.array([5, 6]))

@@ -7,7 +7,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+import uncork
 from tests.fuzz.graphs import SIZES, Graph, Value
+from uncork.ir.bodies import GraphBody
+from uncork.ops._body import BodyInput, BodyMap, BodyOutput
 
 Layer = Callable[[Graph], object]
 FINDERS: list[Layer] = []
@@ -377,3 +380,25 @@ def sequence(g: Graph) -> object:
         for shape in ((1, 3 * hidden, inner), (1, 3 * hidden, hidden), (1, 3 * hidden))
     ]
     return g.layer("GRUSequence", 5, x, state, lengths, *weights, hidden_size=hidden, direction="forward", exact=False)
+
+
+def _branch(rank: int, rows: int) -> BodyMap:
+    """What an If runs: a product with a matrix of so many rows, or the sum with 1 where there are none."""
+    builder = uncork.Builder("branch")
+    x = builder.parameter("x", "f32", [None] * rank)
+    matrix = builder.constant(np.full((rows, 3), 0.5, np.float32) if rows else np.float32(1))
+    builder.result(builder.add("MatMul" if rows else "Add", 1, x, matrix)[0], "y")
+    return BodyMap(GraphBody(builder.model()), (BodyInput(1, 0),), (BodyOutput(0, 0),))
+
+
+@reader
+def branches(g: Graph) -> object:
+    """Of the two branches, the one that the first call takes fits."""
+    x = g.pick(kind="f", least=2)
+    rank, rows = x.array.ndim, x.array.shape[-1]
+    least = g.constant(np.int64(g.random.choice([0, 2, 3])))
+    (size,) = g.layer("ReduceMax", 1, g.layer("ShapeOf", 3, x, output_type="i64")[0], g.constant(np.array([0])), keep_dims=False)
+    (condition,) = g.layer("Greater", 1, size, least)
+    fits, other = _branch(rank, rows), _branch(rank, g.random.choice([0, 3, 5]))
+    bodies = (fits, other) if condition.array else (other, fits)
+    return g.layer("If", 8, condition, x, exact=False, bodies=dict(zip(("then_body", "else_body"), bodies)))

@@ -7,7 +7,7 @@ sizes and lengths, and need not fit. A case depends on its seed alone.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ import uncork
 from uncork.errors import UncorkError
 from uncork.ir.model import Source
 from uncork.ops import find
+from uncork.ops._body import BodyMap, SubGraphOperation
 from uncork.types import ElementType, PartialShape, TensorSpec
 
 Array = np.ndarray[Any, Any]
@@ -100,16 +101,25 @@ class Graph:
 
     # ---- layers
 
-    def layer(self, type_name: str, opset: int, *inputs: Value, exact: bool = True, **attributes: Any) -> list[Value]:
+    def layer(
+        self, type_name: str, opset: int, *inputs: Value, exact: bool = True, bodies: Mapping[str, BodyMap] | None = None, **attributes: Any
+    ) -> list[Value]:
         """A layer on these values. Raises UncorkError where they do not fit."""
-        operation = find(type_name, opset)
-        assert operation is not None, type_name
+        cls = find(type_name, opset)
+        assert cls is not None, type_name
+        operation = cls(**attributes)
+        if isinstance(operation, SubGraphOperation):
+            operation.attach(bodies or {})
         given = [TensorSpec(self.builder._spec(v.source).element_type, PartialShape(v.array.shape), v.array) for v in inputs]
-        results = operation(**attributes).evaluate(given)
-        sources = self.builder.add(type_name, opset, *(v.source for v in inputs), **attributes)
+        results = operation.evaluate(given)
+        sources = [v.source for v in inputs]
+        if bodies:
+            outputs = self.builder.add_with_bodies(type_name, opset, *sources, bodies=bodies, **attributes)
+        else:
+            outputs = self.builder.add(type_name, opset, *sources, **attributes)
         exact = exact and all(v.exact for v in inputs)
         found = []
-        for source, spec in zip(sources, results):
+        for source, spec in zip(outputs, results):
             assert spec.value is not None
             if spec.value.size > MOST:
                 raise UncorkError("the graph grows too large")

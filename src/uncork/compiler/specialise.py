@@ -380,8 +380,8 @@ class _Instance:
         assert operation is not None
         try:
             outputs = operation.evaluate([self._value(source, arrays) for source in node.inputs])
-        except UncorkError as error:
-            raise error.at(node.label) from None
+        except UncorkError:
+            raise Refused from None  # the interpreter says it of the layers that were read, which this node may stand for
         for position, output in enumerate(outputs):
             place = self.shared.places[Source(node.id, position)]
             assert isinstance(place, _Argument) and output.value is not None

@@ -12,7 +12,8 @@ from dataclasses import replace
 import numpy as np
 
 from uncork.compiler.passes.graph import replaced
-from uncork.ir.model import Model, Node
+from uncork.ir.model import Model, Node, Source
+from uncork.kernels import choose
 from uncork.ops._view import View
 from uncork.types import ElementType, TensorSpec
 
@@ -27,17 +28,34 @@ def views_of_moves(model: Model) -> Model:
         output, inputs = node.outputs[0].spec, [model.spec(source) for source in node.inputs]
         if output.value is not None or not output.shape.is_static or output.element_type is ElementType.string:
             continue
-        # A number that is known at the call only may be refused then, also where no shape depends on it.
-        if node.type_name != "Concat" and any(spec.value is None for spec in inputs[1:]):
+        position = test(inputs, output) if node.type_name == "Concat" or _is_told(inputs[1:]) else None
+        if position is None or not all(_is_sure(model, source) for i, source in enumerate(node.inputs) if i != position):
             continue
-        position = test(inputs, output)
-        if position is not None and inputs[position].shape.is_static and inputs[position].shape.size == output.shape.size:
+        if inputs[position].shape.is_static and inputs[position].shape.size == output.shape.size:
             operation = View(output.shape)
             new[node.id] = replace(node, inputs=(node.inputs[position],), operation=operation, type_name=operation.type_name)
     return replaced(model, new) if new else model
 
 
 Specs = list[TensorSpec]
+
+
+def _is_told(specs: Specs) -> bool:
+    """What these say is known: a number of the call may be refused, also where no shape depends on it."""
+    return all(spec.value is not None for spec in specs)
+
+
+def _is_sure(model: Model, source: Source) -> bool:
+    """No layer on the way to this output can refuse a call, so that they may be left out."""
+    while model.spec(source).value is None:
+        node = model.by_id[source.node]
+        if node.type_name == "Parameter":
+            return True
+        specs = [model.spec(given) for given in node.inputs]
+        if not choose.is_view(node.operation) or not specs[0].shape.is_static or not _is_told(specs[1:]):
+            return False
+        source = node.inputs[0]
+    return True
 
 
 def _transpose(inputs: Specs, output: TensorSpec) -> int | None:
