@@ -245,7 +245,7 @@ class Executor:
             known, problems = infer(self._prepared, specs, trust_ports=True)
             if problems:
                 interpret(self.model, inputs)  # raises what a call raises, with the values of this one
-        # A good call all the same: as of an If whose other branch does not fit. Passes trust what was inferred.
+        # With problems the call is good all the same, as where the other branch of an If does not fit; passes would trust the specs.
         fused = known if problems else self._fused(known)
         expected = [(n.input, n.element, int(inputs[n.input].flat[n.element])) for n in numbers]
         unfit = {problem.where for problem in problems}

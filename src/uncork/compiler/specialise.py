@@ -15,6 +15,7 @@ from typing import Union
 import numpy as np
 
 from uncork.compiler.direct import Direct, Made, Refused
+from uncork.compiler.lengths import lengths_agree
 from uncork.compiler.memory import ALIGNMENT, Buffer, plan_buffers
 from uncork.compiler.plan import Plan, Step
 from uncork.compiler.together import Together
@@ -23,7 +24,7 @@ from uncork.ir.model import Model, Node, Source
 from uncork.kernels import choose
 from uncork.kernels.expect import expecting
 from uncork.kernels.program import WELL, Address, Call, Is, Like, Program, Size, Word
-from uncork.ops._operation import Operation, check_memory
+from uncork.ops._operation import check_memory
 from uncork.ops.parameter import Const
 from uncork.types import Array, PartialShape, TensorSpec
 
@@ -182,26 +183,9 @@ class Specialisation:
             return "no kernel for strings"
         if node.label in self.unfit:
             return "the shapes of the call alone do not tell that its inputs fit"
-        if not self._lengths_agree(node, node.operation):
+        if not lengths_agree(self.model, node):
             return "the shape of an input is known at the call only"
         return choose.choose(node.operation, [self.model.spec(source) for source in node.inputs], outputs)
-
-    def _lengths_agree(self, node: Node, operation: Operation) -> bool:
-        """Every size of the inputs is known, but for lengths that the kernel takes as operands and that are known to be one.
-
-        Those of the model's inputs are compared at every call (`open_lengths`); of one that a layer finds out nothing is known
-        but that it is itself.
-        """
-        group = {source for i, source in enumerate(node.inputs) if choose.free_lengths(operation, i)}
-        for position, source in enumerate(node.inputs):
-            shape = self.model.spec(source).shape
-            if shape.is_static:
-                continue
-            if not choose.free_lengths(operation, position) or not shape.rank or not shape[1:].is_static:
-                return False
-            if len(group) > 1 and source.node not in self.model.parameters:
-                return False
-        return True
 
     def _place_output(self, source: Source, spec: TensorSpec, step: int) -> None:
         if source in self._direct:

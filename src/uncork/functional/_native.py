@@ -173,7 +173,7 @@ def _stays(value: Any) -> bool:
     """The argument says the same for ever: a number, a text, nothing, or some of these."""
     if isinstance(value, tuple):
         return all(map(_stays, value))
-    return value is None or isinstance(value, (bool, int, float, str, np.generic))
+    return value is None or isinstance(value, (bool, int, float, str, np.number, np.bool_))
 
 
 def _among(direct: Direct, given: Sequence[Any]) -> Program:
