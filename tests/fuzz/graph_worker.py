@@ -1,7 +1,7 @@
 """Makes random graphs and calls them by both backends, in a process that may be killed. See `worker` for the protocol.
 
-Each job is {"seed": text}. The answer's "outcome" is "ran", "refused" (the same error of both backends in every call but the
-first), or what went wrong.
+Each job is {"seed": text}. The answer's "outcome" is "ran" (in every call both gave the same results, or the same error) or what
+went wrong; beside it is the number of calls, and of those that were refused.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 
-from tests.fuzz.run import Finding, Report, Worker
+from tests.fuzz.run import Report, Worker
 
 
 def fuzz(seed: int, numbers: Sequence[int], *, seconds: float = 60, memory: int = 8 << 30, progress: bool = False) -> Report:
@@ -24,17 +24,9 @@ def fuzz(seed: int, numbers: Sequence[int], *, seconds: float = 60, memory: int 
     try:
         for number in numbers:
             answer = worker.run({"seed": f"{seed}:{number}"})
-            outcome = answer["outcome"]
-            report.outcomes[outcome] += 1
             report.outcomes["calls"] += answer.get("calls", 0)
             report.outcomes["calls refused"] += answer.get("refused", 0)
-            if outcome != "ran":
-                found = Finding(number, "graphs", outcome, answer["detail"], answer.get("place", ""), [], answer.get("traceback", ""))
-                report.findings.append(found)
-                if progress:
-                    print(found, flush=True)
-            if progress and (number + 1) % 250 == 0:
-                print(f"{number + 1}: {dict(report.outcomes)}", flush=True)
+            report.add(number, "graphs", answer, [], progress)
     finally:
         worker.close()
         worker.errors.close()
@@ -51,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     numbers = [options.only] if options.only is not None else range(options.start, options.start + options.count)
     report = fuzz(options.seed, numbers, progress=True)
-    print(f"{sum(report.outcomes[o] for o in report.outcomes if not o.startswith('calls'))} graphs: {dict(report.outcomes)}")
+    print(f"{len(numbers)} graphs: {dict(report.outcomes)}")
     if options.only is not None and report.findings:
         print(report.findings[0].traceback)
     for kind, number in Counter((f.outcome, f.place, re.sub(r"\d+", "#", f.detail)[:110]) for f in report.findings).most_common():
