@@ -94,3 +94,23 @@ def test_memory_of_its_own_for_every_result() -> None:
     offsets, rows = memory[:8].view(np.int64), memory[:8].view(F32).reshape(1, 2)
     with pytest.raises(uncork.InputError, match="another bound array has"):
         bag("cpu").bind(np.array([1]), offsets, outputs=[rows])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_values_that_change_a_shape(backend: Any) -> None:
+    """Without outputs of the caller's the results have the shape of this call; with them it must be theirs."""
+    builder = uncork.Builder("repeated")
+    x, times = builder.parameter("x", "f32", [2]), builder.parameter("times", "i64", [1])
+    builder.result(builder.add("Tile", 1, x, times)[0], "y")
+    compiled = uncork.compile_model(builder.model(), backend=backend)
+    count, rows = np.array([2]), np.zeros(4, F32)
+    free, into = (compiled.bind(F32([1, 2]), count, outputs=outputs) for outputs in (None, [rows]))
+    for number in (2, 3, 1, 2):
+        count[0] = number
+        assert free()[0].tolist() == [1, 2] * number
+    count[0] = 3
+    with pytest.raises(uncork.InputError, match=r"output 'y': expected f32\[6\], got f32\[4\]"):
+        into()
+    count[0] = 2
+    assert into()[0] is rows
+    assert rows.tolist() == [1, 2, 1, 2]

@@ -113,6 +113,22 @@ def test_constants_of_the_file_are_not_written_to(tmp_path: Path, backend: Any) 
     assert path.with_suffix(".bin").read_bytes() == before
 
 
+def test_a_constant_that_is_a_result_is_a_copy(backend: Any) -> None:
+    """Also where a kernel leaves the whole call to the references, as that of sorted segments does."""
+    builder = uncork.Builder("constant")
+    ids, segments = (builder.parameter(name, "i64", [3]) for name in ("ids", "segments"))
+    table = builder.constant(np.array([[0, 1], [2, 3], [4, 5]], np.float32))
+    (sums,) = builder.add("EmbeddingSegmentsSum", 3, table, ids, segments, builder.constant(np.array(3)))
+    builder.result(table, "table")
+    builder.result(sums, "sums")
+    compiled = uncork.compile_model(builder.model(), backend=backend)
+    for order in ([2, 1, 0], [0, 1, 2]) * 2:
+        results = compiled(np.array([0, 1, 2]), np.array(order))
+        assert results["sums"].tolist() == [[2 * n, 2 * n + 1] for n in order]
+        assert results["table"].tolist() == [[0, 1], [2, 3], [4, 5]]
+        results["table"][...] = 99
+
+
 def test_inputs_may_be_read_only_and_are_not_changed(backend: Any) -> None:
     ids = IDS.copy()
     ids.flags.writeable = False

@@ -169,3 +169,60 @@ def test_help_shows_what_callers_see() -> None:
     assert list(signature.parameters) == ["data", "indices", "axis", "batch_dims", "strict"]
     assert signature.return_annotation == "Array"
     assert F.gather.__doc__ and "axis" in F.gather.__doc__
+
+
+class Holder:
+    """An object that is seen as an array, as a tensor of another library is: what it holds may change."""
+
+    def __init__(self, values: Any) -> None:
+        self.values = values
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return self.values
+
+
+def holders() -> list[tuple[str, Callable[[Any], Any]]]:
+    """Ways to hold an array in an object that shares its memory."""
+    try:
+        import torch
+    except ImportError:
+        return [("object", Holder)]
+    return [("object", Holder), ("tensor", torch.from_numpy)]
+
+
+@pytest.mark.parametrize("which", [{0}, {1}, {0, 1, 2}])
+@pytest.mark.parametrize(("name", "held"), holders())
+def test_what_changes_in_place_is_read_by_every_call(name: str, held: Callable[[Any], Any], which: set[int]) -> None:
+    table, indices = np.arange(12, dtype=F32).reshape(6, 2), np.array([1, 4, 2, 0], np.int32)
+    tensors = [held(array) if number in which else array for number, array in enumerate((table, indices, np.array([0, 2])))]
+    for call in range(6):
+        indices[0] = call
+        table[5] = call
+        expected = [table[call] + table[4], table[2] + table[0]]
+        np.testing.assert_array_equal(F.embedding_bag_offsets_sum(*tensors), expected)
+        np.testing.assert_array_equal(F.embedding_bag_offsets_sum(tensors[0], tensors[1], offsets=tensors[2]), expected)
+
+
+@pytest.mark.parametrize(("name", "held"), holders())
+def test_weights_that_change_in_place(name: str, held: Callable[[Any], Any]) -> None:
+    """As an optimizer changes them: a GRU whose weights are all 0 gives 0 from a state of 0."""
+    weights = [floats(1, 15, 4), floats(1, 15, 5), floats(1, 15)]
+    given = [floats(2, 3, 4), np.zeros((2, 1, 5), F32), ids(3, 1), *map(held, weights)]
+    for _ in range(3):
+        assert np.abs(F.gru_sequence(*given)[1]).min() > 0
+    for array in weights:
+        array[...] = 0
+    assert not F.gru_sequence(*given)[1].any()
+
+
+def test_a_number_that_an_object_tells_is_asked_every_time() -> None:
+    class Number:
+        number = 0
+
+        def __index__(self) -> int:
+            return self.number
+
+    batches, table = Number(), np.arange(6).reshape(2, 3)
+    for number, shape in ((0, (2, 2, 1)), (0, (2, 2, 1)), (0, (2, 2, 1)), (1, (2, 1))):
+        batches.number = number
+        assert F.gather(table, np.array([[0], [2]]), 1, batches).shape == shape

@@ -159,3 +159,27 @@ def graphs(draw: st.DrawFn) -> tuple[uncork.Model, list[np.ndarray]]:
 @given(case=graphs())
 def test_random_graphs(case: tuple[uncork.Model, list[np.ndarray]]) -> None:
     steps(case[0], *case[1])
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_bias_lies_along_the_axis_that_the_addition_says(axis: int) -> None:
+    """A bias of three numbers beside a product [3, 3]: with `pdpd` the axis tells whether rows or columns have one each."""
+    b = uncork.Builder("bias of rows")
+    x = b.parameter("x", "f32", [3, 2])
+    (product,) = b.add("MatMul", 1, x, b.constant(np.zeros((2, 3), np.float32)))
+    bias = b.constant(np.array([1, 10, 100], np.float32))
+    b.result(b.add("Add", 1, product, bias, auto_broadcast="pdpd", auto_broadcast_axis=axis)[0], "y")
+    steps(b.model(), ramp(3, 2))
+    row = [1, 10, 100]
+    expected = [row] * 3 if axis else [[n] * 3 for n in row]
+    assert compile_model(b.model())(ramp(3, 2))["y"].tolist() == expected
+
+
+def test_a_number_for_each_image_is_none_for_each_channel() -> None:
+    b = uncork.Builder("bias of images")
+    x = b.parameter("x", "f32", [2, 1, 1, 1])
+    (product,) = b.add("Convolution", 1, x, b.constant(np.zeros((2, 1, 1, 1), np.float32)), strides=[1, 1], dilations=[1, 1])
+    bias = b.constant(np.array([1, 10], np.float32).reshape(2, 1, 1))
+    b.result(b.add("Add", 1, product, bias, auto_broadcast="pdpd", auto_broadcast_axis=0)[0], "y")
+    got = compile_model(b.model())(ramp(2, 1, 1, 1))["y"]
+    assert got.reshape(2, 2).tolist() == [[1, 1], [10, 10]]

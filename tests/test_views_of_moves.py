@@ -11,6 +11,7 @@ pytest.importorskip("llvmlite")
 
 import uncork
 from uncork.compiler.compile import compile_model
+from uncork.errors import InputError
 
 I64 = np.int64
 Inputs = list[Any]
@@ -79,3 +80,19 @@ def test_the_shapes_of_the_call_decide() -> None:
     for shape in ((1, 5), (3, 5), (5, 1), (3, 5)):
         data = np.arange(shape[0] * shape[1], dtype=np.float32).reshape(shape)
         np.testing.assert_array_equal(compiled(data)["y"], [[data[i, j] for i in range(shape[0])] for j in range(shape[1])])
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_an_index_of_the_call_is_looked_at_where_the_axis_has_one_element(backend: str) -> None:
+    """The shape is known without it, and whether it lies inside is not."""
+    builder = uncork.Builder("shrink")
+    x, begin = builder.parameter("x", "f32", [1, 3]), builder.parameter("begin", "i64", [1])
+    ends = [builder.constant(np.array([number])) for number in (9, 1)]
+    (y,) = builder.add("StridedSlice", 1, x, begin, *ends, begin_mask=[0], end_mask=[0], shrink_axis_mask=[1])
+    builder.result(y, "y")
+    compiled = compile_model(builder.model(), backend=backend)
+    for _ in range(2):
+        for number in (0, -1):
+            assert compiled(np.array([[1, 2, 3]], np.float32), np.array([number]))["y"].tolist() == [1, 2, 3]
+        with pytest.raises(InputError, match=r"begin\[0\] is 7, which lies outside axis 0"):
+            compiled(np.ones((1, 3), np.float32), np.array([7]))

@@ -54,18 +54,32 @@ class Report:
     refusals: Counter[str] = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)
 
+    def add(self, number: int, seed: str, answer: dict[str, Any], log: list[str], progress: bool) -> Finding | None:
+        """Take a worker's answer; the finding that it is, when it is one."""
+        outcome = answer["outcome"]
+        self.outcomes[outcome] += 1
+        finding = None
+        if outcome not in ("ran", "refused"):
+            finding = Finding(number, seed, outcome, answer["detail"], answer.get("place", ""), log, answer.get("traceback", ""))
+            self.findings.append(finding)
+        if progress and finding:
+            print(finding, flush=True)
+        if progress and (number + 1) % 250 == 0:
+            print(f"{number + 1} cases: {dict(self.outcomes)}", flush=True)
+        return finding
+
 
 class Worker:
     """The process that tries the files."""
 
-    def __init__(self, memory: int, seconds: float) -> None:
-        self.memory, self.seconds = memory, seconds
+    def __init__(self, memory: int, seconds: float, module: str = "tests.fuzz.worker") -> None:
+        self.memory, self.seconds, self.module = memory, seconds, module
         self.process: subprocess.Popen[str] | None = None
         self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed with the worker)
 
     def run(self, job: dict[str, Any]) -> dict[str, Any]:
         if self.process is None:
-            command = [sys.executable, "-m", "tests.fuzz.worker", str(self.memory)]
+            command = [sys.executable, "-m", self.module, str(self.memory)]
             environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
             self.errors.seek(0)
             self.errors.truncate()
@@ -127,21 +141,11 @@ def fuzz(
                 xml.write_bytes(mutation.xml)
                 weights.write_bytes(mutation.weights)
                 answer = worker.run({"model": str(xml), "weights": str(weights), "seed": number, "backends": list(backends)})
-                outcome = answer["outcome"]
-                report.outcomes[outcome] += 1
-                if outcome == "refused":
+                if answer["outcome"] == "refused":
                     report.refusals[_kind(answer["detail"])] += 1
-                elif outcome != "ran":
-                    finding = Finding(
-                        number, chosen.name, outcome, answer["detail"], answer.get("place", ""), mutation.log, answer.get("traceback", "")
-                    )
-                    report.findings.append(finding)
-                    if keep is not None:
-                        _keep(keep, finding, mutation)
-                    if progress:
-                        print(finding, flush=True)
-                if progress and (number + 1) % 250 == 0:
-                    print(f"{number + 1} cases: {dict(report.outcomes)}", flush=True)
+                finding = report.add(number, chosen.name, answer, mutation.log, progress)
+                if finding is not None and keep is not None:
+                    _keep(keep, finding, mutation)
     finally:
         worker.close()
         worker.errors.close()

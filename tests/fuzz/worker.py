@@ -13,6 +13,7 @@ import math
 import sys
 import traceback
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +123,8 @@ def _alike(a: Any, b: Any, tame: bool) -> bool:
         return not tame or np.allclose(a.astype(float), b.astype(float), rtol=1e-2, atol=1e-3, equal_nan=True)
 
 
-def main() -> None:
+def serve(attempt: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """Answer every job on standard input; the first argument is the memory that may be used, in bytes."""
     faulthandler.enable()
     memory = int(sys.argv[1])
     with contextlib.suppress(ImportError):
@@ -144,6 +146,11 @@ def main() -> None:
                 "traceback": "".join(traceback.format_exception(error))[-3000:],
             }
         print(json.dumps(answer), flush=True)
+
+
+def main() -> None:
+    """The worker of this module."""
+    serve(attempt)
 
 
 if __name__ == "__main__":

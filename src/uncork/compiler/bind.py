@@ -19,39 +19,40 @@ if TYPE_CHECKING:
 class BoundCall:
     """A call of `compiled` on `inputs`, into `outputs` where they are given; made by `CompiledModel.bind`.
 
-    Every call reads what the inputs hold then and writes the results into the same arrays again. One call at a time.
+    Every call reads what the inputs hold then and writes the results into the outputs again. Without such they are arrays that
+    the next call may overwrite, and their shapes may change with the values of the inputs. One call at a time.
     """
 
     def __init__(self, compiled: CompiledModel, inputs: Sequence[Any], outputs: Sequence[Any] | Mapping[str, Any] | None) -> None:
         self._compiled = compiled
         self._inputs = [_stays(port, value) for port, value in zip(compiled.inputs, inputs)]
-        given = None if outputs is None else _in_order(compiled.outputs, outputs)
-        self._outputs = given
+        self._given = given = None if outputs is None else _in_order(compiled.outputs, outputs)
         self._run: Callable[..., int] | None = None
         direct = compiled.direct(self._inputs)
         if direct is not None:
             made = direct.results()
             for port, array, own in zip(compiled.outputs, given or [], made):
                 _fits(port, array, own)
-            self._outputs = given or made
+            bound = given or made
             self._run = direct.bound().run
-            self._arrays = (*self._inputs, *self._outputs)
-            self._results = Results(compiled.outputs, self._outputs)
+            self._arrays = (*self._inputs, *bound)
+            self._results = Results(compiled.outputs, bound)
         _apart(compiled, self._inputs, given or [])
 
     def __call__(self) -> Results:
-        """Run the model. The results are the bound outputs; where none were given and references work, arrays of this call."""
+        """Run the model. The results are the bound outputs; without such, arrays of the bound call's own or of this one."""
         run = self._run
         if run is not None and run(*self._arrays) == WELL:
             return self._results
         results = self._compiled(*self._inputs)  # which also says what is wrong
-        if self._outputs is None:
+        given = self._given
+        if given is None:
             return results
-        for port, array, result in zip(self._compiled.outputs, self._outputs, results):
+        for port, array, result in zip(self._compiled.outputs, given, results):
             _fits(port, array, result)
-        for array, result in zip(self._outputs, results):
+        for array, result in zip(given, results):
             array[...] = result
-        return Results(self._compiled.outputs, self._outputs)
+        return Results(self._compiled.outputs, given)
 
 
 def _stays(port: ModelPort, value: Any) -> Array:

@@ -156,8 +156,8 @@ class CompiledModel:
         >>> scores = call()[0]                  # doctest: +SKIP
 
         Inputs are given as to a call, but exactly as the model has them: nothing is converted. The results are written into
-        `outputs`, or into arrays of the bound call's own: every call overwrites those of the one before. Raises InputError when
-        a name, a type or a shape does not fit, or arrays overlap.
+        `outputs`; without them a call may overwrite the results of the one before, and their shapes may change with the values
+        of the inputs. Raises InputError when a name, a type or a shape does not fit, or arrays overlap.
         """
         if len(inputs) == 1 and isinstance(inputs[0], Mapping):
             named = {**inputs[0], **named}

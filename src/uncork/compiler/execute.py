@@ -18,7 +18,7 @@ from uncork.compiler.direct import Direct, Refused
 from uncork.compiler.lengths import open_lengths
 from uncork.compiler.plan import Plan
 from uncork.compiler.specialise import Specialisation
-from uncork.errors import ValidationError
+from uncork.errors import Problem, ValidationError
 from uncork.ir.interpret import State, interpret
 from uncork.ir.model import Model
 from uncork.ir.validate import infer
@@ -246,6 +246,7 @@ class Executor:
         """For calls of these shapes and, where they are named, of these numbers among the inputs."""
         specs = self._specs(inputs)
         known: Model | None = None
+        problems: list[Problem] = []
         if numbers:
             from uncork.compiler.sizes import inferred
 
@@ -254,9 +255,11 @@ class Executor:
             known, problems = infer(self._prepared, specs, trust_ports=True)
             if problems:
                 interpret(self.model, inputs)  # raises what a call raises, with the values of this one
-                raise ValidationError.of_all("", problems)
+        # With problems the call is good all the same, as where the other branch of an If does not fit; passes would trust the specs.
+        fused = known if problems else self._fused(known)
         expected = [(n.input, n.element, int(inputs[n.input].flat[n.element])) for n in numbers]
-        return Specialisation(self._fused(known), self.target, self._likes(inputs), self.threads, expected)
+        unfit = {problem.where for problem in problems}
+        return Specialisation(fused, self.target, self._likes(inputs), self.threads, expected, unfit)
 
     def plan(self) -> Plan:
         """How a call runs; for a model with dynamic inputs, what is known before one."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from uncork.ir.model import Model, Source
+from uncork.ir.model import Model, Node, Source
 from uncork.kernels import select
 
 #: The numbers of inputs that must have one length, and the length that a constant beside them prescribes.
@@ -31,6 +31,25 @@ def open_lengths(model: Model) -> tuple[frozenset[int], list[Equal]]:
         if len(members) + len(sizes) > 1 and open_.intersection(members):
             equal.append((members, sizes.pop() if sizes else None))
     return frozenset(open_), equal
+
+
+def lengths_agree(model: Model, node: Node) -> bool:
+    """Every size of the node's inputs is known, but for lengths that its kernel takes as operands and that are known to be one.
+
+    Those of the model's inputs are compared at every call, as `open_lengths` says; of one that a layer finds out nothing is known
+    but that it is itself.
+    """
+    assert node.operation is not None
+    group = {source for i, source in enumerate(node.inputs) if select.free_lengths(node.operation, i)}
+    for position, source in enumerate(node.inputs):
+        shape = model.spec(source).shape
+        if shape.is_static:
+            continue
+        if not select.free_lengths(node.operation, position) or not shape.rank or not shape[1:].is_static:
+            return False
+        if len(group) > 1 and source.node not in model.parameters:
+            return False
+    return True
 
 
 def _is_open(model: Model, parameter: Source) -> bool:

@@ -7,7 +7,7 @@ every call that differs in nothing else. What no kernel does is done by the refe
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
@@ -16,6 +16,7 @@ from typing import Union
 import numpy as np
 
 from uncork.compiler.direct import Direct, Made, Refused
+from uncork.compiler.lengths import lengths_agree
 from uncork.compiler.memory import ALIGNMENT, Buffer, plan_buffers
 from uncork.compiler.plan import Plan, Step
 from uncork.compiler.together import Together
@@ -80,7 +81,8 @@ class Specialisation:
 
     Kernels are selected for `target`; without one references do everything. Nothing is compiled before the first call.
     `likes` is what the inputs of all its calls have in common; None when that cannot be told, and then nothing is `direct`.
-    A call uses at most so many `threads`. `expected` are the numbers that it is for: (input, element, number).
+    A call uses at most so many `threads`. `expected` are the numbers that it is for: (input, element, number). Nodes of the labels
+    `unfit` were refused when the model was inferred: references run them, which look at what a call really gives.
     """
 
     def __init__(
@@ -90,8 +92,10 @@ class Specialisation:
         likes: Sequence[Like] | None = None,
         threads: int = 1,
         expected: Sequence[tuple[int, int, int]] = (),
+        unfit: Collection[str] = (),
     ) -> None:
         self.expected = expected
+        self.unfit = unfit
         self.model = model
         self.threads = threads
         self.target = target
@@ -121,10 +125,16 @@ class Specialisation:
         self._direct: dict[Source, int] = {}
         for number, result in enumerate(model.results):
             source = model.by_id[result].inputs[0]
-            while self.target is not None and select.is_view(model.by_id[source.node].operation):
+            while self._is_view(model.by_id[source.node]):
                 source = model.by_id[source.node].inputs[0]  # in its caller's array it is there in any shape
             self._direct.setdefault(source, self.input_count + number)
         self._arguments = self.input_count + self.output_count
+
+    def _is_view(self, node: Node) -> bool:
+        """The node's output lies where its first input does."""
+        if not select.is_view(node.operation):
+            return False
+        return isinstance(self._choice(node, [port.spec for port in node.outputs]), Alias)
 
     def _add(self, node: Node) -> None:
         if node.type_name in ("Parameter", "Result"):
@@ -175,6 +185,10 @@ class Specialisation:
             return "the shape of the result is known at the call only"
         if any(spec.element_type.dtype == object for spec in outputs):
             return "no kernel for strings"
+        if node.label in self.unfit:
+            return "the shapes of the call alone do not tell that its inputs fit"
+        if not lengths_agree(self.model, node):
+            return "the shape of an input is known at the call only"
         return select.choose(node.operation, [self.model.spec(source) for source in node.inputs], outputs, self.target)
 
     def _place_output(self, source: Source, spec: TensorSpec, step: int) -> None:
@@ -331,7 +345,7 @@ class _Instance:
             size = self.shared.model.spec(source).shape[operand.axis].size
             if size is not None:
                 return size
-            assert isinstance(place, _Argument), "only an input of the model has a size that is left open"
+            assert isinstance(place, _Argument), "what has an open size is given by the caller or a reference"
             return Size(self._numbers[place.number], operand.axis)
         source = step.node.inputs[operand.position] if isinstance(operand, In) else Source(step.node.id, operand.position)
         place = self.shared.places[source]
@@ -362,12 +376,14 @@ class _Instance:
         assert operation is not None
         try:
             outputs = operation.evaluate([self._value(source, arrays) for source in node.inputs])
-        except UncorkError as error:
-            raise error.at(node.label) from None
+        except UncorkError:
+            raise Refused from None  # the interpreter says it of the layers that were read, which this node may stand for
         for position, output in enumerate(outputs):
             place = self.shared.places[Source(node.id, position)]
             assert isinstance(place, _Argument) and output.value is not None
             array = output.value
+            if not node.outputs[position].spec.shape.contains(array.shape):
+                raise Refused  # some shapes are taken for what they mostly are, as that of a Squeeze whose axis may not be 1
             if np.may_share_memory(array, self.memory):  # which other results will take over
                 array = array.copy()
             # With the shape kept: NumPy makes a vector of a scalar that it makes contiguous.

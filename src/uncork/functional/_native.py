@@ -89,6 +89,7 @@ class _Calls:
         self._lock = threading.Lock()
 
     def __call__(self, args: tuple[Any, ...], options: dict[str, Any]) -> Sequence[Array]:
+        args, options = tuple(map(_seen, args)), {name: _seen(value) for name, value in options.items()}
         if options:
             entry: Callable[..., Any] = self._named.get(tuple(options), _nothing)
             found = entry(*args, *options.values())
@@ -98,10 +99,9 @@ class _Calls:
         arrays = [value for value in given if type(value) is np.ndarray]
         kind = (len(args), *options, *[None if type(value) is np.ndarray else (type(value), value) for value in given])
         types = (kind, *[array.dtype for array in arrays])
-        try:
-            executors = self._executors.get(types)
-        except TypeError:  # lists and the like: nothing is remembered of them
-            return self._describe(*args, **options).run()
+        if not all(type(value) is np.ndarray or _stays(value) for value in given):
+            return self._describe(*args, **options).run()  # nothing is remembered of what may be another when it comes again
+        executors = self._executors.get(types)
         results = None if executors is None else self._compiled(executors, kind, arrays, given, options)
         return self._by_reference(kind, types, arrays, args, options) if results is None else results
 
@@ -157,6 +157,23 @@ class _Calls:
             self._executors[types] = None
         else:
             executors[attributes] = executor
+
+
+def _seen(value: Any) -> Any:
+    """An argument as an array, when it is an object that can be seen as one, such as a tensor; else as it is."""
+    if type(value) is np.ndarray or isinstance(value, np.generic) or not hasattr(value, "__array__"):
+        return value
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError, RuntimeError, OverflowError):
+        return value  # which the call refuses in its own words
+
+
+def _stays(value: Any) -> bool:
+    """The argument says the same for ever: a number, a text, nothing, or some of these."""
+    if isinstance(value, tuple):
+        return all(map(_stays, value))
+    return value is None or isinstance(value, (bool, int, float, str, np.number, np.bool_))
 
 
 def _among(direct: Direct, given: Sequence[Any]) -> Program:

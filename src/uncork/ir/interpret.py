@@ -18,7 +18,8 @@ def interpret(model: Model, inputs: Sequence[Array], state: State | None = None)
     """The results of a checked model, in order, from one carrier array per parameter, in order.
 
     `state` holds the variables' values; what the model assigns is put there when the whole call has succeeded.
-    Raises InputError, with the layer, when shapes or values of this call do not fit.
+    A result may be one of `inputs`, but never an array of the model's own: the caller may write into it. Raises InputError,
+    with the layer, when shapes or values of this call do not fit.
     """
     state = {} if state is None else state
     assigned: State = {}
@@ -26,6 +27,7 @@ def interpret(model: Model, inputs: Sequence[Array], state: State | None = None)
     uses = Counter(source for node in model.nodes for source in node.inputs)
     values: dict[Source, TensorSpec] = {}
     results: dict[int, Array] = {}
+    constants: set[int] = set()
     for node in model.nodes:
         if node.id in given:
             element_type = node.outputs[0].spec.element_type
@@ -45,6 +47,8 @@ def interpret(model: Model, inputs: Sequence[Array], state: State | None = None)
                 assigned[operation.variable_id] = outputs[0].value
         except UncorkError as error:
             raise error.at(node.label) from None
+        if not node.inputs and outputs[0].value is not None:
+            constants.add(id(outputs[0].value))
         for position, output in enumerate(outputs):
             if uses[Source(node.id, position)]:
                 values[Source(node.id, position)] = output
@@ -56,4 +60,4 @@ def interpret(model: Model, inputs: Sequence[Array], state: State | None = None)
                 del values[source]
     # Copies: a value may be a view of the caller's array, which the caller may change before the next call.
     state.update({name: value.copy() for name, value in assigned.items()})
-    return [results[result] for result in model.results]
+    return [results[r].copy() if id(results[r]) in constants else results[r] for r in model.results]

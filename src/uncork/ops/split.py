@@ -5,6 +5,8 @@ Pages: operation-specs/movement/split-1, variadic-split-1.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from uncork.ops._common.indices import normalised_axis
@@ -100,7 +102,8 @@ class VariadicSplit1(_Split):
         self.require(fits, "input 'split_lengths': expected lengths that add up to {} (axis {} of data), got {}", whole, along, numbers)
         for i in unknown:
             sizes[i] = rest if len(unknown) == 1 else Dimension(0, rest.high)
-        return _parts(data, along, sizes)
+        # A length that is not known may turn out not to fit: then there are no parts, and no values.
+        return _parts(replace(data, partial=None) if None in numbers else data, along, sizes)
 
     def reference(self, data: Array, axis: Array, split_lengths: Array) -> list[Array]:
         along = int(axis.reshape(-1)[0])

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from uncork.internal_ops.view import View
-from uncork.ir.model import Model, Node
+import numpy as np
+
 from uncork.passes.rewrite import replaced
+from uncork.ir.model import Model, Node, Source
+from uncork.kernels import select as choose
+from uncork.internal_ops.view import View
 from uncork.types import ElementType, TensorSpec
 
 
@@ -25,8 +28,10 @@ def views_of_moves(model: Model) -> Model:
         output, inputs = node.outputs[0].spec, [model.spec(source) for source in node.inputs]
         if output.value is not None or not output.shape.is_static or output.element_type is ElementType.string:
             continue
-        position = test(inputs, output)
-        if position is not None and inputs[position].shape.is_static and inputs[position].shape.size == output.shape.size:
+        position = test(inputs, output) if node.type_name == "Concat" or _is_told(inputs[1:]) else None
+        if position is None or not all(_is_sure(model, source) for i, source in enumerate(node.inputs) if i != position):
+            continue
+        if inputs[position].shape.is_static and inputs[position].shape.size == output.shape.size:
             operation = View(output.shape)
             new[node.id] = replace(node, inputs=(node.inputs[position],), operation=operation, type_name=operation.type_name)
     return replaced(model, new) if new else model
@@ -35,9 +40,28 @@ def views_of_moves(model: Model) -> Model:
 Specs = list[TensorSpec]
 
 
+def _is_told(specs: Specs) -> bool:
+    """What these say is known: a number of the call may be refused, also where no shape depends on it."""
+    return all(spec.value is not None for spec in specs)
+
+
+def _is_sure(model: Model, source: Source) -> bool:
+    """No layer on the way to this output can refuse a call, so that they may be left out."""
+    while model.spec(source).value is None:
+        node = model.by_id[source.node]
+        if node.type_name == "Parameter":
+            return True
+        specs = [model.spec(given) for given in node.inputs]
+        if not choose.is_view(node.operation) or not specs[0].shape.is_static or not _is_told(specs[1:]):
+            return False
+        source = node.inputs[0]
+    return True
+
+
 def _transpose(inputs: Specs, output: TensorSpec) -> int | None:
     order = inputs[1].value
-    if order is None or inputs[0].rank is None:
+    assert order is not None
+    if inputs[0].rank is None:
         return None
     axes = [int(axis) for axis in order.reshape(-1)] or list(range(inputs[0].rank))[::-1]
     moved = [axis for axis in axes if inputs[0].shape[axis].size != 1]
@@ -47,12 +71,11 @@ def _transpose(inputs: Specs, output: TensorSpec) -> int | None:
 def _slice(inputs: Specs, output: TensorSpec) -> int | None:
     """As many elements as there are, none of them backwards."""
     steps = inputs[3].value if len(inputs) > 3 else None
-    return 0 if len(inputs) < 4 or (steps is not None and bool((steps > 0).all())) else None
+    return 0 if steps is None or bool((steps > 0).all()) else None
 
 
 def _pad(inputs: Specs, output: TensorSpec) -> int | None:
-    pads = [spec.value for spec in inputs[1:3]]
-    return 0 if all(pad is not None and not pad.any() for pad in pads) else None
+    return None if any(np.any(spec.value) for spec in inputs[1:3]) else 0
 
 
 def _concat(inputs: Specs, output: TensorSpec) -> int | None:

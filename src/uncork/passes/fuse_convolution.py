@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from uncork.internal_ops.fused_convolution import FusedConvolution
+from uncork.passes.rewrite import constant_addend, only_reader, readers, replaced
 from uncork.ir.model import Model, Node, Source
-from uncork.passes.rewrite import only_reader, readers, replaced
+from uncork.internal_ops.fused_convolution import FusedConvolution
 from uncork.types import ElementType
 
 _CONVOLUTIONS = frozenset({"Convolution", "ConvolutionBackpropData", "GroupConvolution", "GroupConvolutionBackpropData"})
@@ -42,12 +42,12 @@ def fuse_convolution(model: Model) -> Model:
 
 def _bias(model: Model, product: Node, addition: Node) -> Source | None:
     """The other input of an addition, when it is a constant with one number for each channel."""
-    others = [source for source in addition.inputs if source != Source(product.id, 0)]
-    if len(others) != 1 or model.spec(others[0]).value is None:
+    other = constant_addend(model, product, addition)
+    if other is None:
         return None
-    shape, bias = product.outputs[0].spec.shape, model.spec(others[0]).shape
+    shape, bias = product.outputs[0].spec.shape, model.spec(other).shape
     if shape.rank is None or not shape[1].is_static or bias.rank is None or not shape.rank - 1 <= bias.rank <= shape.rank:
         return None
     dims = [1] * (shape.rank - bias.rank) + list(bias.static)
     fits = dims[1] == shape[1].size and all(dim == 1 for axis, dim in enumerate(dims) if axis != 1)
-    return others[0] if fits else None
+    return other if fits else None

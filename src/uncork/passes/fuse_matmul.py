@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from uncork.internal_ops.fused import FusedLinear
+from uncork.passes.rewrite import constant_addend, only_reader, readers, replaced
 from uncork.ir.model import Model, Node, Source
-from uncork.passes.rewrite import only_reader, readers, replaced
+from uncork.internal_ops.fused import FusedLinear
 from uncork.types import ElementType
 
 #: Activations that the kernel of a linear layer can end with.
@@ -18,7 +18,7 @@ def fuse_linear(model: Model) -> Model:
     read_by = readers(model)
     new: dict[int, Node] = {}
     for node in model.nodes:
-        if node.type_name != "MatMul" or node.operation is None or not _is_constant(model, node.inputs[1]):
+        if node.type_name != "MatMul" or node.operation is None or model.spec(node.inputs[1]).value is None:
             continue
         if model.spec(node.inputs[0]).element_type is not ElementType.f32:
             continue
@@ -34,16 +34,11 @@ def fuse_linear(model: Model) -> Model:
     return replaced(model, new) if new else model
 
 
-def _is_constant(model: Model, source: Source) -> bool:
-    return model.spec(source).value is not None
-
-
 def _bias(model: Model, product: Node, addition: Node) -> Source | None:
     """The other input of an addition, when it is a constant with one value for each column of the product."""
-    others = [source for source in addition.inputs if source != Source(product.id, 0)]
-    if len(others) != 1 or not _is_constant(model, others[0]):
+    other = constant_addend(model, product, addition)
+    if other is None:
         return None
-    other = others[0]
     shape, bias = product.outputs[0].spec.shape, model.spec(other).shape
     if shape.rank is None or shape.rank < 1 or not shape[-1].is_static or bias.rank is None or not 1 <= bias.rank <= shape.rank:
         return None

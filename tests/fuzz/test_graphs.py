@@ -1,0 +1,66 @@
+"""Random graphs with a fixed seed, and what they are made of. `python -m tests.fuzz.run_graphs` does thousands."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite")
+
+from tests.fuzz import run_graphs
+from tests.fuzz.graph_layers import FINDERS, LAYERS
+from tests.fuzz.graphs import case
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="waits for a process with select")
+
+
+def test_backends_agree_where_sizes_are_found() -> None:
+    report = run_graphs.fuzz(2026, range(150))
+    assert report.outcomes["ran"] == 150, "\n".join(f"{found}\n{found.traceback}" for found in report.findings)
+    assert report.outcomes["calls"] == 1050
+    assert 150 < report.outcomes["calls refused"] < 525
+
+
+def test_graphs_have_open_sizes_in_front_of_every_kind_of_layer() -> None:
+    """Of every layer there are some, and most of them have an input whose size the shapes of the call do not tell."""
+    behind: Counter[str] = Counter()
+    layers: Counter[str] = Counter()
+    for number in range(300):
+        model = case(f"2026:{number}").model
+        for node in model.nodes:
+            layers[node.type_name] += 1
+            inputs = [model.by_id[source.node] for source in node.inputs]
+            behind[node.type_name] += any(
+                giver.type_name != "Parameter" and not giver.outputs[source.output].spec.shape.is_static
+                for giver, source in zip(inputs, node.inputs)
+            )
+    assert len(FINDERS) + len(LAYERS) > 30
+    kinds = ("EmbeddingBagOffsetsSum", "EmbeddingBagPackedSum", "EmbeddingSegmentsSum", "Gather", "Add", "Reshape", "Squeeze", "Concat")
+    for name in (*kinds, "MatMul", "GRUSequence", "ReduceSum", "SoftMax", "Select", "Transpose", "Split", "ShapeOf"):
+        assert behind[name] > 4, (name, layers[name], behind[name])
+
+
+def test_a_case_is_always_the_same() -> None:
+    first, second = (case("7:3") for _ in range(2))
+    assert [node.type_name for node in first.model.nodes] == [node.type_name for node in second.model.nodes]
+    assert len(first.calls) == 7
+    for one, other in zip(first.calls, second.calls):
+        for a, b in zip(one, other):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_what_disagrees_is_found(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A worker that always sees another number is reported with its graph, by the command line too."""
+    real = run_graphs.Worker.run
+
+    def wrong(self: run_graphs.Worker, job: dict[str, str]) -> dict[str, object]:
+        return {**real(self, job), "outcome": "differs", "detail": "call 3: 1 and 2", "traceback": "0: Parameter()"}
+
+    monkeypatch.setattr(run_graphs.Worker, "run", wrong)
+    assert run_graphs.main(["--seed", "2026", "--only", "5"]) == 1
+    shown = capsys.readouterr().out
+    assert "case 5 of graphs: differs" in shown
+    assert "0: Parameter()" in shown

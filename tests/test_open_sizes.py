@@ -1,0 +1,194 @@
+"""Sizes that a layer finds out as it runs, in front of views and kernels: nothing is read past its end, nothing is left out."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import uncork
+from uncork.compiler.compile import compile_model
+from uncork.errors import InputError
+from uncork.ir.subgraphs import GraphBody
+from uncork.ir.model import Source
+from uncork.ops._common.body import BodyInput, BodyMap, BodyOutput
+
+BACKENDS = ("cpu", "reference")
+TABLE = np.arange(40, dtype=np.float32).reshape(20, 2)
+
+
+def found(builder: uncork.Builder) -> Source:
+    """i64 [1, as many as the call's `x` has numbers other than 0]: where they are."""
+    return builder.add("NonZero", 3, builder.parameter("x", "f32", [8]), output_type="i64")[0]
+
+
+def ones(count: int) -> np.ndarray:
+    return (np.arange(8) < count).astype(np.float32)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_reshape_looks_at_the_number_of_elements(backend: str) -> None:
+    builder = uncork.Builder()
+    (six,) = builder.add("Reshape", 1, found(builder), builder.constant(np.array([6])), special_zero=False)
+    builder.result(builder.add("Add", 1, six, builder.constant(np.array(100)))[0], "y")
+    compiled = compile_model(builder.model(), backend=backend)
+    assert compiled(ones(6))["y"].tolist() == [100, 101, 102, 103, 104, 105]
+    for count in (3, 8):
+        with pytest.raises(InputError, match=rf"as many elements as data \[1,{count}\], got \[6\]"):
+            compiled(ones(count))
+    assert compiled(ones(6))["y"].tolist() == [100, 101, 102, 103, 104, 105]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_squeeze_keeps_an_axis_that_is_not_1(backend: str) -> None:
+    builder = uncork.Builder()
+    (y,) = builder.add("Squeeze", 1, found(builder), builder.constant(np.array([1])))
+    builder.result(builder.add("Add", 1, y, builder.constant(np.array([1])))[0], "y")
+    compiled = compile_model(builder.model(), backend=backend)
+    for count, expected in ((1, [1]), (3, [[1, 2, 3]]), (0, [[]]), (1, [1])):
+        assert compiled(ones(count))["y"].tolist() == expected
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("kind", ["constant weights", "weights", "segment ids"])
+def test_ids_that_a_layer_finds_are_as_many_as_what_stands_beside_them(kind: str, backend: str) -> None:
+    builder = uncork.Builder()
+    ids = builder.add("Squeeze", 1, found(builder), builder.constant(np.array([0])))[0]
+    table, more = builder.constant(TABLE), []
+    if kind == "segment ids":
+        segments, more = builder.parameter("segments", "i64", [None]), [np.array([0, 0, 1])]
+        (y,) = builder.add("EmbeddingSegmentsSum", 3, table, ids, segments, builder.constant(np.array(2)))
+    else:
+        ones_of_three = np.ones(3, np.float32)
+        weights = builder.constant(ones_of_three) if kind == "constant weights" else builder.parameter("weights", "f32", [None])
+        more = [] if kind == "constant weights" else [ones_of_three]
+        offsets, default = builder.constant(np.array([0, 2])), builder.constant(np.array(-1))
+        (y,) = builder.add("EmbeddingBagOffsetsSum", 3, table, ids, offsets, default, weights)
+    builder.result(y, "y")
+    compiled = compile_model(builder.model(), backend=backend)
+    assert compiled(ones(3), *more)["y"].tolist() == [[2, 4], [4, 5]]
+    for count in (8, 2):
+        with pytest.raises(InputError, match=rf"expected shape \[{count}\]"):
+            compiled(ones(count), *more)
+
+
+def test_one_length_that_a_layer_finds_is_taken_by_the_kernel() -> None:
+    """Bags without weights: the kernel reads as many ids as there are, and there is nothing else that they could disagree with."""
+    pytest.importorskip("llvmlite")
+    builder = uncork.Builder()
+    ids = builder.add("Squeeze", 1, found(builder), builder.constant(np.array([0])))[0]
+    offsets = builder.constant(np.array([0, 2]))
+    builder.result(builder.add("EmbeddingBagOffsetsSum", 3, builder.constant(TABLE), ids, offsets)[0], "y")
+    compiled = compile_model(builder.model())
+    assert compiled(ones(3))["y"].tolist() == [[2, 4], [4, 5]]
+    assert compiled(ones(5))["y"].tolist() == [[2, 4], [18, 21]]
+    assert next(step.kernel for step in compiled.plan.steps if step.operation.startswith("Embedding")).startswith("bag_")
+
+
+_BEHIND_A_KERNEL = """
+import sys
+import numpy as np
+import uncork
+compiled = uncork.load(sys.argv[1])
+for target in ([2, 3], [2, 5], *([1, n] for n in range(1, 12))):
+    x = np.ones(6 if target[0] == 2 else target[1], np.float32)
+    try:
+        shape = compiled(x, np.array(target, sys.argv[2]))[0].shape
+    except uncork.InputError as error:
+        print(target, "refused:", "as many elements as data" in str(error))
+    else:
+        print(target, list(shape) == target)
+"""
+
+
+@pytest.mark.parametrize("element_type", ["i64", "f32"])
+def test_a_result_that_is_a_reshape_of_what_a_kernel_makes(element_type: str, tmp_path: Path) -> None:
+    """Its target is known at the call only, as a number of the caller's or one that the model computes. In a process of its own."""
+    builder = uncork.Builder()
+    x, target = builder.parameter("x", "f32", [None]), builder.parameter("target", element_type, [2])
+    if element_type == "f32":
+        (target,) = builder.add("Convert", 1, target, destination_type="i64")
+    (y,) = builder.add("Reshape", 1, builder.add("Abs", 1, x)[0], target, special_zero=False)
+    builder.result(y, "y")
+    uncork.write_model(builder.model(), tmp_path / "m.xml")
+    command = [sys.executable, "-c", _BEHIND_A_KERNEL, str(tmp_path / "m.xml"), {"i64": "int64", "f32": "float32"}[element_type]]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})
+    assert done.returncode == 0, done.stderr
+    wells = [f"[1, {n}] True" for n in range(1, 12)]
+    assert done.stdout.splitlines() == ["[2, 3] True", "[2, 5] refused: True", *wells]
+
+
+def branch(columns: int) -> BodyMap:
+    """x [?, ?] times a matrix of ones of so many rows."""
+    builder = uncork.Builder("branch")
+    x = builder.parameter("x", "f32", [None, None])
+    builder.result(builder.add("MatMul", 1, x, builder.constant(np.ones((columns, 2), np.float32)))[0], "y")
+    return BodyMap(GraphBody(builder.model()), (BodyInput(1, 0),), (BodyOutput(0, 0),))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_only_the_branch_that_is_taken_must_fit(backend: str) -> None:
+    builder = uncork.Builder()
+    x, flag = builder.parameter("x", "f32", [None, None]), builder.parameter("flag", "boolean", [])
+    (y,) = builder.add_with_bodies("If", 8, flag, x, bodies={"then_body": branch(3), "else_body": branch(4)})
+    builder.result(builder.add("Add", 1, y, builder.constant(np.float32(1)))[0], "y")
+    compiled = compile_model(builder.model(), backend=backend)
+
+    def call(columns: int, then: bool) -> Sequence[Sequence[float]]:
+        return compiled(np.ones((1, columns), np.float32), np.array(then))["y"].tolist()
+
+    for _ in range(3):
+        assert call(3, True) == [[4, 4]]
+        assert call(4, False) == [[5, 5]]
+        for columns, then in ((3, False), (4, True), (2, True)):
+            with pytest.raises(InputError, match=r"If-8.*the inner dimensions differ"):
+                call(columns, then)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_error_names_the_layers_that_were_read(backend: str) -> None:
+    """A product, its bias and its activation are one step; what does not fit is told of the product."""
+    builder = uncork.Builder()
+    turned = builder.add("Convert", 1, found(builder), destination_type="f32")[0]
+    (product,) = builder.add("MatMul", 1, turned, builder.constant(np.ones((3, 2), np.float32)), name="product")
+    (biased,) = builder.add("Add", 1, product, builder.constant(np.float32([1, 2])), name="biased")
+    builder.result(biased, "y")
+    compiled = compile_model(builder.model(), backend=backend)
+    assert compiled(ones(3))["y"].tolist() == [[4, 5]]
+    with pytest.raises(InputError, match=r"^layer 'product' \(MatMul-1, id 4\): the inner dimensions differ: 4 of a, 3 of b"):
+        compiled(ones(4))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_lengths_of_a_split_that_only_the_call_knows_must_add_up(backend: str) -> None:
+    """What is split is a number that a shape depends on, and is known when the call is prepared."""
+    builder = uncork.Builder()
+    number, lengths = builder.parameter("number", "i64", [1]), builder.parameter("lengths", "i64", [2])
+    _, second = builder.add("VariadicSplit", 1, number, builder.constant(np.int64(0)), lengths)
+    builder.result(second, "y")
+    builder.result(builder.add("Broadcast", 3, builder.constant(np.float32(7)), number)[0], "sevens")
+    compiled = compile_model(builder.model(), backend=backend)
+    for count in (3, 2):
+        assert compiled(np.array([count]), np.array([0, 1]))["y"].tolist() == [count]
+        assert compiled(np.array([count]), np.array([0, -1]))["sevens"].tolist() == [7] * count
+        with pytest.raises(InputError, match=r"expected lengths that add up to 1"):
+            compiled(np.array([count]), np.array([0, 0]))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_layer_that_gives_nothing_may_still_refuse(backend: str) -> None:
+    """An empty part is left out of a Concat, but its layer is not: the lengths may not be those of the data."""
+    builder = uncork.Builder()
+    ids = builder.add("Squeeze", 1, found(builder), builder.constant(np.array([0])))[0]
+    _, nothing = builder.add("VariadicSplit", 1, ids, builder.constant(np.int64(0)), builder.constant(np.array([3, 0])))
+    (joined,) = builder.add("Concat", 1, nothing, builder.parameter("more", "i64", [2]), axis=0)
+    builder.result(joined, "y")
+    compiled = compile_model(builder.model(), backend=backend)
+    assert compiled(ones(3), np.array([5, 6]))["y"].tolist() == [5, 6]
+    with pytest.raises(InputError, match=r"expected lengths that add up to 4"):
+        compiled(ones(4), np.array([5, 6]))
