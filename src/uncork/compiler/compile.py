@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
 Backend = Literal["cpu", "reference"]
 Precision = Literal["f32", "bf16", "bf16x3"]
+Ids = Literal["64-bit", "as-written"]
+
+#: Layers that convert ids, and those whose bodies may.
+_CONVERTING = frozenset({"Convert", "ConvertLike", "If", "Loop", "TensorIterator"})
 
 
 def read_model(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = None) -> Model:
@@ -205,6 +209,7 @@ def compile_model(
     precision: Precision = "f32",
     loop_limit: int | None = None,
     tables: Mapping[str, Table] | None = None,
+    ids: Ids = "64-bit",
 ) -> CompiledModel:
     """Prepare a model for running.
 
@@ -218,6 +223,10 @@ def compile_model(
     which are mapped: `{"users": "users.npy"}`, the name of a constant or of the layer that looks its rows up, and a .npy or
     .safetensors file (`x.safetensors:key`) with its very element type and shape.
 
+    `ids="64-bit"` looks rows up by the numbers that were given: indices, offsets, segment ids and lengths
+    that come straight from an input are led around conversions to fewer bits, which converters from PyTorch
+    write. "as-written" lets those cut them, bit for bit as OpenVINO does.
+
     Raises ValidationError for options that do not exist, UnsupportedError for a precision that this machine has no instructions
     for, and InputError for tables that do not fit.
     """
@@ -229,6 +238,8 @@ def compile_model(
         raise ValidationError(f"precision: expected 'f32', 'bf16' or 'bf16x3', got {precision!r}")
     if precision != "f32" and (missing := _missing_for(precision, backend)):
         raise UnsupportedError(f"precision {precision!r} needs {missing}: use 'f32'")
+    if ids not in ("64-bit", "as-written"):
+        raise ValidationError(f"ids: expected '64-bit' or 'as-written', got {ids!r}")
     if threads is not None and (not isinstance(threads, int) or threads < 1):
         raise ValidationError(f"threads: expected a number of at least 1, got {threads!r}")
     if loop_limit is not None and (not isinstance(loop_limit, int) or loop_limit < 0):
@@ -239,18 +250,28 @@ def compile_model(
         model = with_tables(model, tables)
     model = configure(model, strict, loop_limit)
     if backend == "reference":
-        return CompiledModel(model, Executor(model, False))
+        return CompiledModel(model, Executor(_looking_up(model, ids), False))
     if precision != "f32":
         from uncork.compiler.passes.set_precision import set_precision
 
         model = set_precision(model, precision)
-    runs = model
     if any(node.type_name == "Convert" for node in model.nodes):  # by which every compressed table becomes f32
         from uncork.compiler.passes.compressed_tables import compressed_tables, packed_tables
 
         model = packed_tables(model)
-        runs = compressed_tables(model)  # before anything runs: references too are then given the rows that they need
+        runs = compressed_tables(_looking_up(model, ids))  # before anything runs: references too are then given the rows that they need
+    else:
+        runs = _looking_up(model, ids)
     return CompiledModel(model, Executor(runs, True, available_threads() if threads is None else threads))
+
+
+def _looking_up(model: Model, ids: Ids) -> Model:
+    """The model with ids looked up as this option says."""
+    if ids == "as-written" or not any(node.type_name in _CONVERTING for node in model.nodes):
+        return model
+    from uncork.compiler.passes.whole_ids import whole_ids
+
+    return whole_ids(model)
 
 
 def _missing_for(precision: Precision, backend: Backend) -> str:
@@ -274,6 +295,7 @@ def load(
     precision: Precision = "f32",
     loop_limit: int | None = None,
     tables: Mapping[str, Table] | None = None,
+    ids: Ids = "64-bit",
 ) -> CompiledModel:
     """`compile_model(read_model(path))`: see both for the options and errors."""
     try:
@@ -285,6 +307,7 @@ def load(
             precision=precision,
             loop_limit=loop_limit,
             tables=tables,
+            ids=ids,
         )
     except UncorkError as error:
         raise error.at(str(path)) from None

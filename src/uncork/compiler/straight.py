@@ -1,0 +1,115 @@
+"""Which numbers of a model come straight from its inputs: nothing but conversions between integers and moves lie between.
+
+An id that a caller gives may be reshaped, sliced or joined with others before a layer looks it up,
+and converters put a Convert to i32 in the way; it is still the caller's id. What layers compute
+from it (a hash, say) is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from uncork.ir.bodies import GraphBody
+from uncork.ir.model import Model, Node, Source
+from uncork.ops._body import BodyMap, SubGraphOperation
+from uncork.ops._ports import Input
+from uncork.ops.convert import Convert1, ConvertLike1
+
+#: Inputs of the outermost model, by number.
+Inputs = frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """An input of a layer that is declared as ids and comes straight from `inputs` of the model."""
+
+    model: Model  # the one that has the layer: the model itself, or a body
+    node: Node
+    port: Input
+    inputs: Inputs
+
+
+def lookups(model: Model, roots: Mapping[int, Inputs] | None = None) -> Iterator[Lookup]:
+    """Every look-up of ids that come straight from inputs, those in bodies included."""
+    sources = straight(model, roots)
+    for node in model.nodes:
+        for position, source in enumerate(node.inputs):
+            port = port_of(node, position)
+            if port is not None and port.ids and source in sources:
+                yield Lookup(model, node, port, sources[source])
+        for body, given in bodies_of(node):
+            inner = {p: sources[s] for p, s in given.items() if s in sources}
+            if inner:
+                yield from lookups(body, inner)
+
+
+def straight(model: Model, roots: Mapping[int, Inputs] | None = None) -> dict[Source, Inputs]:
+    """The outputs of layers that hold integers straight from inputs, and from which.
+
+    `roots` are the Parameters to begin at, by node id; by default all of the model's.
+    """
+    if roots is None:
+        roots = {parameter: frozenset([number]) for number, parameter in enumerate(model.parameters)}
+    found: dict[Source, Inputs] = {}
+    for node in model.nodes:
+        inputs = roots.get(node.id) if node.type_name == "Parameter" else _passed_on(model, node, found)
+        if inputs:
+            for position, port in enumerate(node.outputs):
+                if port.spec.element_type.is_integer:
+                    found[Source(node.id, position)] = inputs
+    return found
+
+
+def _passed_on(model: Model, node: Node, found: Mapping[Source, Inputs]) -> Inputs | None:
+    """The inputs whose numbers this node passes on; None when it does something else."""
+    if converts_integers(model, node):
+        return found.get(node.inputs[0])
+    given = [node.inputs[position] for position in moved_inputs(node)]
+    if all(source in found or model.spec(source).value is not None for source in given):
+        return frozenset().union(*(found[source] for source in given if source in found)) or None
+    return None
+
+
+def converts_integers(model: Model, node: Node) -> bool:
+    """The node converts integers to integers."""
+    if not isinstance(node.operation, (Convert1, ConvertLike1)):
+        return False
+    specs = (model.spec(node.inputs[0]), node.outputs[0].spec)
+    return all(spec.element_type.is_integer for spec in specs)
+
+
+def moved_inputs(node: Node) -> tuple[int, ...]:
+    """The positions of inputs of which all outputs consist; empty when the node does not just move values."""
+    operation = node.operation
+    if operation is None or not operation.deterministic or node.type_name == "Result":
+        return ()
+    ports = [port_of(node, position) for position in range(len(node.inputs))]
+    moved = [position for position, port in enumerate(ports) if port is not None and port.moved]
+    variables = {port.type_variable for port in ports if port is not None and port.moved}
+    types = {output.type_of for output in operation.outputs}
+    return tuple(moved) if len(variables) == 1 and variables == types else ()
+
+
+def port_of(node: Node, position: int) -> Input | None:
+    """The declaration of an input of a node."""
+    ports = () if node.operation is None else node.operation.inputs
+    return ports[min(position, len(ports) - 1)] if ports else None
+
+
+def bodies_of(node: Node) -> Iterator[tuple[Model, dict[int, Source]]]:
+    """The bodies of a node, and what the node's inputs give to their Parameters, by node id."""
+    if isinstance(node.operation, SubGraphOperation):
+        for joined in node.operation.bodies.values():
+            if isinstance(joined.body, GraphBody):
+                yield joined.body.model, given_to(node, joined, joined.body.model)
+
+
+def given_to(node: Node, joined: BodyMap, body: Model) -> dict[int, Source]:
+    """The inputs of a node that reach Parameters of its body, in every iteration."""
+    carried = {parameter for _, parameter in joined.back_edges}
+    return {
+        body.parameters[entry.parameter]: node.inputs[entry.port]
+        for entry in joined.inputs
+        if entry.port is not None and entry.parameter not in carried
+    }
