@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from uncork.ir.bodies import GraphBody
 from uncork.ir.model import Model, Node, Source
+from uncork.ir.validate import infer
 from uncork.ops._body import BodyMap, SubGraphOperation
 from uncork.ops._ports import Input
 from uncork.ops.convert import Convert1, ConvertLike1
@@ -38,10 +39,12 @@ def lookups(model: Model, roots: Mapping[int, Inputs] | None = None) -> Iterator
             port = port_of(node, position)
             if port is not None and port.ids and source in sources:
                 yield Lookup(model, node, port, sources[source])
-        for body, given in bodies_of(node):
-            inner = {p: sources[s] for p, s in given.items() if s in sources}
-            if inner:
-                yield from lookups(body, inner)
+        if isinstance(node.operation, SubGraphOperation):
+            for joined in node.operation.bodies.values():
+                given = given_to(node, joined)
+                inner = {p: sources[s] for p, s in given.items() if s in sources}
+                if inner and isinstance(joined.body, GraphBody):
+                    yield from lookups(with_values(joined.body.model), inner)
 
 
 def straight(model: Model, roots: Mapping[int, Inputs] | None = None) -> dict[Source, Inputs]:
@@ -97,19 +100,19 @@ def port_of(node: Node, position: int) -> Input | None:
     return ports[min(position, len(ports) - 1)] if ports else None
 
 
-def bodies_of(node: Node) -> Iterator[tuple[Model, dict[int, Source]]]:
-    """The bodies of a node, and what the node's inputs give to their Parameters, by node id."""
-    if isinstance(node.operation, SubGraphOperation):
-        for joined in node.operation.bodies.values():
-            if isinstance(joined.body, GraphBody):
-                yield joined.body.model, given_to(node, joined, joined.body.model)
+def with_values(body: Model) -> Model:
+    """A body with its constants and small values known, as those of a whole model are; as it is where that finds errors."""
+    inferred, problems = infer(body, trust_ports=True)
+    return body if problems else inferred
 
 
-def given_to(node: Node, joined: BodyMap, body: Model) -> dict[int, Source]:
-    """The inputs of a node that reach Parameters of its body, in every iteration."""
+def given_to(node: Node, joined: BodyMap) -> dict[int, Source]:
+    """The inputs of a node that reach Parameters of its body, by their ids, in every iteration."""
+    if not isinstance(joined.body, GraphBody):
+        return {}
     carried = {parameter for _, parameter in joined.back_edges}
     return {
-        body.parameters[entry.parameter]: node.inputs[entry.port]
+        joined.body.model.parameters[entry.parameter]: node.inputs[entry.port]
         for entry in joined.inputs
         if entry.port is not None and entry.parameter not in carried
     }

@@ -20,6 +20,7 @@ from uncork.compiler.straight import (
     moved_inputs,
     port_of,
     straight,
+    with_values,
 )
 from uncork.ir.bodies import GraphBody
 from uncork.ir.model import Model, Node, Port, Source
@@ -188,13 +189,13 @@ class _Uncut:
         return replace(node, operation=twin)
 
     def _body(self, node: Node, joined: BodyMap) -> BodyMap:
-        body = joined.body
-        if not isinstance(body, GraphBody):
-            return joined
-        given = given_to(node, joined, body.model)
+        given = given_to(node, joined)
         roots = {p: self.sources[s] for p, s in given.items() if self.whole.get(s) == s}
-        rewritten = whole_ids(body.model, roots) if roots else body.model
-        return joined if rewritten is body.model else replace(joined, body=GraphBody(rewritten))
+        if not roots or not isinstance(joined.body, GraphBody):
+            return joined
+        body = with_values(joined.body.model)
+        rewritten = whole_ids(body, roots)
+        return joined if rewritten is body else replace(joined, body=GraphBody(rewritten))
 
     # ---- the end
 
