@@ -425,3 +425,31 @@ def test_strict_as_written_names_the_conversion(backend: Any, far: int) -> None:
     np.testing.assert_array_equal(strict([1, 2], [0, 1])["sums"], rows(1, 2))
     with pytest.raises(InputError, match=rf"^layer 'cut' \(Convert-1, id \d+\): input 'data': data\[1\] is {far}, expected -2147483648 to"):
         strict([1, far], [0])
+
+
+# ---- how it runs
+
+
+def test_strict_conversions_have_kernels() -> None:
+    pytest.importorskip("llvmlite")
+    for source, target in (("i64", "i32"), ("u64", "i8"), ("i32", "u32")):
+        builder = uncork.Builder("convert")
+        builder.result(narrowed(builder, builder.parameter("x", source, [40]), target))
+        (step,) = uncork.compile_model(builder.model(), strict=True).plan.steps
+        assert step.kernel.startswith(f"convert_exactly_{target}_")
+    builder = uncork.Builder("wider")  # nothing can be lost: nothing is looked at
+    builder.result(narrowed(builder, builder.parameter("x", "i32", [40]), "i64"))
+    (step,) = uncork.compile_model(builder.model(), strict=True).plan.steps
+    assert step.kernel.startswith("convert_i64_")
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_bag_with_conversions_is_one_step_for_any_number_of_ids(strict: bool) -> None:
+    pytest.importorskip("llvmlite")
+    compiled = uncork.compile_model(bag_model(), strict=strict)
+    for count in range(2, 9):
+        compiled([1] * count, [0, 1])
+    assert len(compiled._executor._kept) == 1
+    (kept,) = compiled._executor._kept.values()
+    assert [step.kernel for step in kept.plan.steps] == ["bag_offsets_f32_i64_3" + ("_strict" if strict else "")]
+    assert kept.direct is not None

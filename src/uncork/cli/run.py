@@ -52,7 +52,11 @@ def parser() -> Parser:
     )
     parser.add_argument("--seed", type=whole, metavar="N", help="other random values for each N (0)")
     parser.add_argument("--backend", type=one_of("cpu", "reference"), default="cpu", metavar="NAME", help="cpu (default) or reference")
-    parser.add_argument("--strict", action="store_true", help="refuse odd data that is tolerated otherwise, such as unsorted segment ids")
+    parser.add_argument(
+        "--strict",
+        action="store_true",
+        help="refuse odd data that is tolerated otherwise, such as unsorted segment ids or integers that a Convert would change",
+    )
     parser.add_argument(
         "--ids",
         type=one_of("64-bit", "as-written"),
