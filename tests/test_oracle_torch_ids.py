@@ -54,7 +54,10 @@ class Flat(nn.Module):
 MODULES: dict[str, tuple[Callable[[], Any], Callable[[int], tuple[list[Any], ...]]]] = {
     "sum": (lambda: nn.EmbeddingBag(ROWS, 4, mode="sum"), lambda far: ([2, far, 3], [0, 2])),
     "mean": (lambda: nn.EmbeddingBag(ROWS, 4, mode="mean"), lambda far: ([2, far, 3], [0, 2])),
-    "bags of one size": (lambda: nn.EmbeddingBag(ROWS, 4, mode="sum"), lambda far: ([[2, far], [3, 4]],)),
+    "bags of one size": (
+        lambda: nn.EmbeddingBag(ROWS, 4, mode="sum"),
+        lambda far: ([[2, far], [3, 4]],),
+    ),
     "columns": (Flat, lambda far: ([[2, far], [3, 4]],)),
     "embedding": (lambda: nn.Embedding(ROWS, 4, padding_idx=0), lambda far: ([[2, far], [3, 4]],)),
     "GRU over embedding": (Recurrent, lambda far: ([[2, far], [3, 4]],)),
@@ -100,7 +103,10 @@ def test_ids_that_there_are_not(case: Any, backend: Any, far: int) -> None:
     name, module, call, path = case
     compiled = uncork.load(path, backend=backend)
     if name in BAGS:
-        with pytest.raises(InputError, match=rf"layer '.*' \(EmbeddingBag.*\): input 'indices': indices\[.*\] is {far}, expected 0 to 9"):
+        with pytest.raises(
+            InputError,
+            match=rf"layer '.*' \(EmbeddingBag.*\): input 'indices': indices\[.*\] is {far}, expected 0 to 9",
+        ):
             compiled(*call(far))
         return
     found = compiled(*call(far))[0]
@@ -117,7 +123,10 @@ def test_ids_that_there_are_not(case: Any, backend: Any, far: int) -> None:
 @pytest.mark.parametrize("ids", ["64-bit", "as-written"])
 @pytest.mark.parametrize("far", FAR)
 def test_strict_names_the_id_that_was_given(case: Any, backend: Any, far: int, ids: Any) -> None:
-    with pytest.raises(InputError, match=rf"layer '.*' \(.*, id \d+\): input '.*': \w+\[[\d, ]+\] is {far}, expected -?\d+ to \d+"):
+    with pytest.raises(
+        InputError,
+        match=rf"layer '.*' \(.*, id \d+\): input '.*': \w+\[[\d, ]+\] is {far}, expected -?\d+ to \d+",
+    ):
         uncork.load(case[3], backend=backend, strict=True, ids=ids)(*case[2](far))
 
 

@@ -72,7 +72,10 @@ def test_a_bag_names_the_id_that_was_given(backend: Any, far: int) -> None:
 
 def test_offsets_are_looked_at_in_64_bits(backend: Any) -> None:
     compiled = uncork.compile_model(bag_model(), backend=backend)
-    with pytest.raises(InputError, match=r"layer 'bag' .*offsets\[1\] is 4294967297, expected 0 to 2, the number of indices"):
+    with pytest.raises(
+        InputError,
+        match=r"layer 'bag' .*offsets\[1\] is 4294967297, expected 0 to 2, the number of indices",
+    ):
         compiled([1, 2], [0, 2**32 + 1])
 
 
@@ -117,7 +120,10 @@ def test_segments(backend: Any) -> None:
 
 @pytest.mark.parametrize(
     ("type_name", "opset", "message"),
-    [("EmbeddingBagPackedSum", 3, r"indices\[0, 1\] is 4294967297"), ("EmbeddingBagPacked", 15, r"indices\[0, 1\] is 4294967297")],
+    [
+        ("EmbeddingBagPackedSum", 3, r"indices\[0, 1\] is 4294967297"),
+        ("EmbeddingBagPacked", 15, r"indices\[0, 1\] is 4294967297"),
+    ],
 )
 def test_packed_bags(backend: Any, type_name: str, opset: int, message: str) -> None:
     builder = uncork.Builder("packed")
@@ -145,7 +151,16 @@ def test_lengths_of_sequences(backend: Any) -> None:
     builder = uncork.Builder("gru")
     x, lengths = builder.parameter("x", "f32", [2, 3, 1]), builder.parameter("lengths", "i64", [2])
     zeros = [builder.constant(np.zeros(shape, np.float32)) for shape in ((2, 1, 1), (1, 3, 1), (1, 3, 1), (1, 3))]
-    layer = builder.add("GRUSequence", 5, x, zeros[0], narrowed(builder, lengths), *zeros[1:], hidden_size=1, name="gru")
+    layer = builder.add(
+        "GRUSequence",
+        5,
+        x,
+        zeros[0],
+        narrowed(builder, lengths),
+        *zeros[1:],
+        hidden_size=1,
+        name="gru",
+    )
     builder.result(layer[1])
     compiled = uncork.compile_model(builder.model(), backend=backend)
     with pytest.raises(InputError, match=r"layer 'gru' .*sequence_lengths\[1\] is 4294967297"):
@@ -156,14 +171,28 @@ def test_lengths_of_sequences(backend: Any) -> None:
 
 
 MOVES: dict[str, tuple[list[int], Callable[[uncork.Builder, Source], Source]]] = {
-    "Reshape": ([2, 2], lambda b, s: b.add("Reshape", 1, s, b.constant(np.array([-1])), special_zero=False)[0]),
+    "Reshape": (
+        [2, 2],
+        lambda b, s: b.add("Reshape", 1, s, b.constant(np.array([-1])), special_zero=False)[0],
+    ),
     "Unsqueeze and Squeeze": (
         [4],
-        lambda b, s: b.add("Squeeze", 1, b.add("Unsqueeze", 1, s, b.constant(np.array([0])))[0], b.constant(np.array([0])))[0],
+        lambda b, s: b.add(
+            "Squeeze",
+            1,
+            b.add("Unsqueeze", 1, s, b.constant(np.array([0])))[0],
+            b.constant(np.array([0])),
+        )[0],
     ),
     "Transpose": ([4, 1], lambda b, s: b.add("Transpose", 1, s, b.constant(np.array([1, 0])))[0]),
-    "Concat with a constant": ([4], lambda b, s: b.add("Concat", 1, s, b.constant(np.array([0, 1], np.int32)), axis=0)[0]),
-    "the second half": ([2, 4], lambda b, s: b.add("Split", 1, s, b.constant(np.int64(0)), num_splits=2)[1]),
+    "Concat with a constant": (
+        [4],
+        lambda b, s: b.add("Concat", 1, s, b.constant(np.array([0, 1], np.int32)), axis=0)[0],
+    ),
+    "the second half": (
+        [2, 4],
+        lambda b, s: b.add("Split", 1, s, b.constant(np.int64(0)), num_splits=2)[1],
+    ),
     "to i64 again": ([4], lambda b, s: narrowed(b, s, "i64")),
     "a smaller type": ([4], lambda b, s: narrowed(b, narrowed(b, s, "i8"), "i16")),
     "ids picked by a constant": (
@@ -174,7 +203,10 @@ MOVES: dict[str, tuple[list[int], Callable[[uncork.Builder, Source], Source]]] =
         [4],
         lambda b, s: b.add("Select", 1, b.constant(np.array([False, True, True, True])), s, b.constant(np.int32(0)))[0],
     ),
-    "ConvertLike": ([4], lambda b, s: b.add("ConvertLike", 1, s, b.constant(np.zeros(1, np.int16)))[0]),
+    "ConvertLike": (
+        [4],
+        lambda b, s: b.add("ConvertLike", 1, s, b.constant(np.zeros(1, np.int16)))[0],
+    ),
 }
 
 
@@ -186,7 +218,11 @@ def test_moves_and_conversions_on_the_way(backend: Any, name: str) -> None:
     far = 2**32 + 1
     ids = np.array([2, 3, 0, far] * (int(np.prod(shape)) // 4)).reshape(shape)
     found = uncork.compile_model(model, backend=backend)(ids)["rows"]
-    kept = {"Transpose": [2, 3, 0, far], "Concat with a constant": [2, 3, 0, far, 0, 1], "ids picked by a constant": [2, far]}
+    kept = {
+        "Transpose": [2, 3, 0, far],
+        "Concat with a constant": [2, 3, 0, far, 0, 1],
+        "ids picked by a constant": [2, far],
+    }
     wanted = [*{"ids or 0": [0, 3, 0, far]}.get(name, kept.get(name, [2, 3, 0, far]))]
     expected = [ZEROS if i == far else TABLE[i].tolist() for i in wanted]
     np.testing.assert_array_equal(found.reshape(-1, 3), expected)
@@ -228,9 +264,20 @@ def test_what_layers_compute_is_not_an_id_that_was_given(backend: Any) -> None:
     builder = uncork.Builder("hash")
     ids = builder.parameter("ids", "i64", [2])
     (hashed,) = builder.add("Add", 1, ids, builder.constant(np.int64(2**32)))
-    builder.result(builder.add("Gather", 8, builder.constant(TABLE), narrowed(builder, hashed), builder.constant(np.int64(0)))[0])
+    builder.result(
+        builder.add(
+            "Gather",
+            8,
+            builder.constant(TABLE),
+            narrowed(builder, hashed),
+            builder.constant(np.int64(0)),
+        )[0]
+    )
     np.testing.assert_array_equal(uncork.compile_model(builder.model(), backend=backend)([1, 2])[0], rows(1, 2))
-    with pytest.raises(InputError, match=r"layer 'Convert_\d+' .*data\[0\] is 4294967297, expected -2147483648 to 2147483647"):
+    with pytest.raises(
+        InputError,
+        match=r"layer 'Convert_\d+' .*data\[0\] is 4294967297, expected -2147483648 to 2147483647",
+    ):
         uncork.compile_model(builder.model(), backend=backend, strict=True)([1, 2])
 
 
@@ -243,18 +290,34 @@ def test_unsigned_ids(backend: Any) -> None:
     builder.result(builder.add("Gather", 8, table, cut, builder.constant(np.int64(0)))[0], "rows")
     compiled = uncork.compile_model(builder.model(), backend=backend)
     np.testing.assert_array_equal(compiled(np.array([1, 2**64 - 1, 2**32], np.uint64))["rows"], [*rows(1), ZEROS, ZEROS])
-    builder.result(builder.add("EmbeddingBagOffsetsSum", 3, table, cut, builder.constant(np.zeros(1, np.int32)), name="bag")[0], "sums")
+    builder.result(
+        builder.add(
+            "EmbeddingBagOffsetsSum",
+            3,
+            table,
+            cut,
+            builder.constant(np.zeros(1, np.int32)),
+            name="bag",
+        )[0],
+        "sums",
+    )
     compiled = uncork.compile_model(builder.model(), backend=backend)
     np.testing.assert_array_equal(compiled(np.array([1, 0], np.uint64))["sums"], [TABLE[1] + TABLE[0]])
     with pytest.raises(InputError, match=r"layer 'bag' .*indices\[1\] is 4294967296, expected 0 to 4"):
         compiled(np.array([1, 2**32], np.uint64))
-    with pytest.raises(InputError, match=r"data\[1\] is 18446744073709551615, expected -9223372036854775808 to 9223372036854775807"):
+    with pytest.raises(
+        InputError,
+        match=r"data\[1\] is 18446744073709551615, expected -9223372036854775808 to 9223372036854775807",
+    ):
         compiled(np.array([1, 2**64 - 1], np.uint64))
 
 
 def test_ids_that_are_joined_from_inputs_of_two_types(backend: Any) -> None:
     builder = uncork.Builder("joined")
-    long, short = builder.parameter("long", "i64", [None]), builder.parameter("short", "i32", [None])
+    long, short = (
+        builder.parameter("long", "i64", [None]),
+        builder.parameter("short", "i32", [None]),
+    )
     (joined,) = builder.add("Concat", 1, narrowed(builder, long), short, axis=0)
     builder.result(builder.add("Gather", 8, builder.constant(TABLE), joined, builder.constant(np.int64(0)))[0])
     compiled = uncork.compile_model(builder.model(), backend=backend)
@@ -281,7 +344,16 @@ def if_model() -> Model:
         ids = inner.parameter("ids", "i64", [None])
         (more,) = inner.add("Concat", 1, narrowed(inner, ids), inner.constant(np.array([3], np.int32)), axis=0)
         numbers = more if name == "then_body" else inner.constant(np.array([0], np.int32))
-        inner.result(inner.add("Gather", 8, inner.constant(TABLE), numbers, inner.constant(np.int64(0)), name="pick")[0])
+        inner.result(
+            inner.add(
+                "Gather",
+                8,
+                inner.constant(TABLE),
+                numbers,
+                inner.constant(np.int64(0)),
+                name="pick",
+            )[0]
+        )
         inputs = (BodyInput(1, 0),)
         bodies[name] = BodyMap(GraphBody(inner.model()), inputs, (BodyOutput(0, 0),))
     builder = uncork.Builder("if")
@@ -314,7 +386,10 @@ def test_bodies_that_are_repeated(backend: Any, carried: bool) -> None:
     outputs = (BodyOutput(0, 0, Slicing(0)), BodyOutput(1, 2, Slicing(0)))
     joined = BodyMap(GraphBody(inner.model()), (given, BodyInput(1, 1, Slicing(0))), outputs, back)
     builder = uncork.Builder("iterator")
-    sources = builder.parameter("ids", "i64", [1 if carried else 2]), builder.parameter("turns", "f32", [2])
+    sources = (
+        builder.parameter("ids", "i64", [1 if carried else 2]),
+        builder.parameter("turns", "f32", [2]),
+    )
     builder.result(builder.add_with_bodies("TensorIterator", 1, *sources, bodies={"body": joined})[0])
     compiled = uncork.compile_model(builder.model(), backend=backend)
     found = compiled([2] if carried else [2, 2**32 + 1], np.zeros(2, np.float32))[0]
@@ -403,7 +478,10 @@ def test_strict_in_an_expression(backend: Any) -> None:
     builder.result(result)
     strict = uncork.compile_model(builder.model(), backend=backend, strict=True)
     assert strict([1, 2, 3])[0].tolist() == [3, 5, 7]
-    with pytest.raises(InputError, match=r"layer 'cut' \(Convert-1, id \d+\): input 'data': data\[1\] is 4294967296, expected"):
+    with pytest.raises(
+        InputError,
+        match=r"layer 'cut' \(Convert-1, id \d+\): input 'data': data\[1\] is 4294967296, expected",
+    ):
         strict([1, 2**31, 3])
 
 
@@ -415,7 +493,10 @@ def test_strict_promoted_types(backend: Any) -> None:
     strict = uncork.compile_model(builder.model(), backend=backend, strict=True)
     x = np.zeros(2, np.int8)
     assert strict(x, np.int64(7))[0] == 7
-    with pytest.raises(InputError, match=r"layer 'promote' .*: input 'data': data is 300, expected -128 to 127, the numbers of i8"):
+    with pytest.raises(
+        InputError,
+        match=r"layer 'promote' .*: input 'data': data is 300, expected -128 to 127, the numbers of i8",
+    ):
         strict(x, np.int64(300))
 
 
@@ -423,7 +504,10 @@ def test_strict_promoted_types(backend: Any) -> None:
 def test_strict_as_written_names_the_conversion(backend: Any, far: int) -> None:
     strict = uncork.compile_model(bag_model(), backend=backend, strict=True, ids="as-written")
     np.testing.assert_array_equal(strict([1, 2], [0, 1])["sums"], rows(1, 2))
-    with pytest.raises(InputError, match=rf"^layer 'cut' \(Convert-1, id \d+\): input 'data': data\[1\] is {far}, expected -2147483648 to"):
+    with pytest.raises(
+        InputError,
+        match=rf"^layer 'cut' \(Convert-1, id \d+\): input 'data': data\[1\] is {far}, expected -2147483648 to",
+    ):
         strict([1, far], [0])
 
 

@@ -34,12 +34,28 @@ def column(results: Sequence[UnitResult], name: str) -> list[Any]:
 
 
 def quads(path: Path, ids: Sequence[Sequence[int]]) -> Path:
-    pq.write_table(pa.table({"ids": pa.array(ids, pa.list_(pa.int64())), "weight": pa.array([1.0] * len(ids), pa.float32())}), path)
+    pq.write_table(
+        pa.table(
+            {
+                "ids": pa.array(ids, pa.list_(pa.int64())),
+                "weight": pa.array([1.0] * len(ids), pa.float32()),
+            }
+        ),
+        path,
+    )
     return path
 
 
 #: Seven rows, four negative ids in three of them.
-IDS = [[0, 1, 2, 3], [-1, 5, 5, 5], [7, 7, 7, 7], [1, -20, -3, 1], [4, 4, 4, 4], [0, 0, 0, -2], [6, 6, 6, 6]]
+IDS = [
+    [0, 1, 2, 3],
+    [-1, 5, 5, 5],
+    [7, 7, 7, 7],
+    [1, -20, -3, 1],
+    [4, 4, 4, 4],
+    [0, 0, 0, -2],
+    [6, 6, 6, 6],
+]
 
 
 @pytest.mark.parametrize("model", ["picks", "pairs"])
@@ -84,7 +100,10 @@ def test_a_negative_id_is_an_error_where_bad_rows_are(picks: Path, tmp_path: Pat
 
 def test_bags_have_no_negative_ids(bags: Path, tmp_path: Path) -> None:
     """There a negative id is outside in any case; a last step that a constant takes with -1 is no id at all."""
-    pq.write_table(pa.table({"items": pa.array([[1, 2], [3]], pa.list_(pa.int64()))}), tmp_path / "rows.parquet")
+    pq.write_table(
+        pa.table({"items": pa.array([[1, 2], [3]], pa.list_(pa.int64()))}),
+        tmp_path / "rows.parquet",
+    )
     mapping = {"ids": "values(items)", "offsets": "offsets(items)"}
     assert counts(scored(bags, tmp_path / "rows.parquet", inputs=mapping, negative_ids=False)) == Counts(2, 2, 0, 0)
 
@@ -92,11 +111,24 @@ def test_bags_have_no_negative_ids(bags: Path, tmp_path: Path) -> None:
 def flat_model(path: Path) -> Path:
     """Gather of a flat list of ids through a Convert to i32, summed by segment."""
     builder = uncork.Builder("flat")
-    ids, owners = builder.parameter("ids", "i64", [None]), builder.parameter("owners", "i64", [None])
+    ids, owners = (
+        builder.parameter("ids", "i64", [None]),
+        builder.parameter("owners", "i64", [None]),
+    )
     count = builder.parameter("count", "i64", [])
     (cut,) = builder.add("Convert", 1, ids, destination_type="i32")
-    (places,) = builder.add("Gather", 8, builder.constant(np.arange(20)), cut, builder.constant(np.int64(0)), name="places")
-    builder.result(builder.add("EmbeddingSegmentsSum", 3, builder.constant(TABLE), places, owners, count)[0], "sums")
+    (places,) = builder.add(
+        "Gather",
+        8,
+        builder.constant(np.arange(20)),
+        cut,
+        builder.constant(np.int64(0)),
+        name="places",
+    )
+    builder.result(
+        builder.add("EmbeddingSegmentsSum", 3, builder.constant(TABLE), places, owners, count)[0],
+        "sums",
+    )
     uncork.write_model(builder.model(), path)
     return path
 
@@ -169,7 +201,10 @@ def converted(path: Path, type_name: str, opset: int) -> Path:
     builder = uncork.Builder("converted")
     (cut,) = builder.add("Convert", 1, builder.parameter("ids", "i64", [None, 4]), destination_type="i32", name="cut")
     axis = [builder.constant(np.int64(0))] if type_name == "Gather" else []
-    builder.result(builder.add(type_name, opset, builder.constant(TABLE), cut, *axis, name="look up")[0], "rows")
+    builder.result(
+        builder.add(type_name, opset, builder.constant(TABLE), cut, *axis, name="look up")[0],
+        "rows",
+    )
     uncork.write_model(builder.model(), path)
     return path
 

@@ -55,14 +55,14 @@ def parser() -> Parser:
     parser.add_argument(
         "--strict",
         action="store_true",
-        help="refuse odd data that is tolerated otherwise, such as unsorted segment ids or integers that a Convert would change",
+        help="refuse odd data, such as unsorted segment ids or integers that a Convert changes",
     )
     parser.add_argument(
         "--ids",
         type=one_of("64-bit", "as-written"),
         default="64-bit",
         metavar="HOW",
-        help="64-bit (default): look up the ids that were given; as-written: as the model's own conversions cut them",
+        help="64-bit (default): look up ids as given; as-written: as the model's conversions cut them",
     )
     parser.add_argument("--loop-limit", type=whole, metavar="N", help="refuse a Loop that makes more than N iterations")
     parser.add_weights()

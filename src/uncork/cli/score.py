@@ -77,9 +77,13 @@ def parser() -> Parser:
     add(
         "--no-strict",
         action="store_true",
-        help="let ids outside their table give zeros, and conversions cut integers, where operations are defined so",
+        help="let ids outside their table give zeros where that is defined, and conversions cut integers",
     )
-    add("--no-negative-ids", action="store_true", help="rows with ids below 0, which count from the end of a table, are bad rows")
+    add(
+        "--no-negative-ids",
+        action="store_true",
+        help="rows with ids below 0, which count from the end of a table, are bad rows",
+    )
     add("--engine", type=one_of("local", "ray"), default="local", metavar="NAME", help="local (default), or ray: pip install 'uncork[ray]'")
     add("--ray-address", metavar="ADDRESS", help="a Ray cluster: host:port, or auto; without it Ray is started on this machine")
     add("--workers", type=_count, metavar="N", help="worker processes (all cores)")

@@ -223,9 +223,9 @@ def compile_model(
     which are mapped: `{"users": "users.npy"}`, the name of a constant or of the layer that looks its rows up, and a .npy or
     .safetensors file (`x.safetensors:key`) with its very element type and shape.
 
-    `ids="64-bit"` looks rows up by the numbers that were given: indices, offsets, segment ids and lengths
-    that come straight from an input are led around conversions to fewer bits, which converters from PyTorch
-    write. "as-written" lets those cut them, bit for bit as OpenVINO does.
+    `ids="64-bit"` looks rows up by the numbers that were given: indices, offsets, segment ids and
+    lengths that come straight from an input are led around conversions to fewer bits, which
+    converters from PyTorch write. "as-written" lets those cut them, bit for bit as OpenVINO does.
 
     Raises ValidationError for options that do not exist, UnsupportedError for a precision that this machine has no instructions
     for, and InputError for tables that do not fit.
@@ -259,7 +259,8 @@ def compile_model(
         from uncork.compiler.passes.compressed_tables import compressed_tables, packed_tables
 
         model = packed_tables(model)
-        runs = compressed_tables(_looking_up(model, ids))  # before anything runs: references too are then given the rows that they need
+        # Before anything runs: references too are then given the rows that they need.
+        runs = compressed_tables(_looking_up(model, ids))
     else:
         runs = _looking_up(model, ids)
     return CompiledModel(model, Executor(runs, True, available_threads() if threads is None else threads))

@@ -1,4 +1,4 @@
-"""Which numbers of a model come straight from its inputs: nothing but conversions between integers and moves lie between.
+"""Which numbers come straight from a model's inputs, through moves and integer conversions only.
 
 An id that a caller gives may be reshaped, sliced or joined with others before a layer looks it up,
 and converters put a Convert to i32 in the way; it is still the caller's id. What layers compute
@@ -23,11 +23,10 @@ Inputs = frozenset[int]
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """An input of a layer that is declared as ids and comes straight from `inputs` of the model."""
+    """A layer that is given ids straight from `inputs` of the model."""
 
     model: Model  # the one that has the layer: the model itself, or a body
     node: Node
-    port: Input
     inputs: Inputs
 
 
@@ -38,7 +37,7 @@ def lookups(model: Model, roots: Mapping[int, Inputs] | None = None) -> Iterator
         for position, source in enumerate(node.inputs):
             port = port_of(node, position)
             if port is not None and port.ids and source in sources:
-                yield Lookup(model, node, port, sources[source])
+                yield Lookup(model, node, sources[source])
         if isinstance(node.operation, SubGraphOperation):
             for joined in node.operation.bodies.values():
                 given = given_to(node, joined)
@@ -53,10 +52,11 @@ def straight(model: Model, roots: Mapping[int, Inputs] | None = None) -> dict[So
     `roots` are the Parameters to begin at, by node id; by default all of the model's.
     """
     if roots is None:
-        roots = {parameter: frozenset([number]) for number, parameter in enumerate(model.parameters)}
+        roots = {p: frozenset([number]) for number, p in enumerate(model.parameters)}
     found: dict[Source, Inputs] = {}
     for node in model.nodes:
-        inputs = roots.get(node.id) if node.type_name == "Parameter" else _passed_on(model, node, found)
+        is_input = node.type_name == "Parameter"
+        inputs = roots.get(node.id) if is_input else _passed_on(model, node, found)
         if inputs:
             for position, port in enumerate(node.outputs):
                 if port.spec.element_type.is_integer:
@@ -83,7 +83,10 @@ def converts_integers(model: Model, node: Node) -> bool:
 
 
 def moved_inputs(node: Node) -> tuple[int, ...]:
-    """The positions of inputs of which all outputs consist; empty when the node does not just move values."""
+    """The positions of the inputs that the node only moves into its outputs.
+
+    Empty when there is more to it.
+    """
     operation = node.operation
     if operation is None or not operation.deterministic or node.type_name == "Result":
         return ()
@@ -101,7 +104,10 @@ def port_of(node: Node, position: int) -> Input | None:
 
 
 def with_values(body: Model) -> Model:
-    """A body with its constants and small values known, as those of a whole model are; as it is where that finds errors."""
+    """A body with its constants and small values known, as those of a whole model are.
+
+    It stays as it is where that finds errors.
+    """
     inferred, problems = infer(body, trust_ports=True)
     return body if problems else inferred
 

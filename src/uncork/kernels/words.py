@@ -185,7 +185,10 @@ def converted(k: Kernel, a: Value, target: str) -> Value:
 
 
 def converted_exactly(k: Kernel, a: Value, target: str) -> Value:
-    """The same for integers; the kernel stops at one that the target does not have, and the reference says which."""
+    """The same for integers; the kernel stops at one that the target does not have.
+
+    The reference then says which.
+    """
     result = a.to(COMPUTED[target])
     same = result.to(a.type).equals(a)
     if a.type.kind != result.type.kind:  # the bits may agree where the numbers do not

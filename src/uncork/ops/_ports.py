@@ -42,7 +42,8 @@ class Input:
 
     `types` is what the port takes; `moved` says that the operation moves this input's values without computing with them
     (its stored bits, so every element type passes exactly); a `variadic` input takes all that remain and must be last.
-    `ids` says that its numbers choose rows, places or lengths: cut to fewer bits they would choose others.
+    `ids` says that its numbers choose rows, places or lengths: cut to fewer bits, they choose
+    others.
     """
 
     types: Types

@@ -3,8 +3,8 @@
 Pages: operation-specs/type/convert-1, convert-like-1. What they leave open, for every pair of types but strings:
 
 - to a float: rounded to nearest, ties to even; beyond the range as the type has it (see `storage.encode`);
-- integer to integer: modulo 2**bits of the new type, u1 included; with `strict` a number that the new type does not have is
-  refused, so that no id is cut without a word (constants of the model are left alone);
+- integer to integer: modulo 2**bits of the new type, u1 included; with `strict` a number that the
+  new type does not have is refused (constants of the model are left alone);
 - float to integer: the fraction is cut off. Values that fit 32 bits (64 bits for i64 and u64) are then taken modulo 2**bits;
   all others, NaN and infinities become the pattern with the highest of those bits alone set, -2**31 for i32, as processors
   and OpenVINO have it. A negative value counts as fitting u32 and u64 when it fits i32 and i64;
@@ -57,7 +57,8 @@ class Convert1(Operation):
             wrong |= data < low
         if given.max > high:
             wrong |= data > high
-        refuse_first(self, "data", data, wrong, f"{low} to {high}, the numbers of {self.destination_type}")
+        expected = f"{low} to {high}, the numbers of {self.destination_type}"
+        refuse_first(self, "data", data, wrong, expected)
 
 
 @register("ConvertLike", 1)
@@ -97,8 +98,8 @@ def convert_to(destination: ElementType, strict: bool) -> Convert1:
 
 def limits(element_type: ElementType) -> tuple[int, int]:
     """The smallest and the largest number of an integer type."""
-    bits = element_type.bits
-    return (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if element_type.kind == "signed" else (0, 2**bits - 1)
+    count = 2**element_type.bits
+    return (-count // 2, count // 2 - 1) if element_type.kind == "signed" else (0, count - 1)
 
 
 def keeps_integers(source: ElementType, destination: ElementType) -> bool:

@@ -75,8 +75,8 @@ def score(
 
     `on_error` is "fail" (the first row that cannot be scored is an error), "null" (it has no results) or "reject" (it goes to the
     Parquet file `rejects` with its reason). `strict` makes a bad row of an id outside its table also where the operation would give
-    zeros, and of an integer that a conversion in the model would change. `negative_ids=False` makes one of an
-    id below 0, which Gather would count from the end of its table.
+    zeros, and of an integer that a conversion in the model would change. `negative_ids=False` makes
+    one of an id below 0, which Gather would count from the end of its table.
 
     `engine` is "local" (processes of this machine) or "ray" (pip install 'uncork[ray]'; `ray_address` is that of a cluster,
     "host:port" or "auto"; without it Ray is started on this machine). An interrupted run goes on with `resume`; `overwrite` replaces

@@ -1,4 +1,4 @@
-"""Negative ids: Gather counts them from the end of its table, which is rarely what a column of ids means.
+"""Negative ids, which Gather counts from the end of its table: rarely what a column of ids means.
 
 Of the model's inputs, those are looked at whose numbers come straight to the indices of such a
 Gather. A run counts what columns give them, and rejects such rows when it is asked to.
@@ -20,7 +20,10 @@ from uncork.types import Array
 
 @dataclass(frozen=True)
 class FromEnd:
-    """An input of the model whose negative numbers count from the end of a table of `rows` rows (None: not known at load)."""
+    """An input of the model whose negative numbers count from the end of a table.
+
+    `rows` are those of the table; None where they are not known at load.
+    """
 
     port: ModelPort
     layer: str
@@ -41,7 +44,8 @@ class FromEnd:
         name, where = self.port.name, ", ".join(str(int(i)) for i in place)
         expected = f"0 to {self.rows - 1}" if self.rows else "0 or more"
         raise InputError(
-            f"input '{name}' of the model: {name}[{where}] is {numbers[place]}, expected {expected}: "
+            f"input '{name}' of the model: "
+            f"{name}[{where}] is {numbers[place]}, expected {expected}: "
             "negative ids, which would count from the end, are refused",
             self.layer,
         )

@@ -117,7 +117,15 @@ class UnitScorer:
     def __init__(self, job: Job) -> None:
         self.job = job
         compiled = load(job.model, **job.load_options)
-        self._scorer = BatchScorer(compiled, job.mapping, job.keep, job.columns, job.schema, job.on_error, job.negative_ids)
+        self._scorer = BatchScorer(
+            compiled,
+            job.mapping,
+            job.keep,
+            job.columns,
+            job.schema,
+            job.on_error,
+            job.negative_ids,
+        )
         self._reader = Reader(job.source, job.read_columns, job.batch_size)
 
     def batches(self, unit: Unit) -> Iterator[Scored]:

@@ -1,10 +1,11 @@
-"""Ids that come straight from inputs are looked up as they were given, not as conversions on the way have cut them.
+"""Ids that come straight from inputs are looked up as given, not as conversions cut them.
 
 Converters write `Convert i64 -> i32` before look-ups (OpenVINO's PyTorch frontend before every
 Gather and every bag). Taken literally, id 2**32 + 1 reads row 1. This pass leads ids, offsets,
 segment ids and lengths around conversions that could change them; moves on the way are done on the
-uncut numbers. All else that reads the converted numbers still does. It is a matter of meaning: it
-runs for every backend, before anything that only makes a model faster.
+uncut numbers. All else that reads the converted numbers still does. Bodies are looked into, as far
+as ids reach them uncut. It is a matter of meaning: it runs for every backend, before anything that
+only makes a model faster.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ def whole_ids(model: Model, roots: Mapping[int, Inputs] | None = None) -> Model:
 
 
 class _Uncut:
-    """One graph. `whole` is, for every output that comes straight from inputs, the one that has the uncut numbers."""
+    """One graph.
+
+    `whole` says, for every output that comes straight from inputs, which one has the uncut numbers.
+    """
 
     def __init__(self, model: Model, roots: Mapping[int, Inputs] | None) -> None:
         self.before = model
@@ -95,7 +99,10 @@ class _Uncut:
         return "" if port is None else port.type_variable
 
     def _as(self, source: Source, target: ElementType, strict: bool) -> Source:
-        """The same numbers in another type. With `strict`, one that the type does not have is refused: it is outside anything."""
+        """The same numbers in another type.
+
+        With `strict`, one that the type does not have is refused: it is outside anything.
+        """
         given = self._spec(source).element_type
         if given is target:
             return source
@@ -103,7 +110,8 @@ class _Uncut:
             operation = convert_to(target, strict and not keeps_integers(given, target))
             name = f"{self._name(source)} as {target}"
             specs = operation.describe([self._spec(source)])
-            node = Node(self._id(), name, "Convert", "opset1", {}, (source,), _ports(specs), operation)
+            ports = _ports(specs)
+            node = Node(self._id(), name, "Convert", "opset1", {}, (source,), ports, operation)
             self._converted[source, target] = self._added(node)
         return self._converted[source, target]
 
@@ -131,14 +139,15 @@ class _Uncut:
                 self.whole.update((output, Source(twin, output.output)) for output in outputs)
 
     def _twin(self, node: Node) -> int | None:
-        """A copy of a node that moves values, on uncut numbers; None when it moves no others anyway."""
+        """A copy, on uncut numbers, of a node that moves values; None when there is no need."""
         inputs = list(node.inputs)
         moved = moved_inputs(node)
         for position in moved:
             inputs[position] = self.whole.get(inputs[position], inputs[position])
         if tuple(inputs) == node.inputs:
             return None
-        types = {self._spec(inputs[p]).element_type for p in moved if node.inputs[p] in self.sources}
+        ids = [inputs[p] for p in moved if node.inputs[p] in self.sources]
+        types = {self._spec(source).element_type for source in ids}
         target = types.pop() if len(types) == 1 else ElementType.i64
         if not all(self._fits(inputs[p], target) for p in moved):
             return None
@@ -175,7 +184,7 @@ class _Uncut:
     # ---- bodies
 
     def _with_bodies(self, node: Node) -> Node:
-        """The node with its bodies rewritten; their Parameters count as inputs where they are given such, uncut."""
+        """The node with bodies rewritten, whose Parameters are inputs where uncut ids reach them."""
         operation = node.operation
         if not isinstance(operation, SubGraphOperation):
             return node
@@ -200,7 +209,10 @@ class _Uncut:
     # ---- the end
 
     def _renumbered(self, model: Model) -> Model:
-        """Copies whose originals nothing reads any more take their ids and names: messages speak of the layers of the file."""
+        """The model with copies under the ids and names of originals that nothing reads any more.
+
+        So messages speak of the layers of the file.
+        """
         left = {node.id for node in model.nodes}
         ids = {new: old for new, old in self._twins.items() if new in left and old not in left}
         if not ids:
