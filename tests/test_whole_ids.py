@@ -470,6 +470,18 @@ def test_strict_leaves_constants_of_the_model_alone(backend: Any, count: int) ->
     assert strict(np.full(count, 3, np.int32))[0].tolist() == [2] * count
 
 
+def test_strict_looks_at_the_values_of_variables(backend: Any) -> None:
+    """They come from the call before, whatever the constant is that they begin with."""
+    builder = uncork.Builder("state")
+    (kept,) = builder.add("ReadValue", 3, builder.constant(np.int64([2])), variable_id="last")
+    builder.result(narrowed(builder, kept, name="cut"))
+    builder.add("Assign", 3, builder.parameter("next", "i64", [1]), variable_id="last")
+    strict = uncork.compile_model(builder.model(), backend=backend, strict=True)
+    assert strict([2**32 + 1])[0].tolist() == [2]
+    with pytest.raises(InputError, match=r"layer 'cut' .*data\[0\] is 4294967297, expected"):
+        strict([0])
+
+
 def test_strict_in_an_expression(backend: Any) -> None:
     """Conversions among other element-wise layers, which run as one."""
     builder = uncork.Builder("expression")

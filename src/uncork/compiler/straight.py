@@ -88,7 +88,9 @@ def moved_inputs(node: Node) -> tuple[int, ...]:
     Empty when there is more to it.
     """
     operation = node.operation
-    if operation is None or not operation.deterministic or node.type_name == "Result":
+    if operation is None or not operation.moves_values or node.type_name == "Result":
+        return ()
+    if not operation.deterministic:  # values of other calls, or of a body
         return ()
     ports = [port_of(node, position) for position in range(len(node.inputs))]
     moved = [position for position, port in enumerate(ports) if port is not None and port.moved]

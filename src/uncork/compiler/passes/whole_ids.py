@@ -72,9 +72,11 @@ class _Uncut:
         inputs = list(node.inputs)
         variables: set[str] = set()
         for position, source in enumerate(node.inputs):
-            port = port_of(node, position)
             whole = self.whole.get(source, source)
-            if port is None or not port.ids or whole == source:
+            if whole == source:
+                continue
+            port = port_of(node, position)
+            if port is None or not port.ids:
                 continue
             if self._spec(whole).element_type not in port.types:
                 whole = self._as(whole, ElementType.i64, strict=True)
