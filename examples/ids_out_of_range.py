@@ -21,12 +21,15 @@ print(model([numpy.array(eval(sys.argv[2]))])[0].tolist())
 """
 
 
-def embedding_bag() -> uncork.Model:
-    """One bag of a table of five rows: row i holds the number i."""
-    builder = uncork.Builder("bag")
+def embedding_bag(name: str, index: str) -> uncork.Model:
+    """One bag of a table of five rows: row i holds the number i. Its ids are i64, or made i32 as models from PyTorch do."""
+    builder = uncork.Builder(name)
     table = builder.constant(np.arange(5, dtype=np.float32)[:, np.newaxis])
     ids = builder.parameter("ids", "i64", [1])
-    (bag,) = builder.add("EmbeddingBagOffsetsSum", 3, table, ids, builder.constant(np.zeros(1, np.int64)))
+    if index == "i32":
+        (ids,) = builder.add("Convert", 1, ids, destination_type="i32")
+    offsets = builder.constant(np.zeros(1, np.dtype("int64" if index == "i64" else "int32")))
+    (bag,) = builder.add("EmbeddingBagOffsetsSum", 3, table, ids, offsets, name="bag")
     builder.result(bag, "bag")
     return builder.model()
 
@@ -44,7 +47,8 @@ def gather() -> uncork.Model:
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for title, model, ids in (
-            ("EmbeddingBagOffsetsSum, id 2**32 + 1 in a table of 5 rows", embedding_bag(), [2**32 + 1]),
+            ("EmbeddingBagOffsetsSum, id 2**32 + 1 in a table of 5 rows", embedding_bag("bag", "i64"), [2**32 + 1]),
+            ("The same behind a Convert to i32, as models from PyTorch have it", embedding_bag("converted", "i32"), [2**32 + 1]),
             ("Gather-8 of [1, 2, 3, 4, 5], ids 3, 10 and -20", gather(), [3, 10, -20]),
         ):
             path = Path(folder) / f"{model.name}.xml"

@@ -74,8 +74,8 @@ def embedding(builder: uncork.Builder) -> list[Source]:
     )
     named = (("ids", ids), ("offsets", offsets))
     narrow = [builder.add("Convert", 1, source, destination_type="i32", name=f"{name}_i32")[0] for name, source in named]
-    (narrowed,) = builder.add("EmbeddingBagOffsetsSum", 3, table, *narrow, name="narrowed")
-    return [by_offsets, by_segments, mean, narrowed]
+    (uncut,) = builder.add("EmbeddingBagOffsetsSum", 3, table, *narrow, name="ids_uncut")
+    return [by_offsets, by_segments, mean, uncut]
 
 
 def gather(builder: uncork.Builder) -> list[Source]:

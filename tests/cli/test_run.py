@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import uncork
 from uncork.cli import _inputs
 from uncork.cli._summary import summarise
 from uncork.compiler.arguments import ModelPort, unique_names
@@ -388,6 +389,20 @@ def test_strict_and_backend(command: Command, rows: Path):
     assert answer.status == 1
     assert "layer 'pick' (Gather-8, id 4): " in answer.message
     assert "7" in answer.message
+
+
+def test_ids(command: Command, tmp_path: Path):
+    builder = uncork.Builder("cut")
+    (cut,) = builder.add("Convert", 1, builder.parameter("ids", "i64", [2]), destination_type="i32")
+    (picked,) = builder.add("Gather", 8, builder.constant(np.float32([5, 6, 7])), cut, builder.constant(np.int64(0)))
+    builder.result(picked, "picked")
+    uncork.write_model(builder.model(), tmp_path / "cut.xml")
+    words = ["run", "cut.xml", "-i", "ids=[2, 4294967297]", "--json"]
+    for more, expected in (([], [7.0, 0.0]), (["--ids", "64-bit"], [7.0, 0.0]), (["--ids", "as-written"], [7.0, 6.0])):
+        assert command(*words, *more).json["outputs"][0]["first"] == expected
+    answer = command(*words, "--ids", "32-bit")
+    assert answer.status == 2
+    assert answer.message.startswith("argument --ids: expected 64-bit or as-written, got '32-bit'; did you mean '64-bit'?\n")
 
 
 def test_loop_limit_is_passed_on(command: Command, rows: Path):

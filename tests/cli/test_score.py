@@ -113,6 +113,17 @@ def test_without_pyarrow(command: Command, rows: Path, source: str, monkeypatch:
     )
 
 
+def test_negative_ids(command: Command, rows: Path, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [0, -1, 1], "b": [1, -4, 3]}), tmp_path / "negative.parquet")
+    words = ("score", rows, "negative.parquet", "out.parquet", *MAP, "--workers", 1)
+    answer = command(*words, "--json")
+    assert answer.json["negative_ids"] == 2
+    assert answer.err.splitlines()[1].startswith("2 negative ids were counted from the end of their table (--no-negative-ids")
+    answer = command(*words, "--overwrite", "--no-negative-ids", "--on-error", "null", "--json")
+    assert (answer.json["negative_ids"], answer.json["rejected"], answer.json["faults"][0]["row"]) == (0, 1, 1)
+    assert answer.json["faults"][0]["reason"].endswith("negative ids, which would count from the end, are refused")
+
+
 def test_summary_is_one_json_object(command: Command, rows: Path, source: str) -> None:
     answer = command("score", rows, source, "out", *MAP, "--no-strict", "--json", "--workers", 1)
     assert json.loads(answer.out)["rejects"] is None

@@ -71,6 +71,20 @@ REFUSALS = [
     Refusal("from strings", [np.array(["1"], object)], "conversion from string to i32 is not supported", {"destination_type": ElementType.i32}),
     Refusal("to strings", [np.array([1])], "conversion from i64 to string is not supported", {"destination_type": ElementType.string}),
     Refusal("no type", [np.array([1])], "attribute 'destination_type' is missing"),
+    Refusal(
+        "strict: an id that would be cut",
+        [np.array([[7, 2**32 + 1]])],
+        r"data\[0, 1\] is 4294967297, expected -2147483648 to 2147483647, the numbers of i32",
+        {"destination_type": ElementType.i32},
+        strict=True,
+    ),
+    Refusal(
+        "strict: a sign that would be lost",
+        [np.array([-1])],
+        r"data\[0\] is -1, expected 0 to 18446744073709551615, the numbers of u64",
+        {"destination_type": ElementType.u64},
+        strict=True,
+    ),
 ]
 LIKE = [
     Sample(s.name, [*s.inputs, np.zeros((0, 3), s.attributes["destination_type"].dtype)], s.outputs,
@@ -78,7 +92,15 @@ LIKE = [
            openvino=s.openvino or "needs data in `like`")
     for s in EXAMPLES
 ]  # fmt: skip
-LIKE_REFUSALS = [Refusal("strings", [np.array([1]), np.array("a", object)], "conversion from i64 to string is not supported")]
+LIKE_REFUSALS = [
+    Refusal("strings", [np.array([1]), np.array("a", object)], "conversion from i64 to string is not supported"),
+    Refusal(
+        "strict: an id that would be cut",
+        [np.array([2**31]), np.zeros(0, np.int32)],
+        r"data\[0\] is 2147483648, expected -2147483648 to 2147483647, the numbers of i32",
+        strict=True,
+    ),
+]
 
 
 @st.composite

@@ -52,7 +52,18 @@ def parser() -> Parser:
     )
     parser.add_argument("--seed", type=whole, metavar="N", help="other random values for each N (0)")
     parser.add_argument("--backend", type=one_of("cpu", "reference"), default="cpu", metavar="NAME", help="cpu (default) or reference")
-    parser.add_argument("--strict", action="store_true", help="refuse odd data that is tolerated otherwise, such as unsorted segment ids")
+    parser.add_argument(
+        "--strict",
+        action="store_true",
+        help="refuse odd data, such as unsorted segment ids or integers that a Convert changes",
+    )
+    parser.add_argument(
+        "--ids",
+        type=one_of("64-bit", "as-written"),
+        default="64-bit",
+        metavar="HOW",
+        help="64-bit (default): look up ids as given; as-written: as the model's conversions cut them",
+    )
     parser.add_argument("--loop-limit", type=whole, metavar="N", help="refuse a Loop that makes more than N iterations")
     parser.add_weights()
     add_tables(parser)
@@ -75,6 +86,7 @@ def execute(arguments: argparse.Namespace) -> int:
         weights=arguments.weights,
         backend=arguments.backend,
         strict=arguments.strict,
+        ids=arguments.ids,
         loop_limit=arguments.loop_limit,
         tables=given_tables(arguments),
     )

@@ -74,7 +74,16 @@ def parser() -> Parser:
         metavar="WHAT",
         help="a row that cannot be scored: fail (default), null, or reject FILE.parquet",
     )
-    add("--no-strict", action="store_true", help="let operations give zeros for ids outside their table where they are defined so")
+    add(
+        "--no-strict",
+        action="store_true",
+        help="let ids outside their table give zeros where that is defined, and conversions cut integers",
+    )
+    add(
+        "--no-negative-ids",
+        action="store_true",
+        help="rows with ids below 0, which count from the end of a table, are bad rows",
+    )
     add("--engine", type=one_of("local", "ray"), default="local", metavar="NAME", help="local (default), or ray: pip install 'uncork[ray]'")
     add("--ray-address", metavar="ADDRESS", help="a Ray cluster: host:port, or auto; without it Ray is started on this machine")
     add("--workers", type=_count, metavar="N", help="worker processes (all cores)")
@@ -126,6 +135,7 @@ def execute(arguments: argparse.Namespace) -> int:
         "keep": arguments.keep,
         "top_k": arguments.top_k,
         "strict": not arguments.no_strict,
+        "negative_ids": not arguments.no_negative_ids,
         "on_error": on_error,
         "batch_size": arguments.batch_size,
         "rows_per_part": arguments.rows_per_part,

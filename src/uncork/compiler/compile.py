@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 
 Backend = Literal["cpu", "reference"]
 Precision = Literal["f32", "bf16", "bf16x3"]
+Ids = Literal["64-bit", "as-written"]
+
+#: Layers that convert ids, and those whose bodies may.
+_CONVERTING = frozenset({"Convert", "ConvertLike", "If", "Loop", "TensorIterator"})
 
 
 def read_model(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = None) -> Model:
@@ -206,6 +210,7 @@ def compile_model(
     precision: Precision = "f32",
     loop_limit: int | None = None,
     tables: Mapping[str, Table] | None = None,
+    ids: Ids = "64-bit",
 ) -> CompiledModel:
     """Prepare a model for running.
 
@@ -219,6 +224,10 @@ def compile_model(
     which are mapped: `{"users": "users.npy"}`, the name of a constant or of the layer that looks its rows up, and a .npy or
     .safetensors file (`x.safetensors:key`) with its very element type and shape.
 
+    `ids="64-bit"` looks rows up by the numbers that were given: indices, offsets, segment ids and
+    lengths that come straight from an input are led around conversions to fewer bits, which
+    converters from PyTorch write. "as-written" lets those cut them, bit for bit as OpenVINO does.
+
     Raises ValidationError for options that do not exist, UnsupportedError for a precision that this machine has no instructions
     for, and InputError for tables that do not fit.
     """
@@ -231,6 +240,8 @@ def compile_model(
     target = kernel_target(precision) if backend == "cpu" else None
     if precision != "f32" and (missing := _missing_for(precision, backend, target)):
         raise UnsupportedError(f"precision {precision!r} needs {missing}: use 'f32'")
+    if ids not in ("64-bit", "as-written"):
+        raise ValidationError(f"ids: expected '64-bit' or 'as-written', got {ids!r}")
     if threads is not None and (not isinstance(threads, int) or threads < 1):
         raise ValidationError(f"threads: expected a number of at least 1, got {threads!r}")
     if loop_limit is not None and (not isinstance(loop_limit, int) or loop_limit < 0):
@@ -241,23 +252,36 @@ def compile_model(
         model = with_tables(model, tables)
     model = configure(model, strict, loop_limit)
     if backend == "reference":
-        return CompiledModel(model, Executor(model, None))
-    return compile_for(model, target, available_threads() if threads is None else threads, precision)
+        return CompiledModel(model, Executor(_looking_up(model, ids), None))
+    return compile_for(model, target, available_threads() if threads is None else threads, precision, ids)
 
 
-def compile_for(model: Model, target: Target | None, threads: int, precision: Precision = "f32") -> CompiledModel:
+def compile_for(
+    model: Model, target: Target | None, threads: int, precision: Precision = "f32", ids: Ids = "64-bit"
+) -> CompiledModel:
     """A checked model for a target, which need not be this machine unless it is called."""
     if precision != "f32":
         from uncork.passes.set_precision import set_precision
 
         model = set_precision(model, precision)
-    runs = model
     if any(node.type_name == "Convert" for node in model.nodes):  # by which every compressed table becomes f32
         from uncork.passes.quantized_tables import compressed_tables, packed_tables
 
         model = packed_tables(model)
-        runs = compressed_tables(model)  # before anything runs: references too are then given the rows that they need
+        # Before anything runs: references too are then given the rows that they need.
+        runs = compressed_tables(_looking_up(model, ids))
+    else:
+        runs = _looking_up(model, ids)
     return CompiledModel(model, Executor(runs, target, threads))
+
+
+def _looking_up(model: Model, ids: Ids) -> Model:
+    """The model with ids looked up as this option says."""
+    if ids == "as-written" or not any(node.type_name in _CONVERTING for node in model.nodes):
+        return model
+    from uncork.passes.whole_ids import whole_ids
+
+    return whole_ids(model)
 
 
 def _missing_for(precision: Precision, backend: Backend, target: Target | None) -> str:
@@ -281,6 +305,7 @@ def load(
     precision: Precision = "f32",
     loop_limit: int | None = None,
     tables: Mapping[str, Table] | None = None,
+    ids: Ids = "64-bit",
 ) -> CompiledModel:
     """`compile_model(read_model(path))`: see both for the options and errors."""
     try:
@@ -292,6 +317,7 @@ def load(
             precision=precision,
             loop_limit=loop_limit,
             tables=tables,
+            ids=ids,
         )
     except UncorkError as error:
         raise error.at(str(path)) from None

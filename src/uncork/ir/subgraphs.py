@@ -71,11 +71,17 @@ def configure(model: Model, strict: bool, loop_limit: int | None) -> Model:
     if not strict and loop_limit is None:
         return model
     nodes = []
+    variable: set[int] = set()  # nodes whose results differ from call to call
     for node in model.nodes:
         operation = node.operation
+        varies = operation is None or not operation.deterministic or node.type_name == "Parameter"
+        if varies or any(source.node in variable for source in node.inputs):
+            variable.add(node.id)
         if isinstance(operation, SubGraphOperation):
             operation = operation.configured(strict, loop_limit)
-        elif operation is not None and strict:
+        elif operation is None or not strict:
+            pass
+        elif operation.strict_on_constants or node.id in variable:
             operation = operation.with_strict()
         nodes.append(replace(node, operation=operation))
     return replace(model, nodes=tuple(nodes))

@@ -46,6 +46,8 @@ class Operation:
     deterministic: ClassVar[bool] = True
     #: Tolerated oddities of the data become errors (decisions.md, rule 4). Set by `with_strict`.
     strict: bool = False
+    #: Oddities of constants are errors then, too. Where not, the model's author meant them.
+    strict_on_constants: ClassVar[bool] = True
     #: What the compiler has to say of this layer where it prints its plan; set by passes.
     note: str = ""
 

@@ -42,6 +42,8 @@ class Input:
 
     `types` is what the port takes; `moved` says that the operation moves this input's values without computing with them
     (its stored bits, so every element type passes exactly); a `variadic` input takes all that remain and must be last.
+    `ids` says that its numbers choose rows, places or lengths: cut to fewer bits, they choose
+    others.
     """
 
     types: Types
@@ -49,6 +51,7 @@ class Input:
     optional: bool = False
     variadic: bool = False
     moved: bool = False
+    ids: bool = False
     name: str = field(default="", init=False)
 
     def __set_name__(self, owner: type[object], name: str) -> None:

@@ -3,7 +3,8 @@
 Pages: operation-specs/type/convert-1, convert-like-1. What they leave open, for every pair of types but strings:
 
 - to a float: rounded to nearest, ties to even; beyond the range as the type has it (see `storage.encode`);
-- integer to integer: modulo 2**bits of the new type, u1 included;
+- integer to integer: modulo 2**bits of the new type, u1 included; with `strict` a number that the
+  new type does not have is refused (constants of the model are left alone);
 - float to integer: the fraction is cut off. Values that fit 32 bits (64 bits for i64 and u64) are then taken modulo 2**bits;
   all others, NaN and infinities become the pattern with the highest of those bits alone set, -2**31 for i32, as processors
   and OpenVINO have it. A negative value counts as fitting u32 and u64 when it fits i32 and i64;
@@ -18,6 +19,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from uncork.errors import UnsupportedError
+from uncork.ops._common.indices import refuse_first
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, Attribute, Input, Output, element_type
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
@@ -28,6 +30,7 @@ class Convert1(Operation):
     """`data` of any shape -> the same shape of `destination_type`."""
 
     elementwise = True
+    strict_on_constants = False
     data = Input(ANY)
     output = Output()
     destination_type = Attribute(element_type)
@@ -42,13 +45,27 @@ class Convert1(Operation):
             return np.not_equal(data, 0)
         if data.dtype.kind == "f" and self.destination_type.is_integer:
             return truncated(data, self.destination_type)
+        if self.strict and data.dtype.kind in "iu" and self.destination_type.is_integer:
+            self._refuse_changes(data)
         return data  # rounded or wrapped where the result is stored
+
+    def _refuse_changes(self, data: Array) -> None:
+        """Refuse integers that the new type does not have."""
+        given, (low, high) = np.iinfo(data.dtype), limits(self.destination_type)
+        wrong = np.zeros(data.shape, bool)
+        if given.min < low:  # else the bound may not be a number of the array's type
+            wrong |= data < low
+        if given.max > high:
+            wrong |= data > high
+        expected = f"{low} to {high}, the numbers of {self.destination_type}"
+        refuse_first(self, "data", data, wrong, expected)
 
 
 @register("ConvertLike", 1)
 class ConvertLike1(Operation):
     """Convert to the element type of `like`, whose values and shape do not matter."""
 
+    strict_on_constants = False
     data = Input(ANY)
     like = Input(ANY)
     output = Output()
@@ -58,7 +75,7 @@ class ConvertLike1(Operation):
         data, like = self._bind(specs)
         assert data is not None
         assert like is not None
-        return Convert1(destination_type=like.element_type), data
+        return convert_to(like.element_type, self.strict), data
 
     def infer(self, data: TensorSpec, like: TensorSpec) -> PartialShape | TensorSpec:
         return self.convert([data, like])[0].infer(data)
@@ -70,6 +87,25 @@ class ConvertLike1(Operation):
     def evaluate(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
         operation, data = self.convert(specs)
         return operation.evaluate([data])
+
+
+def convert_to(destination: ElementType, strict: bool) -> Convert1:
+    """The conversion to an element type."""
+    operation = Convert1(destination_type=destination)
+    operation.strict = strict
+    return operation
+
+
+def limits(element_type: ElementType) -> tuple[int, int]:
+    """The smallest and the largest number of an integer type."""
+    count = 2**element_type.bits
+    return (-count // 2, count // 2 - 1) if element_type.kind == "signed" else (0, count - 1)
+
+
+def keeps_integers(source: ElementType, destination: ElementType) -> bool:
+    """Every number of the integer type `source` is one of the integer type `destination`."""
+    (low, high), (least, most) = limits(source), limits(destination)
+    return least <= low and high <= most
 
 
 def truncated(data: Array, destination: ElementType) -> Array:

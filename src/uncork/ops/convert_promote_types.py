@@ -21,7 +21,7 @@ from collections.abc import Sequence
 
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import Attribute, Input, Output, boolean, element_type
-from uncork.ops.convert import Convert1
+from uncork.ops.convert import Convert1, convert_to
 from uncork.types import ElementType, TensorSpec
 
 _NAMES = "f64 f32 f16 bf16 f8e4m3 f8e5m2 i64 i32 i16 i8 i4 u64 u32 u16 u8 u4 u1 boolean"
@@ -35,6 +35,7 @@ _SIGNED = {t.bits: t for t in _TYPES if t.kind == "signed"}
 class ConvertPromoteTypes14(Operation):
     """`input_0` and `input_1` of any shapes -> both in their common type."""
 
+    strict_on_constants = False
     input_0 = Input(_TYPES)
     input_1 = Input(_TYPES)
     output_0 = Output()
@@ -61,7 +62,7 @@ class ConvertPromoteTypes14(Operation):
     def converts(self, specs: Sequence[TensorSpec | None]) -> tuple[Convert1, list[TensorSpec]]:
         """The Convert that both inputs go through."""
         both = [spec for spec in self._bind(specs) if spec is not None]
-        return Convert1(destination_type=self.common_type(*both)), both
+        return convert_to(self.common_type(*both), self.strict), both
 
     def common_type(self, input_0: TensorSpec, input_1: TensorSpec) -> ElementType:
         """The type that both become; the same for all calls on the same types, whatever their ranks turn out to be."""

@@ -26,8 +26,8 @@ from uncork.types import DYNAMIC, Array, PartialShape, TensorSpec
 class _BagOffsets(Embedding):
     """`emb_table [E, d...]`, `indices [N]`, `offsets [B]`, `default_index []`, `per_sample_weights [N]` -> `[B, d...]`."""
 
-    offsets = Input(I32_I64, "T_IND")
-    default_index = Input(I32_I64, "T_IND", optional=True)
+    offsets = Input(I32_I64, "T_IND", ids=True)
+    default_index = Input(I32_I64, "T_IND", optional=True, ids=True)
     per_sample_weights = Input(ARITHMETIC, "T", optional=True)
 
     def infer(

@@ -29,9 +29,9 @@ from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
 class EmbeddingSegmentsSum3(Embedding):
     """`emb_table [E, d...]`, `indices [N]`, `segment_ids [N]`, `num_segments []`, `default_index []`, `per_sample_weights [N]`."""
 
-    segment_ids = Input(I32_I64, "T_IND")
-    num_segments = Input(I32_I64, "T_IND")
-    default_index = Input(I32_I64, "T_IND", optional=True)
+    segment_ids = Input(I32_I64, "T_IND", ids=True)
+    num_segments = Input(I32_I64, "T_IND", ids=True)
+    default_index = Input(I32_I64, "T_IND", optional=True, ids=True)
     per_sample_weights = Input(ARITHMETIC, "T", optional=True)
 
     def infer(

@@ -28,7 +28,7 @@ class _Gather(Operation):
     """`data [d0, d1, ...]`, `indices` of any integer type and rank, `axis [] or [1]`; see the versions below."""
 
     data = Input(ANY, "T", moved=True)
-    indices = Input(INTEGER)
+    indices = Input(INTEGER, ids=True)
     axis = Input(INTEGER)
     output = Output("T")
     #: A negative index counts from the end of the axis.

@@ -22,7 +22,7 @@ class GatherElements6(Operation):
     """`data` and `indices` of one rank, and of equal dimensions but for `axis`."""
 
     data = Input(ANY, "T", moved=True)
-    indices = Input(I32_I64)
+    indices = Input(I32_I64, ids=True)
     output = Output("T")
     axis = Attribute(integer)
 

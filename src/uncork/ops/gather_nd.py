@@ -24,7 +24,7 @@ class GatherND8(Operation):
     """Keeps the batch dimensions apart."""
 
     data = Input(ANY, "T", moved=True)
-    indices = Input(INTEGER)
+    indices = Input(INTEGER, ids=True)
     output = Output("T")
     batch_dims = Attribute(integer, default=0, check=at_least(0))
 

@@ -19,7 +19,7 @@ from uncork.types import Array
 class GRUSequence5(RecurrentSequence, GRU):
     X = Input(REAL, "T")
     initial_hidden_state = Input(REAL, "T")
-    sequence_lengths = Input(INTEGER)
+    sequence_lengths = Input(INTEGER, ids=True)
     W = Input(REAL, "T")
     R = Input(REAL, "T")
     B = Input(REAL, "T")

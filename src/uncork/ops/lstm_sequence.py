@@ -17,7 +17,7 @@ class _LSTMSequence(RecurrentSequence, LSTM):
     X = Input(REAL, "T")
     initial_hidden_state = Input(REAL, "T")
     initial_cell_state = Input(REAL, "T")
-    sequence_lengths = Input(INTEGER)
+    sequence_lengths = Input(INTEGER, ids=True)
     W = Input(REAL, "T")
     R = Input(REAL, "T")
     B = Input(REAL, "T")

@@ -16,7 +16,7 @@ from uncork.types import Array
 class RNNSequence5(RecurrentSequence, RNN):
     X = Input(REAL, "T")
     H = Input(REAL, "T")
-    sequence_lengths = Input(INTEGER)
+    sequence_lengths = Input(INTEGER, ids=True)
     W = Input(REAL, "T")
     R = Input(REAL, "T")
     B = Input(REAL, "T")

@@ -27,8 +27,8 @@ class SegmentMax16(Operation):
     """`data [n, ..]`, `segment_ids [n]`, and optionally `num_segments []`."""
 
     data = Input(ARITHMETIC, "T")
-    segment_ids = Input(I32_I64)
-    num_segments = Input(I32_I64, optional=True)
+    segment_ids = Input(I32_I64, ids=True)
+    num_segments = Input(I32_I64, optional=True, ids=True)
     output = Output("T")
     fill_mode = Attribute(one_of("zero", "lowest"))
     #: The element type of data, which `infer` sees and `reference` needs: it is handed f16 and bf16 as f32.

@@ -29,6 +29,7 @@ def fuse_ids(model: Model) -> Model:
 def _narrows(model: Model, node: Node) -> bool:
     return (
         isinstance(node.operation, Convert1)
+        and not node.operation.strict  # which looks at every number
         and node.operation.destination_type is ElementType.i32
         and model.spec(node.inputs[0]).element_type is ElementType.i64
     )

@@ -48,6 +48,7 @@ def score(
     keep: Sequence[str] | None = None,
     top_k: int | None = None,
     strict: bool = True,
+    negative_ids: bool = True,
     on_error: str = "fail",
     rejects: Location | None = None,
     engine: str = "local",
@@ -74,10 +75,12 @@ def score(
 
     `on_error` is "fail" (the first row that cannot be scored is an error), "null" (it has no results) or "reject" (it goes to the
     Parquet file `rejects` with its reason). `strict` makes a bad row of an id outside its table also where the operation would give
-    zeros. `engine` is "local" (processes of this machine) or "ray" (pip install 'uncork[ray]'; `ray_address` is that of a cluster,
+    zeros, and of an integer that a conversion in the model would change. `negative_ids=False` makes
+    one of an id below 0, which Gather would count from the end of its table.
+
+    `engine` is "local" (processes of this machine) or "ray" (pip install 'uncork[ray]'; `ray_address` is that of a cluster,
     "host:port" or "auto"; without it Ray is started on this machine). An interrupted run goes on with `resume`; `overwrite` replaces
-    an output that is there. `weights`, `tables` (paths of files)
-    and `backend` are those of `uncork.load`.
+    an output that is there. `weights`, `tables` (paths of files) and `backend` are those of `uncork.load`.
 
     Raises InputError, before anything is written, when the model, the source and the mapping do not fit, and BadRowError for a bad row.
     """
@@ -97,6 +100,7 @@ def score(
             keep=keep,
             top_k=top_k,
             strict=strict,
+            negative_ids=negative_ids,
             on_error=on_error,
             batch_size=batch_size,
             rows_per_part=rows_per_part,
@@ -135,6 +139,7 @@ def prepare_score(
     keep: Sequence[str] | None = None,
     top_k: int | None = None,
     strict: bool = True,
+    negative_ids: bool = True,
     on_error: str = "fail",
     batch_size: int | None = None,
     rows_per_part: int | None = None,
@@ -158,6 +163,7 @@ def prepare_score(
         batch_size=batch_size,
         rows_per_part=rows_per_part,
         format=format,
+        negative_ids=negative_ids,
         load_options={
             "weights": None if weights is None else os.fspath(weights),
             "tables": None if tables is None else {name: os.fspath(path) for name, path in tables.items()},

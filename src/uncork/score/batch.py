@@ -19,6 +19,7 @@ from uncork.compiler.compile import CompiledModel
 from uncork.errors import InputError
 from uncork.score.columns import Fault, arrays_of
 from uncork.score.mapping import Mapping
+from uncork.score.negative_ids import counting_from_end
 from uncork.score.outputs import ROW, OutputColumn, check_rows
 from uncork.types import Array
 
@@ -29,19 +30,33 @@ class BadRowError(InputError):
 
 @dataclass(frozen=True)
 class Scored:
-    """What became of a batch: its output, and the faults of the rows that have none, by their numbers in the whole input."""
+    """What became of a batch: its output, and the faults of the rows that have none, by their numbers in the whole input.
+
+    `negative_ids` is how many ids of scored rows were counted from the end of their table.
+    """
 
     table: pa.RecordBatch
     rows: int
     scored: int
     faults: tuple[Fault, ...]
+    negative_ids: int = 0
 
 
 class BatchScorer:
-    """A loaded model with its mapping and its columns of output. `on_error` is fail, null or reject."""
+    """A loaded model with its mapping and its columns of output. `on_error` is fail, null or reject.
+
+    Without `negative_ids`, rows with ids that would count from the end of their table are bad rows.
+    """
 
     def __init__(
-        self, compiled: CompiledModel, mapping: Mapping, keep: Sequence[str], columns: Sequence[OutputColumn], schema: pa.Schema, on_error: str
+        self,
+        compiled: CompiledModel,
+        mapping: Mapping,
+        keep: Sequence[str],
+        columns: Sequence[OutputColumn],
+        schema: pa.Schema,
+        on_error: str,
+        negative_ids: bool = True,
     ) -> None:
         self.compiled = compiled
         self.mapping = mapping
@@ -49,6 +64,8 @@ class BatchScorer:
         self.columns = list(columns)
         self.schema = schema
         self.on_error = on_error
+        self.negative_ids = negative_ids
+        self._from_end = counting_from_end(compiled)
 
     def score(self, batch: pa.RecordBatch, first_row: int) -> Scored:
         """Score the rows of a batch; the first of them is row `first_row`. Raises BadRowError when `on_error` is fail."""
@@ -56,7 +73,9 @@ class BatchScorer:
         arrays, faults = arrays_of(self.mapping, batch)
         if not faults and (self.mapping.batch is None or self.mapping.batch == count):
             try:
-                return self._made(batch, first_row, None, [(None, self._results(arrays, count))], [])
+                results = self._results(arrays, count)
+                made = self._made(batch, first_row, None, [(None, results)], [])
+                return replace(made, negative_ids=self._counted_from_end(arrays, count))
             except InputError as error:
                 if count == 1:
                     faults = [self._fault(error, arrays, 0)]
@@ -72,9 +91,23 @@ class BatchScorer:
         return self._narrowed(batch, first_row, good, faults, None)
 
     def _results(self, arrays: Sequence[Array], count: int) -> list[Array]:
+        if not self.negative_ids:
+            for position, array in self._owned(arrays):
+                if position in self._from_end:
+                    self._from_end[position].refuse(array)
         results = list(self.compiled(*arrays))
         check_rows(self.columns, results, count)
         return results
+
+    def _counted_from_end(self, arrays: Sequence[Array], count: int) -> int:
+        """How many ids of the first `count` rows were counted from the end of their table."""
+        total = 0
+        for position, array in self._owned(arrays):
+            if position in self._from_end:
+                places = self._from_end[position].counted(array)
+                rows = self._rows_of(position, arrays, array, places)
+                total += int((rows < count).sum())  # those after them are repeated rows
+        return total
 
     def _narrowed(
         self, batch: pa.RecordBatch, first_row: int, rows: Array, faults: list[Fault], known: tuple[InputError, list[Array]] | None
@@ -82,6 +115,7 @@ class BatchScorer:
         """Score `rows` of a batch, each alone where that is what it takes. `known` is the error of all of them together."""
         waiting = [rows] if len(rows) else []
         done: list[tuple[Array | None, list[Array]]] = []
+        negative_ids = 0
         if known is not None:
             waiting = self._parted(rows, *known)
         while waiting:
@@ -89,6 +123,7 @@ class BatchScorer:
             arrays, size = self._taken(batch, part)
             try:
                 done.append((part, [result[: len(part)] for result in self._results(arrays, size)]))
+                negative_ids += self._counted_from_end(arrays, len(part))
             except InputError as error:
                 if len(part) > 1:
                     waiting[:0] = self._parted(part, error, arrays)
@@ -98,7 +133,8 @@ class BatchScorer:
                     raise BadRowError(str(replace(fault, row=first_row + fault.row))) from None
                 faults.append(fault)
         good = np.sort(np.concatenate([part for part, _ in done if part is not None])) if done else np.zeros(0, np.int64)
-        return self._made(batch, first_row, good, done, sorted(faults, key=lambda f: f.row))
+        made = self._made(batch, first_row, good, done, sorted(faults, key=lambda f: f.row))
+        return replace(made, negative_ids=negative_ids)
 
     def _taken(self, batch: pa.RecordBatch, part: Array) -> tuple[list[Array], int]:
         """The arrays of some rows, and how many rows they have with the last one repeated."""

@@ -80,7 +80,7 @@ def _written(
     writers.append(PartWriter(part_path(folder, unit.number), job.schema, job.plain_columns))
     for scored in scorer.batches(unit):
         writers[0].write(scored.table)
-        counts += Counts(scored.rows, scored.scored, len(scored.faults))
+        counts = counts.with_batch(scored)
         examples.extend(scored.faults[: EXAMPLES - len(examples)])
         if job.on_error == "reject":
             faults.extend(scored.faults)

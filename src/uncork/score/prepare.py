@@ -50,6 +50,7 @@ class Prepared:
             "outputs": [[column.name, column.position, column.top_k] for column in job.columns],
             "on_error": job.on_error,
             "batch size": job.batch_size,
+            "negative ids": job.negative_ids,
             "units": [unit.rows for unit in self.units],
         }
 
@@ -109,6 +110,7 @@ def prepare(
     rows_per_part: int | None,
     format: str | None,
     load_options: Mapping[str, Any],
+    negative_ids: bool = True,
 ) -> Prepared:
     """Check everything that can be checked without reading rows. Raises InputError, or what `uncork.load` raises."""
     if on_error not in ("fail", "null", "reject"):
@@ -136,5 +138,5 @@ def prepare(
     units = plan_units(opened, size, rows_per_part)
     # Of small units the largest is the batch: a number of rows that no batch has would cost a kernel for nothing.
     options = {**load_options, "threads": 1}
-    job = Job(os.fspath(model), options, opened, bound, kept, columns, schema, on_error, size)
+    job = Job(os.fspath(model), options, opened, bound, kept, columns, schema, on_error, size, negative_ids)
     return Prepared(job, tuple(units), compiled)

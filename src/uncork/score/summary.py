@@ -43,6 +43,7 @@ class Summary:
             "rows": self.counts.rows,
             "scored": self.counts.scored,
             "rejected": self.counts.rejected,
+            "negative_ids": self.counts.negative_ids,
             "resumed_rows": self.resumed_rows,
             "parts": self.parts,
             "seconds": round(self.seconds, 3),
@@ -55,6 +56,11 @@ class Summary:
     def __str__(self) -> str:
         counts = self.counts
         lines = [f"{counts.rows:,} rows in = {counts.scored:,} scored + {counts.rejected:,} rejected"]
+        if counts.negative_ids:
+            lines.append(
+                f"{counts.negative_ids:,} negative ids were counted from the end of their table"
+                " (--no-negative-ids, negative_ids=False: such rows are rejected)"
+            )
         own = f" ({self.resumed_rows:,} rows by an earlier run)" if self.resumed_rows else ""
         workers = "1 worker" if self.workers == 1 else f"{self.workers} workers"
         replaced = f", {self.replaced_workers} replaced" if self.replaced_workers else ""

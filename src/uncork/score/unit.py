@@ -35,7 +35,10 @@ REJECT_FIELDS = (
 
 @dataclass(frozen=True)
 class Job:
-    """See the module. `load_options` are keywords of `uncork.load`; `on_error` is fail, null or reject."""
+    """See the module. `load_options` are keywords of `uncork.load`; `on_error` is fail, null or reject.
+
+    Without `negative_ids`, ids that would count from the end of their table make bad rows.
+    """
 
     model: str
     load_options: dict[str, Any]
@@ -46,6 +49,7 @@ class Job:
     schema: pa.Schema
     on_error: str
     batch_size: int
+    negative_ids: bool = True
 
     @property
     def read_columns(self) -> list[str]:
@@ -65,14 +69,27 @@ class Job:
 
 @dataclass(frozen=True)
 class Counts:
-    """Every row of a unit is in exactly one of `scored` and `rejected`."""
+    """Every row of a unit is in exactly one of `scored` and `rejected`.
+
+    `negative_ids` of the scored rows were counted from the end of their table.
+    """
 
     rows: int = 0
     scored: int = 0
     rejected: int = 0
+    negative_ids: int = 0
 
     def __add__(self, other: Counts) -> Counts:
-        return Counts(self.rows + other.rows, self.scored + other.scored, self.rejected + other.rejected)
+        return Counts(
+            self.rows + other.rows,
+            self.scored + other.scored,
+            self.rejected + other.rejected,
+            self.negative_ids + other.negative_ids,
+        )
+
+    def with_batch(self, scored: Scored) -> Counts:
+        """These and those of a batch."""
+        return self + Counts(scored.rows, scored.scored, len(scored.faults), scored.negative_ids)
 
     def check(self, expected: int, where: str) -> None:
         """Refuse to go on when a row was lost or doubled: `expected` rows were to be scored or rejected."""
@@ -100,7 +117,15 @@ class UnitScorer:
     def __init__(self, job: Job) -> None:
         self.job = job
         compiled = load(job.model, **job.load_options)
-        self._scorer = BatchScorer(compiled, job.mapping, job.keep, job.columns, job.schema, job.on_error)
+        self._scorer = BatchScorer(
+            compiled,
+            job.mapping,
+            job.keep,
+            job.columns,
+            job.schema,
+            job.on_error,
+            job.negative_ids,
+        )
         self._reader = Reader(job.source, job.read_columns, job.batch_size)
 
     def batches(self, unit: Unit) -> Iterator[Scored]:
@@ -141,7 +166,7 @@ class UnitScorer:
         for scored in self.batches(unit):
             batches.append(scored.table)
             faults.extend(scored.faults)
-            counts += Counts(scored.rows, scored.scored, len(scored.faults))
+            counts = counts.with_batch(scored)
         rejects = self.rejects(unit, faults) if self.job.on_error == "reject" else self.job.reject_schema.empty_table()
         counts.check(unit.rows, f"unit {unit.number}")
         return UnitResult(pa.Table.from_batches(batches, self.job.schema), rejects, counts, tuple(faults))

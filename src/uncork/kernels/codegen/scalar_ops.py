@@ -184,6 +184,20 @@ def converted(k: Kernel, a: Value, target: str) -> Value:
     return _truncated(k, a, result) if _is_float(a) and result.kind != "float" else a.to(result)
 
 
+def converted_exactly(k: Kernel, a: Value, target: str) -> Value:
+    """The same for integers; the kernel stops at one that the target does not have.
+
+    The reference then says which.
+    """
+    result = a.to(COMPUTED[target])
+    same = result.to(a.type).equals(a)
+    if a.type.kind != result.type.kind:  # the bits may agree where the numbers do not
+        signed = a if a.type.kind == "signed" else result
+        same &= signed >= 0
+    k.stop_unless(k.all_of(same), k.integer(1))
+    return result
+
+
 def _truncated(k: Kernel, a: Value, target: Type) -> Value:
     """A float as an integer: what 32 bits (64 for i64) do not hold becomes their lowest number, and the low bits of that are taken."""
     bits = 64 if target.bits == 64 else 32

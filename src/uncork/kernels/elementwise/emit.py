@@ -10,12 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from uncork.kernels.codegen.emit import BOOL, F16, F32, F64, INDEX_TYPES, U8, U16, U32, Kernel, Type, Value
-from uncork.kernels.codegen.scalar_ops import COMPUTED, MOVING, WORDS, converted
+from uncork.kernels.codegen.scalar_ops import COMPUTED, MOVING, WORDS, converted, converted_exactly
 from uncork.kernels.elementwise.spec import Expression, argument_names
 from uncork.kernels.runtime.target import Target
 
 #: How values lie in memory. f16 and bf16 pass through as their bits.
 STORED: dict[str, Type] = {"f32": F32, "f64": F64, "f16": U16, "bf16": U16, "boolean": U8, **INDEX_TYPES}
+
+#: Words that are told the type of their result.
+_CONVERTING = {"convert": converted, "convert_exactly": converted_exactly}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,10 @@ def _computed(k: Kernel, spec: Expression, number: int, values: dict[int, _Held]
     if member.word in MOVING:
         return _Held(member.result, WORDS[member.word](k, [held.value for held in given], ()))
     wide = [widened(k, held.element_type, held.value) for held in given]
-    result = converted(k, wide[0], member.result) if member.word == "convert" else WORDS[member.word](k, wide, member.numbers)
+    if member.word in _CONVERTING:
+        result = _CONVERTING[member.word](k, wide[0], member.result)
+    else:
+        result = WORDS[member.word](k, wide, member.numbers)
     return _Held(member.result, narrowed(k, result, member.result))
 
 

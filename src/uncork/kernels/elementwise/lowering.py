@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Union, cast
 import numpy as np
 
 from uncork.ops import Operation
+from uncork.ops.convert import keeps_integers
 from uncork.types import Array, ElementType, TensorSpec
 
 if TYPE_CHECKING:  # a model need not have them, and importing costs time
@@ -210,7 +211,14 @@ def _convert(operation: Operation, inputs: Sequence[TensorSpec], output: TensorS
     source, target = inputs[0].element_type, output.element_type
     if not _converts(source, target):
         return f"no kernel from {source} to {target}"
-    return Said("same" if source is target else "convert", (0,), (inputs[0].shape.static,))
+    integers = source.is_integer and target.is_integer
+    if source is target:
+        word = "same"
+    elif operation.strict and integers and not keeps_integers(source, target):
+        word = "convert_exactly"
+    else:
+        word = "convert"
+    return Said(word, (0,), (inputs[0].shape.static,))
 
 
 def _converts(source: ElementType, target: ElementType) -> bool:

@@ -24,7 +24,7 @@ class Embedding(Operation):
     """An operation that sums rows of `emb_table [E, d...]` picked by `indices`, with as many more inputs as it likes."""
 
     emb_table = Input(ARITHMETIC, "T")
-    indices = Input(I32_I64, "T_IND")
+    indices = Input(I32_I64, "T_IND", ids=True)
     output = Output("T")
 
     def takes_mean(self) -> bool:

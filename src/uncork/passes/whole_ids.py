@@ -1,0 +1,231 @@
+"""Ids that come straight from inputs are looked up as given, not as conversions cut them.
+
+Converters write `Convert i64 -> i32` before look-ups (OpenVINO's PyTorch frontend before every
+Gather and every bag). Taken literally, id 2**32 + 1 reads row 1. This pass leads ids, offsets,
+segment ids and lengths around conversions that could change them; moves on the way are done on the
+uncut numbers. All else that reads the converted numbers still does. Bodies are looked into, as far
+as ids reach them uncut. It is a matter of meaning: it runs for every backend, before anything that
+only makes a model faster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from uncork.passes.rewrite import replaced
+from uncork.compiler.straight import (
+    Inputs,
+    converts_integers,
+    given_to,
+    moved_inputs,
+    port_of,
+    straight,
+    with_values,
+)
+from uncork.ir.subgraphs import GraphBody
+from uncork.ir.model import Model, Node, Port, Source
+from uncork.ops._common.body import BodyMap, SubGraphOperation
+from uncork.ops.convert import convert_to, keeps_integers, limits
+from uncork.types import ElementType, TensorSpec
+
+
+def whole_ids(model: Model, roots: Mapping[int, Inputs] | None = None) -> Model:
+    """The model with such ids uncut. `roots`: see `straight`."""
+    return _Uncut(model, roots).model()
+
+
+class _Uncut:
+    """One graph.
+
+    `whole` says, for every output that comes straight from inputs, which one has the uncut numbers.
+    """
+
+    def __init__(self, model: Model, roots: Mapping[int, Inputs] | None) -> None:
+        self.before = model
+        self.sources = straight(model, roots)
+        self.whole: dict[Source, Source] = {}
+        self.nodes: list[Node] = []
+        self.changed = False
+        self._specs: dict[Source, TensorSpec] = {}  # of nodes that are new
+        self._twins: dict[int, int] = {}  # new nodes, by id, and those of which they are copies
+        self._converted: dict[tuple[Source, ElementType], Source] = {}
+        self._next = max((node.id for node in model.nodes), default=0) + 1
+
+    def model(self) -> Model:
+        """The graph rewritten; the very same when there was nothing to do."""
+        for node in self.before.nodes:
+            node = self._with_bodies(self._with_whole_ids(node))
+            self.nodes.append(node)
+            self._note(node)
+        if not self.changed:
+            return self.before
+        return self._renumbered(replaced(replace(self.before, nodes=tuple(self.nodes)), {}))
+
+    def _spec(self, source: Source) -> TensorSpec:
+        return self._specs.get(source) or self.before.spec(source)
+
+    # ---- what reads ids
+
+    def _with_whole_ids(self, node: Node) -> Node:
+        """The node reading uncut numbers where it reads ids."""
+        inputs = list(node.inputs)
+        variables: set[str] = set()
+        for position, source in enumerate(node.inputs):
+            whole = self.whole.get(source, source)
+            if whole == source:
+                continue
+            port = port_of(node, position)
+            if port is None or not port.ids:
+                continue
+            if self._spec(whole).element_type not in port.types:
+                whole = self._as(whole, ElementType.i64, strict=True)
+            inputs[position] = whole
+            variables.add(port.type_variable)
+        if tuple(inputs) == node.inputs:
+            return node
+        self.changed = True
+        for variable in variables - {""}:
+            self._agree(node, inputs, variable)
+        return replace(node, inputs=tuple(inputs))
+
+    def _agree(self, node: Node, inputs: list[Source], variable: str) -> None:
+        """Ports that must be of one type are all i64 where they are not."""
+        positions = [p for p in range(len(inputs)) if self._variable(node, p) == variable]
+        if len({self._spec(inputs[p]).element_type for p in positions}) > 1:
+            for position in positions:
+                inputs[position] = self._as(inputs[position], ElementType.i64, strict=True)
+
+    def _variable(self, node: Node, position: int) -> str:
+        port = port_of(node, position)
+        return "" if port is None else port.type_variable
+
+    def _as(self, source: Source, target: ElementType, strict: bool) -> Source:
+        """The same numbers in another type.
+
+        With `strict`, one that the type does not have is refused: it is outside anything.
+        """
+        given = self._spec(source).element_type
+        if given is target:
+            return source
+        if (source, target) not in self._converted:
+            operation = convert_to(target, strict and not keeps_integers(given, target))
+            name = f"{self._name(source)} as {target}"
+            specs = operation.describe([self._spec(source)])
+            ports = _ports(specs)
+            node = Node(self._id(), name, "Convert", "opset1", {}, (source,), ports, operation)
+            self._converted[source, target] = self._added(node)
+        return self._converted[source, target]
+
+    def _name(self, source: Source) -> str:
+        return self.before.by_id[self._twins.get(source.node, source.node)].name
+
+    # ---- what passes ids on
+
+    def _note(self, node: Node) -> None:
+        """Say where the uncut numbers of the node's outputs are."""
+        outputs = [Source(node.id, position) for position in range(len(node.outputs))]
+        for output in outputs:
+            if output in self.sources:
+                self.whole[output] = output
+        if not outputs or outputs[0] not in self.sources:
+            return
+        if converts_integers(self.before, node):
+            whole = self.whole[node.inputs[0]]
+            given, made = (self._spec(s).element_type for s in (node.inputs[0], outputs[0]))
+            if whole != node.inputs[0] or not keeps_integers(given, made):
+                self.whole[outputs[0]] = whole
+        elif node.type_name != "Parameter":
+            twin = self._twin(node)
+            if twin is not None:
+                self.whole.update((output, Source(twin, output.output)) for output in outputs)
+
+    def _twin(self, node: Node) -> int | None:
+        """A copy, on uncut numbers, of a node that moves values; None when there is no need."""
+        inputs = list(node.inputs)
+        moved = moved_inputs(node)
+        for position in moved:
+            inputs[position] = self.whole.get(inputs[position], inputs[position])
+        if tuple(inputs) == node.inputs:
+            return None
+        ids = [inputs[p] for p in moved if node.inputs[p] in self.sources]
+        types = {self._spec(source).element_type for source in ids}
+        target = types.pop() if len(types) == 1 else ElementType.i64
+        if not all(self._fits(inputs[p], target) for p in moved):
+            return None
+        for position in moved:
+            inputs[position] = self._as(inputs[position], target, strict=False)
+        assert node.operation is not None
+        specs = node.operation.describe([self._spec(source) for source in inputs])
+        new = self._id()
+        self._twins[new] = node.id
+        name = f"{node.name} (ids uncut)"
+        twin = replace(node, id=new, name=name, inputs=tuple(inputs), outputs=_ports(specs))
+        self._added(twin)
+        return new
+
+    def _fits(self, source: Source, target: ElementType) -> bool:
+        """Every number of the output is one of the type; of constants, those that they hold."""
+        spec = self._spec(source)
+        if spec.value is None or not spec.value.size:
+            return keeps_integers(spec.element_type, target)
+        low, high = limits(target)
+        return low <= int(spec.value.min()) and int(spec.value.max()) <= high
+
+    def _id(self) -> int:
+        self._next += 1
+        return self._next - 1
+
+    def _added(self, node: Node) -> Source:
+        """Put a new node behind those that there are; its first output."""
+        self.nodes.append(node)
+        for position, port in enumerate(node.outputs):
+            self._specs[Source(node.id, position)] = port.spec
+        return Source(node.id, 0)
+
+    # ---- bodies
+
+    def _with_bodies(self, node: Node) -> Node:
+        """The node with bodies rewritten, whose Parameters are inputs where uncut ids reach them."""
+        operation = node.operation
+        if not isinstance(operation, SubGraphOperation):
+            return node
+        bodies = {name: self._body(node, joined) for name, joined in operation.bodies.items()}
+        if all(bodies[name] is joined for name, joined in operation.bodies.items()):
+            return node
+        self.changed = True
+        twin: SubGraphOperation = object.__new__(type(operation))
+        twin.__dict__.update(operation.__dict__)
+        twin.bodies = bodies
+        return replace(node, operation=twin)
+
+    def _body(self, node: Node, joined: BodyMap) -> BodyMap:
+        given = given_to(node, joined)
+        roots = {p: self.sources[s] for p, s in given.items() if self.whole.get(s) == s}
+        if not roots or not isinstance(joined.body, GraphBody):
+            return joined
+        body = with_values(joined.body.model)
+        rewritten = whole_ids(body, roots)
+        return joined if rewritten is body else replace(joined, body=GraphBody(rewritten))
+
+    # ---- the end
+
+    def _renumbered(self, model: Model) -> Model:
+        """The model with copies under the ids and names of originals that nothing reads any more.
+
+        So messages speak of the layers of the file.
+        """
+        left = {node.id for node in model.nodes}
+        ids = {new: old for new, old in self._twins.items() if new in left and old not in left}
+        if not ids:
+            return model
+        nodes = []
+        for node in model.nodes:
+            inputs = tuple(Source(ids.get(s.node, s.node), s.output) for s in node.inputs)
+            name = self.before.by_id[ids[node.id]].name if node.id in ids else node.name
+            nodes.append(replace(node, id=ids.get(node.id, node.id), name=name, inputs=inputs))
+        return replace(model, nodes=tuple(nodes))
+
+
+def _ports(specs: tuple[TensorSpec, ...]) -> tuple[Port, ...]:
+    return tuple(Port(spec) for spec in specs)
