@@ -13,7 +13,7 @@ import uncork
 ROOT = Path(uncork.__file__).parent
 #: From the ground up. What stands together may import each other.
 LAYERS: list[set[str]] = [
-    {"errors"},
+    {"errors", "concurrency"},
     {"types"},
     {"storage"},
     {"ops"},
