@@ -6,12 +6,12 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
 
 import numpy as np
 
 from uncork.compiler.execute import Executor
 from uncork.compiler.plan import Plan, Step
+from uncork.concurrency import lazy, renews_locks
 from uncork.ir.bodies import GraphBody
 from uncork.ir.interpret import interpret
 from uncork.ir.model import Model, Node
@@ -31,9 +31,14 @@ class KernelBody:
     def __init__(self, body: GraphBody) -> None:
         self.body = body
         self._described: OrderedDict[object, tuple[TensorSpec, ...]] = OrderedDict()
+        self.renew_locks()
+        renews_locks(self)
+
+    def renew_locks(self) -> None:
+        """Make the lock of the descriptions: at the start, and in a child process."""
         self._lock = threading.Lock()
 
-    @cached_property
+    @lazy
     def executor(self) -> Executor | None:
         """Made at the first run, so that bodies in bodies take no stack before; None when the body alone cannot be inferred."""
         model, problems = infer(self.body.model, trust_ports=True)

@@ -17,6 +17,7 @@ from uncork.compiler.direct import Direct, Refused
 from uncork.compiler.execute import Executor, kernels_available
 from uncork.compiler.plan import Plan
 from uncork.compiler.together import available_threads
+from uncork.concurrency import renews_locks
 from uncork.errors import InputError, UncorkError, UnsupportedError, ValidationError
 from uncork.ir.bodies import configure
 from uncork.ir.interpret import State
@@ -65,7 +66,8 @@ class CompiledModel:
         self.model = model
         self._executor = executor
         self._state: State = {}
-        self._turn = threading.Lock()
+        self.renew_locks()
+        renews_locks(self)
         self.inputs = tuple(
             ModelPort(model.names_of_input(i), spec.element_type, spec.shape)
             for i, spec in enumerate(model.by_id[p].outputs[0].spec for p in model.parameters)
@@ -81,6 +83,10 @@ class CompiledModel:
         self._native_outputs = all(port.element_type.is_native for port in self.outputs)
 
         self._all_native = self._native_outputs and None not in self._dtypes
+
+    def renew_locks(self) -> None:
+        """Make the lock of the variables: at the start, and in a child process."""
+        self._turn = threading.Lock()
 
     def __call__(self, *inputs: Any, **named: Any) -> Results:
         """Run the model on arrays: by position, as one mapping from tensor or layer names, or by keyword.

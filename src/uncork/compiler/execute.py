@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +21,7 @@ from uncork.compiler.passes.fuse_linear import fuse_linear
 from uncork.compiler.passes.views_of_moves import views_of_moves
 from uncork.compiler.plan import Plan
 from uncork.compiler.specialise import Specialisation
+from uncork.concurrency import lazy, renews_locks, unforked
 from uncork.errors import ValidationError
 from uncork.ir.interpret import State, interpret
 from uncork.ir.model import Model
@@ -74,10 +74,12 @@ class Executor:
         self.threads = threads
         self.use_kernels = use_kernels and kernels_available()
         #: What runs; the interpreter keeps to the model as it was read.
-        self._prepared = self._with_bodies(_with_fused_layers(model)) if self.use_kernels else model
+        with unforked():
+            self._prepared = self._with_bodies(_with_fused_layers(model)) if self.use_kernels else model
         self._kept: OrderedDict[tuple[object, ...], Specialisation] = OrderedDict()
         self._times: OrderedDict[tuple[object, ...], int] = OrderedDict()
-        self._lock = threading.Lock()
+        self.renew_locks()
+        renews_locks(self)
         self._free, self._equal = open_lengths(self._prepared) if self.use_kernels else (frozenset(), [])
         #: Numbers of the inputs that are part of a combination; None until a call has shown whether there are any.
         self._sizes: tuple[Number, ...] | None = None
@@ -87,6 +89,10 @@ class Executor:
         )
         #: The shapes of the call before this one, when all of it is one native program. Safe to call with anything.
         self.last: Direct | None = None
+
+    def renew_locks(self) -> None:
+        """Make the lock of what is kept: at the start, and in a child process."""
+        self._lock = threading.Lock()
 
     def _with_bodies(self, model: Model) -> Model:
         if not self._has_bodies(model):
@@ -99,14 +105,15 @@ class Executor:
     def _has_bodies(model: Model) -> bool:
         return any(isinstance(node.operation, SubGraphOperation) for node in model.nodes)
 
-    @cached_property
+    @lazy
     def _stateful(self) -> StateExecutor | None:
         """What runs the model when it has variables; None when only the interpreter does."""
-        from uncork.compiler.passes.lift_state import lift_state
-        from uncork.compiler.state import StateExecutor
+        with unforked():
+            from uncork.compiler.passes.lift_state import lift_state
+            from uncork.compiler.state import StateExecutor
 
-        lifted = lift_state(self.model) if self.use_kernels and self.model.sinks else None
-        return None if lifted is None else StateExecutor(self.model, lifted)
+            lifted = lift_state(self.model) if self.use_kernels and self.model.sinks else None
+            return None if lifted is None else StateExecutor(self.model, lifted)
 
     def run_with_state(self, inputs: Sequence[Array], state: State) -> list[Array]:
         """`run` for a model with variables, whose values `state` keeps by their ids; it changes when the call has succeeded."""
@@ -157,6 +164,10 @@ class Executor:
         return found
 
     def _remembered(self, inputs: Sequence[Array]) -> Specialisation:
+        with unforked():  # imports what this model needs
+            return self._made(inputs)
+
+    def _made(self, inputs: Sequence[Array]) -> Specialisation:
         if self._sizes is None:
             self._sizes = self._needed_numbers(inputs)
         key, numbers = self._key(inputs), self._sizes
@@ -250,6 +261,10 @@ class Executor:
 
     def plan(self) -> Plan:
         """How a call runs; for a model with dynamic inputs, what is known before one."""
+        with unforked():
+            return self._planned()
+
+    def _planned(self) -> Plan:
         if self.model.sinks and self._stateful is not None:
             return self._stateful.executor.plan()
         specs = {p: self.model.by_id[p].outputs[0].spec for p in self.model.parameters}

@@ -6,7 +6,6 @@ every call that differs in nothing else. What no kernel does is done by the refe
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
@@ -103,7 +102,6 @@ class Specialisation:
             self._add(node)
         self._finish()
         self._idle: list[_Instance] = []
-        self._lock = threading.Lock()
         #: The whole call as one native program; None when references do some of it, or a result is copied.
         self.direct = None if likes is None else self._as_direct(likes)
 
@@ -238,12 +236,12 @@ class Specialisation:
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """The results, in carrier types. Raises Refused when a kernel met values that it does not compute with."""
-        with self._lock:
-            instance = self._idle.pop() if self._idle else None
-        instance = instance or _Instance(self)
+        try:
+            instance = self._idle.pop()  # one step, also for threads and forks: there is no lock
+        except IndexError:
+            instance = _Instance(self)
         results = instance.run(inputs)
-        with self._lock:
-            self._idle.append(instance)
+        self._idle.append(instance)
         return results
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TypeVar, Union
 
+from uncork.concurrency import unforked
 from uncork.kernels.cpu import host
 from uncork.ops import Operation, versions_of
 from uncork.types import TensorSpec
@@ -185,7 +186,8 @@ def family_of(type_name: str) -> str | None:
 def _imported(type_name: str) -> None:
     family = _FAMILY_OF.get(type_name)
     if family is not None:
-        importlib.import_module(f"uncork.kernels.{family}")
+        with unforked():
+            importlib.import_module(f"uncork.kernels.{family}")
 
 
 def operations_with_kernels() -> frozenset[type[Operation]]:

@@ -7,11 +7,11 @@ versions of the tools and the CPU. It holds linked code (see `link`), or an obje
 from __future__ import annotations
 
 import hashlib
-import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from uncork.concurrency import renews_locks
 from uncork.kernels.cpu import has_feature, host, lanes, versions
 from uncork.kernels.executable import can_map, mapped
 from uncork.kernels.folder import Entry, Folder, default_folder
@@ -31,12 +31,11 @@ class ObjectStore:
         self.folder = Folder(default_folder() if folder is None else folder)
         self._functions: dict[tuple[str, str], int] = {}
         self._code: list[Array] = []  # functions live in it
-        self._lock = threading.Lock()
-        if hasattr(os, "register_at_fork"):
-            # A thread that compiles when another forks does not exist in the child, and would never let go there.
-            os.register_at_fork(after_in_child=self._renew)
+        self.renew_locks()
+        renews_locks(self)
 
-    def _renew(self) -> None:
+    def renew_locks(self) -> None:
+        """Make the lock: at the start, and in a child of a process one of whose threads compiles."""
         self._lock = threading.Lock()
 
     def function(self, name: str, description: str, make: Callable[[], str]) -> int:
