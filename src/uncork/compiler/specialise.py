@@ -297,7 +297,8 @@ class _Instance:
         """The parts of a step that threads share."""
         assert step.stages is not None
         for stage in step.stages.stages:
-            programs = [Program([self._call(step, call)], release=True) for call in stage]
+            keep = self.memory, self.keep  # for as long as any thread is in any of them
+            programs = [Program([self._call(step, call)], release=True, keep=keep) for call in stage]
             yield programs[0] if len(programs) == 1 else Together(programs)
 
     def program(self) -> Program:
