@@ -15,7 +15,7 @@ ROOT = Path(uncork.__file__).parent
 LAYERS: list[set[str]] = [
     {"errors", "concurrency"},
     {"types"},
-    {"storage"},
+    {"storage", "files"},
     {"ops"},
     {"ir"},
     {"kernels"},

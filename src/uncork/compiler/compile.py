@@ -20,6 +20,7 @@ from uncork.compiler.together import available_threads
 from uncork.concurrency import renews_locks
 from uncork.errors import InputError, UncorkError, UnsupportedError, ValidationError
 from uncork.ir.bodies import configure
+from uncork.ir.constants import mapped_files
 from uncork.ir.interpret import State
 from uncork.ir.model import Model
 from uncork.ir.read import read_structure
@@ -33,14 +34,17 @@ Backend = Literal["cpu", "reference"]
 Precision = Literal["f32", "bf16", "bf16x3"]
 
 
-def read_model(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = None) -> Model:
+def read_model(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = None, *, mmap: bool = True) -> Model:
     """Read and check `model.xml` and the weights file beside it (or `weights`).
+
+    Weights of more than 8 MB are mapped: processes share their memory, and the file must stay as it is while the model is used.
+    `mmap=False` copies them, so that the file may be changed or deleted afterwards.
 
     Raises ReadError when there is no IR model in the file, ValidationError when something in it is wrong and
     UnsupportedError when only operations are missing: one error that lists every problem.
     """
     with _collector_paused():
-        model, findings = read_structure(path, weights)
+        model, findings = read_structure(path, weights, mmap)
         model, problems = infer(model)
     findings.problems.extend(problems)
     findings.raise_if_any(str(path))
@@ -98,6 +102,8 @@ class CompiledModel:
             direct = self._executor.last
             if ordered is not None and direct is not None and (fast := self._fast(direct, ordered)) is not None:
                 return fast
+            for file in self._executor.files:  # the fast call looked itself
+                file.check()
             arrays = self._plain(ordered)
             known = None if arrays is None else self._executor.known(arrays)
             if known is not None and arrays is not None:
@@ -211,6 +217,7 @@ def compile_model(
     precision: Precision = "f32",
     loop_limit: int | None = None,
     tables: Mapping[str, Table] | None = None,
+    mmap: bool = True,
 ) -> CompiledModel:
     """Prepare a model for running.
 
@@ -222,13 +229,13 @@ def compile_model(
     `threads` is the most threads a call may use (None: the processors that this process may run on), which only steps of more
     than about 0.2 to 1.5 ms do; `loop_limit` the most iterations any Loop may make. `tables` takes the values of constants from files,
     which are mapped: `{"users": "users.npy"}`, the name of a constant or of the layer that looks its rows up, and a .npy or
-    .safetensors file (`x.safetensors:key`) with its very element type and shape.
+    .safetensors file (`x.safetensors:key`) with its very element type and shape. `mmap=False` copies them (see `read_model`).
 
     Raises ValidationError for options that do not exist, UnsupportedError for a precision that this machine has no instructions
     for, and InputError for tables that do not fit.
     """
     if not isinstance(model, Model):
-        model = read_model(model)
+        model = read_model(model, mmap=mmap)
     if backend not in ("cpu", "reference"):
         raise ValidationError(f"backend: expected 'cpu' or 'reference', got {backend!r}")
     if precision not in ("f32", "bf16", "bf16x3"):
@@ -242,10 +249,10 @@ def compile_model(
     if tables:
         from uncork.compiler.tables import with_tables  # few models need it: the others do not pay for it
 
-        model = with_tables(model, tables)
+        model = with_tables(model, tables, mmap)
     model = configure(model, strict, loop_limit)
     if backend == "reference":
-        return CompiledModel(model, Executor(model, False))
+        return CompiledModel(model, Executor(model, False, files=mapped_files(model)))
     if precision != "f32":
         from uncork.compiler.passes.set_precision import set_precision
 
@@ -256,7 +263,7 @@ def compile_model(
 
         model = packed_tables(model)
         runs = compressed_tables(model)  # before anything runs: references too are then given the rows that they need
-    return CompiledModel(model, Executor(runs, True, available_threads() if threads is None else threads))
+    return CompiledModel(model, Executor(runs, True, available_threads() if threads is None else threads, mapped_files(model)))
 
 
 def _missing_for(precision: Precision, backend: Backend) -> str:
@@ -274,6 +281,7 @@ def load(
     path: str | os.PathLike[str],
     *,
     weights: str | os.PathLike[str] | None = None,
+    mmap: bool = True,
     backend: Backend = "cpu",
     strict: bool = False,
     threads: int | None = None,
@@ -284,13 +292,14 @@ def load(
     """`compile_model(read_model(path))`: see both for the options and errors."""
     try:
         return compile_model(
-            read_model(path, weights),
+            read_model(path, weights, mmap=mmap),
             backend=backend,
             strict=strict,
             threads=threads,
             precision=precision,
             loop_limit=loop_limit,
             tables=tables,
+            mmap=mmap,
         )
     except UncorkError as error:
         raise error.at(str(path)) from None

@@ -23,6 +23,7 @@ from uncork.compiler.plan import Plan
 from uncork.compiler.specialise import Specialisation
 from uncork.concurrency import lazy, renews_locks, unforked
 from uncork.errors import ValidationError
+from uncork.files import MappedFile
 from uncork.ir.interpret import State, interpret
 from uncork.ir.model import Model
 from uncork.ir.validate import infer
@@ -69,8 +70,10 @@ def _with_fused_layers(model: Model) -> Model:
 class Executor:
     """Runs a checked model; may be called from several threads."""
 
-    def __init__(self, model: Model, use_kernels: bool, threads: int = 1) -> None:
+    def __init__(self, model: Model, use_kernels: bool, threads: int = 1, files: Sequence[MappedFile] = ()) -> None:
         self.model = model
+        #: Where constants are mapped; they must be whole when a call begins.
+        self.files = files
         self.threads = threads
         self.use_kernels = use_kernels and kernels_available()
         #: What runs; the interpreter keeps to the model as it was read.
@@ -257,7 +260,7 @@ class Executor:
                 interpret(self.model, inputs)  # raises what a call raises, with the values of this one
                 raise ValidationError.of_all("", problems)
         expected = [(n.input, n.element, int(inputs[n.input].flat[n.element])) for n in numbers]
-        return Specialisation(self._fused(known), self.use_kernels, self._likes(inputs), self.threads, expected)
+        return Specialisation(self._fused(known), self.use_kernels, self._likes(inputs), self.threads, expected, self.files)
 
     def plan(self) -> Plan:
         """How a call runs; for a model with dynamic inputs, what is known before one."""

@@ -18,9 +18,10 @@ from uncork.compiler.memory import ALIGNMENT, Buffer, plan_buffers
 from uncork.compiler.plan import Plan, Step
 from uncork.compiler.together import Together
 from uncork.errors import UncorkError
+from uncork.files import MappedFile, size_function
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels import choose
-from uncork.kernels.expect import expecting
+from uncork.kernels.expect import expecting, whole_file
 from uncork.kernels.program import WELL, Address, Call, Is, Like, Program, Size, Word
 from uncork.ops._operation import check_memory
 from uncork.ops.parameter import Const
@@ -28,6 +29,8 @@ from uncork.types import Array, PartialShape, TensorSpec
 
 #: Calls that take longer than this many nanoseconds let other threads run meanwhile; for shorter ones handing over costs more.
 _RELEASE_COST = 50_000.0
+#: Calls that take longer than this many nanoseconds look at the sizes of mapped files first: the system takes 100 to 400 to tell one.
+_LOOK_COST = 4_000.0
 #: Steps that may take longer than this many nanoseconds (in memory, on a slow machine) are shared by threads: to wake one and wait
 #: for it takes about 40 microseconds.
 _SPLIT_COST = 1_500_000.0
@@ -74,7 +77,8 @@ class Specialisation:
     """See the module. `model` has been inferred with the shapes of the call; every result's shape is static.
 
     `likes` is what the inputs of all its calls have in common; None when that cannot be told, and then nothing is `direct`.
-    A call uses at most so many `threads`. `expected` are the numbers that it is for: (input, element, number).
+    A call uses at most so many `threads`. `expected` are the numbers that it is for: (input, element, number). Constants may lie in
+    `files`: who calls `run` has looked whether they are whole, a `direct` call looks itself, where that is cheap.
     """
 
     def __init__(
@@ -84,7 +88,9 @@ class Specialisation:
         likes: Sequence[Like] | None = None,
         threads: int = 1,
         expected: Sequence[tuple[int, int, int]] = (),
+        files: Sequence[MappedFile] = (),
     ) -> None:
+        self.files = files
         self.expected = expected
         self.model = model
         self.threads = threads
@@ -264,6 +270,10 @@ class _Instance:
         self.parts: list[Program | Together | Node] = []
         self.keep: list[object] = []
         calls = [self._expecting(*numbers) for numbers in shared.expected]
+        whole = sum(step.native.cost for step in shared.steps if isinstance(step, _NativeStep))
+        if positions is not None and size_function() and whole > _LOOK_COST:
+            calls += [Call(whole_file(), (size_function(), file.handle, len(file))) for file in shared.files]
+            self.keep += shared.files
         cost = 0.0
         for step in shared.steps:
             if isinstance(step, _NativeStep):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from uncork import storage
+from uncork import files, storage
 from uncork.errors import ReadError, UncorkError, UnsupportedError
 from uncork.ir import xml
 from uncork.ir.bodies import attach
@@ -37,16 +37,18 @@ _SINCE_2 = frozenset({"MVN", "ROIPooling", "ReorgYolo"})
 #: Sub-graphs in sub-graphs: deeper than any converter nests them.
 _MAX_BODIES = 32
 _SINKS = frozenset({"Assign"})
+#: An IR file of a model with 100,000 layers has a tenth of this.
+_MOST_BYTES = 1 << 30
 
 
-def read_structure(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = None) -> tuple[Model, Findings]:
-    """The model as far as it can be read, and everything that is wrong with it.
+def read_structure(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = None, mmap: bool = True) -> tuple[Model, Findings]:
+    """The model as far as it can be read, and everything that is wrong with it. `mmap`: large weights are mapped, not copied.
 
     Raises ReadError when there is no model at all: the file is missing, is not XML, or is not an IR of version 10 or 11.
     """
     path = Path(path)
     try:
-        data = path.read_bytes()
+        data = files.read_whole(path, _MOST_BYTES)
     except OSError as error:
         raise ReadError(f"cannot be read: {error.strerror or error}", str(path)) from None
     try:
@@ -58,7 +60,7 @@ def read_structure(path: str | os.PathLike[str], weights: str | os.PathLike[str]
     except UncorkError as error:
         raise error.at(str(path)) from None
     findings = Findings()
-    reader = _Reader(version, Weights(Path(weights) if weights is not None else path.with_suffix(".bin")), findings)
+    reader = _Reader(version, Weights(Path(weights) if weights is not None else path.with_suffix(".bin"), mmap), findings)
     model = reader.graph(root, root.get("name", ""), str(path), depth=0)
     return model, findings
 

@@ -14,6 +14,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from uncork import files
+
 #: What a folder may hold, in bytes; beyond it, what was used longest ago is deleted.
 MAX_BYTES = 64 << 20
 #: Bytes that a process writes before it looks again whether the folder has become too large.
@@ -61,7 +63,7 @@ class Folder:
         if self.path is None:
             return None
         try:
-            with open(self.path / (key + _SUFFIX), "rb") as file:
+            with files.opened(self.path / (key + _SUFFIX)) as file:
                 status = os.fstat(file.fileno())
                 if not _ours(status):
                     return None

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from uncork import files
 from uncork.concurrency import renews_locks
 from uncork.kernels.cpu import has_feature, host, lanes, versions
 from uncork.kernels.executable import can_map, mapped
@@ -101,7 +102,7 @@ def _loaded(code: bytes, name: str) -> int:
 def kernel_name(entry: Entry) -> str | None:
     """The kernel that a file of the folder holds; None for another file, such as what LLVM said of the CPU."""
     try:
-        with open(entry.path, "rb") as file:
+        with files.opened(entry.path) as file:
             line = file.read(512).partition(b"\n")[0].decode()
     except (OSError, UnicodeDecodeError):
         return None
