@@ -126,7 +126,8 @@ def _typed(array: Array) -> tuple[ElementType | None, Array]:
 def read_table(path: str | os.PathLike[str], mmap: bool = True) -> tuple[ElementType | None, Array]:
     """An array and its element type (None when it has none): all of a .npy file, or a tensor of a .safetensors file.
 
-    `mmap`: it shows the mapped file, unless that is small.     Raises InputError, with the file, when it cannot be read or the key is not there.
+    `mmap`: it shows the mapped file, unless that is small.
+    Raises InputError, with the file, when it cannot be read or the key is not there.
     """
     text = os.fspath(path)
     file, separator, key = text.rpartition(".safetensors:")
