@@ -9,6 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+#: Characters of a problem's place and of its message: both may quote what a file says, of any length.
+_LONGEST = 4000
+
+
+def shortened(text: str, most: int = 200) -> str:
+    """A text of a file as a message quotes it: the beginning and the end of a long one."""
+    half = (most - 3) // 2
+    return text if len(text) <= most else f"{text[:half]}...{text[-half:]}"
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -16,6 +25,10 @@ class Problem:
 
     where: str
     message: str
+
+    def __post_init__(self) -> None:
+        for name in ("where", "message"):
+            object.__setattr__(self, name, shortened(getattr(self, name), _LONGEST))
 
     def __str__(self) -> str:
         return f"{self.where}: {self.message}" if self.where else self.message

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from uncork import files, storage
-from uncork.errors import ReadError, UncorkError, UnsupportedError
+from uncork.errors import ReadError, UncorkError, UnsupportedError, shortened
 from uncork.ir import xml
 from uncork.ir.bodies import attach
 from uncork.ir.findings import Findings, listed, opset_number, shown, unsigned
@@ -67,7 +67,7 @@ def read_structure(path: str | os.PathLike[str], weights: str | os.PathLike[str]
 
 def _ir_version(root: ElementTree.Element) -> int:
     if root.tag != "net":
-        raise ReadError(f"expected <net> as the outermost element of an IR file, got <{root.tag}>")
+        raise ReadError(f"expected <net> as the outermost element of an IR file, got <{shortened(root.tag)}>")
     text = root.get("version", "")
     if text not in ("10", "11"):
         hint = ": convert the model with a current OpenVINO" if (unsigned(text) or 10) < 10 else ""
@@ -93,7 +93,7 @@ class _Layer:
 
     @property
     def label(self) -> str:
-        return f"layer '{self.name}' ({self.type_name}@{self.opset}, id {self.id})"
+        return f"layer '{shortened(self.name)}' ({shortened(f'{self.type_name}@{self.opset}')}, id {self.id})"
 
 
 @dataclass
@@ -158,7 +158,8 @@ class _Reader:
         known = {n.operation.variable_id for n in nodes if isinstance(n.operation, ReadValue3)}
         for node in nodes:
             if isinstance(node.operation, Assign3) and node.operation.variable_id not in known:
-                self.findings.add(place + node.label, f"assigns to variable '{node.operation.variable_id}', which no ReadValue reads")
+                name = shortened(node.operation.variable_id)
+                self.findings.add(place + node.label, f"assigns to variable '{name}', which no ReadValue reads")
 
     def _layers(self, net: ElementTree.Element, place: str) -> dict[int, _Layer]:
         layers: dict[int, _Layer] = {}
@@ -169,13 +170,13 @@ class _Reader:
         for number, element in enumerate(container):
             name, type_name, opset = element.get("name", ""), element.get("type", ""), element.get("version", "")
             type_name = _SPELLINGS.get(type_name, type_name)
-            where = f"{place}layer '{name}'" if name else f"{place}layer number {number}"
+            where = f"{place}layer '{shortened(name)}'" if name else f"{place}layer number {number}"
             layer_id = unsigned(element.get("id"))
             if element.tag != "layer" or layer_id is None or not type_name or not opset:
                 self.findings.add(where, "expected <layer> with an id (a number), a type and a version such as opset8")
                 continue
             if layer_id in layers:
-                self.findings.add(where, f"id {layer_id} is already that of layer '{layers[layer_id].name}'")
+                self.findings.add(where, f"id {layer_id} is already that of layer '{shortened(layers[layer_id].name)}'")
                 continue
             problems: list[str] = []
             ins, outs = ([p for part in element if part.tag == tag for p in part if p.tag == "port"] for tag in ("input", "output"))
@@ -245,7 +246,7 @@ class _Reader:
                     remaining.pop()
                 elif following in depth_of:
                     cycle = path[depth_of[following] : depth_of[following] + 6]
-                    names = " -> ".join(f"'{layers[i].name}'" for i in reversed(cycle))
+                    names = " -> ".join(f"'{shortened(layers[i].name)}'" for i in reversed(cycle))
                     self.findings.add(place + layers[following].label, f"is its own input: the layers {names} form a cycle")
                 elif following not in done:
                     depth_of[following] = len(path)
@@ -266,7 +267,7 @@ class _Reader:
                 if depth >= _MAX_BODIES:
                     self.findings.add(place + layer.label, f"sub-graphs are nested more than {_MAX_BODIES} deep")
                     continue
-                inner = f"{place}{layer.label} <{child.tag}>: "
+                inner = f"{place}{layer.label} <{shortened(child.tag)}>: "
                 bodies.append((child.tag, settled(self.graph(child, layer.name, child.tag, depth + 1, inner))))
             elif child.tag not in ("data", "input", "output"):
                 extras.append(xml.frozen(child))

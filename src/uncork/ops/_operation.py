@@ -24,7 +24,7 @@ import numpy as np
 from uncork.errors import InputError, UncorkError, ValidationError
 from uncork.ops._ports import Attribute, Input, Output, describe_types
 from uncork.storage import decode, encode
-from uncork.types import Array, ElementType, PartialShape, TensorSpec
+from uncork.types import MAX_RANK, Array, ElementType, PartialShape, TensorSpec
 
 #: Tensors up to this many elements are evaluated while shapes are inferred; larger ones are never needed for a shape.
 FOLD_LIMIT = 4096
@@ -197,6 +197,7 @@ class Operation:
         return bound
 
     def _infer(self, bound: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
+        self._check_ranks([spec.shape for spec in bound if spec is not None])
         inferred = self.infer(*bound)
         if isinstance(inferred, (PartialShape, TensorSpec)):
             inferred = (inferred,)
@@ -208,7 +209,13 @@ class Operation:
                     raise AssertionError(f"{self.label()}: infer must return a TensorSpec for an output without a declared type")
                 item = TensorSpec(declared if isinstance(declared, ElementType) else self._type_of(declared, bound), item)
             outputs.append(item)
+        self._check_ranks([spec.shape for spec in outputs])
         return tuple(outputs)
+
+    def _check_ranks(self, shapes: Sequence[PartialShape]) -> None:
+        for shape in shapes:
+            if shape.rank is not None and shape.rank > MAX_RANK:
+                raise ValidationError(f"expected at most {MAX_RANK} dimensions, got {shape.rank}")
 
     def _type_of(self, variable: str, bound: Sequence[TensorSpec | None]) -> ElementType:
         """The element type that a type variable stands for: that of the first input which has it."""
