@@ -15,7 +15,7 @@ ROOT = Path(uncork.__file__).parent
 LAYERS: list[set[str]] = [
     {"errors", "concurrency"},
     {"types"},
-    {"storage", "files"},
+    {"storage", "files", "memory"},
     {"ops"},
     {"ir"},
     {"kernels"},
