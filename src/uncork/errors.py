@@ -6,6 +6,8 @@ common base; the classes below say whose turn it is: the file's, the model's, th
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -85,3 +87,21 @@ class CompileError(UncorkError, RuntimeError):
 
 class InputError(UncorkError, ValueError):
     """What the caller gave does not fit: an array's type, shape or value, an unknown name, a bad option."""
+
+
+class UncorkWarning(UserWarning):
+    """Something costs time that it need not: kernels are missing, or cannot be kept. Answers are the same."""
+
+
+_warned: set[str] = set()
+
+
+def warn_once(what: str, message: str) -> None:
+    """Give an UncorkWarning, at the line that called uncork; once in a process for each `what`."""
+    if what in _warned:
+        return
+    _warned.add(what)
+    depth, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "uncork":
+        depth, frame = depth + 1, frame.f_back
+    warnings.warn(message, UncorkWarning, stacklevel=depth)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from uncork.errors import UncorkWarning
 from uncork.kernels import folder as folder_module
 from uncork.kernels.folder import Folder, default_folder
 
@@ -47,6 +48,40 @@ def test_a_file_of_another_user_is_not_used(tmp_path: Path) -> None:
     folder.write("key", b"content")
     os.chown(folder.entries()[0].path, 12345, 12345)
     assert folder.read("key") is None
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o720, 0o702, 0o1777])
+def test_a_folder_that_others_may_write_to_is_not_used(tmp_path: Path, mode: int) -> None:
+    folder = Folder(tmp_path)
+    folder.write("key", b"content")
+    tmp_path.chmod(mode)
+    with pytest.warns(UncorkWarning, match=rf"the folder '{tmp_path}' has the mode {mode:o}, so others could .*make it yours alone"):
+        assert folder.read("key") is None
+    folder.write("other", b"content")  # and says it once
+    assert Folder(tmp_path).read("other") is None
+    assert [entry.path.stem for entry in folder.entries()] == ["key"]
+    tmp_path.chmod(0o755)
+    assert folder.read("key") == b"content"
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root gives folders to others")
+def test_a_folder_of_another_user_is_not_used(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "cache")
+    folder.write("key", b"content")
+    os.chown(tmp_path / "cache", 12345, 12345)
+    with pytest.warns(UncorkWarning, match="belongs to user 12345, so others could"):
+        assert folder.read("key") is None
+
+
+def test_a_file_under_the_name_of_another_is_none(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    for key in ("one", "two"):
+        folder.write(key, b"content")
+    one, two = (tmp_path / f"{key}.kernel" for key in ("one", "two"))
+    assert folder.read("one") == folder.read("two") == b"content"
+    two.write_bytes(one.read_bytes())
+    assert folder.read("one") == b"content"
+    assert folder.read("two") is None
 
 
 def test_every_cut_and_every_changed_byte_is_noticed(tmp_path: Path) -> None:
