@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from uncork.errors import UncorkWarning
-from uncork.kernels import folder as folder_module
-from uncork.kernels.folder import Folder, default_folder
+from uncork.kernels.runtime import disk_cache as folder_module
+from uncork.kernels.runtime.disk_cache import Folder, default_folder
 
 ROOT = Path(__file__).parents[2]
 #: Long ago for the grain at which uses are noted.
@@ -195,7 +195,7 @@ def test_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from uncork.kernels.folder import Folder
+from uncork.kernels.runtime.disk_cache import Folder
 folder = Folder(Path(sys.argv[1]))
 good = 0
 for turn in range(200):

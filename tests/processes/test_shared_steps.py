@@ -15,7 +15,7 @@ import uncork
 from tests.processes._children import run_child
 from uncork.compiler import together
 from uncork.compiler.together import Together
-from uncork.kernels.program import WELL
+from uncork.kernels.runtime.program import WELL
 
 
 class Stop(BaseException):

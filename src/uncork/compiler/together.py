@@ -18,7 +18,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from uncork.concurrency import in_child
-from uncork.kernels.program import WELL, Program
+from uncork.kernels.runtime.program import WELL, Program
 
 _lock = threading.Lock()
 _waiting: SimpleQueue[_Part] = SimpleQueue()

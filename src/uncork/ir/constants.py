@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from uncork.files import MappedFile, mapped_file
 from uncork.ir.model import Model
-from uncork.ops._compressed import PackedConst
+from uncork.internal_ops.quantized_lookup import PackedConst
 from uncork.ops.parameter import Const
 from uncork.types import Array
 
