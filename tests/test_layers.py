@@ -14,9 +14,9 @@ import uncork
 ROOT = Path(uncork.__file__).parent
 #: From the ground up. What stands together may not import each other.
 LAYERS: list[set[str]] = [
-    {"_version", "errors"},
+    {"_version", "errors", "concurrency"},
     {"types"},
-    {"storage"},
+    {"storage", "files", "memory"},
     {"ops"},
     {"internal_ops"},
     {"ir"},

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from uncork._version import __version__ as __version__
 from uncork.compiler.arguments import ModelPort, Results
 from uncork.compiler.compile import CompiledModel, compile_model, load, read_model
-from uncork.errors import CompileError, InputError, Problem, ReadError, UncorkError, UnsupportedError, ValidationError
+from uncork.errors import CompileError, InputError, Problem, ReadError, UncorkError, UncorkWarning, UnsupportedError, ValidationError
 from uncork.ir.model import Model
 from uncork.types import Dimension, ElementType, PartialShape
 
@@ -36,6 +36,7 @@ __all__ = [
     "ReadError",
     "Results",
     "UncorkError",
+    "UncorkWarning",
     "UnsupportedError",
     "ValidationError",
     "compile_model",

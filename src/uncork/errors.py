@@ -6,8 +6,19 @@ common base; the classes below say whose turn it is: the file's, the model's, th
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
+
+#: Characters of a problem's place and of its message: both may quote what a file says, of any length.
+_LONGEST = 4000
+
+
+def shortened(text: str, most: int = 200) -> str:
+    """A text of a file as a message quotes it: the beginning and the end of a long one."""
+    half = (most - 3) // 2
+    return text if len(text) <= most else f"{text[:half]}...{text[-half:]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +27,10 @@ class Problem:
 
     where: str
     message: str
+
+    def __post_init__(self) -> None:
+        for name in ("where", "message"):
+            object.__setattr__(self, name, shortened(getattr(self, name), _LONGEST))
 
     def __str__(self) -> str:
         return f"{self.where}: {self.message}" if self.where else self.message
@@ -72,3 +87,21 @@ class CompileError(UncorkError, RuntimeError):
 
 class InputError(UncorkError, ValueError):
     """What the caller gave does not fit: an array's type, shape or value, an unknown name, a bad option."""
+
+
+class UncorkWarning(UserWarning):
+    """Something costs time that it need not: kernels are missing, or cannot be kept. Answers are the same."""
+
+
+_warned: set[str] = set()
+
+
+def warn_once(what: str, message: str) -> None:
+    """Give an UncorkWarning, at the line that called uncork; once in a process for each `what`."""
+    if what in _warned:
+        return
+    _warned.add(what)
+    depth, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "uncork":
+        depth, frame = depth + 1, frame.f_back
+    warnings.warn(message, UncorkWarning, stacklevel=depth)

@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
+#: The most dimensions of a tensor: NumPy's arrays have at most 32 before version 2, and some of its functions still do.
+MAX_RANK = 32
 
 
 class ElementType(enum.Enum):

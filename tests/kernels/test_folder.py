@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from uncork.errors import UncorkWarning
 from uncork.kernels.runtime import disk_cache as folder_module
 from uncork.kernels.runtime.disk_cache import Folder, default_folder
 
@@ -47,6 +48,40 @@ def test_a_file_of_another_user_is_not_used(tmp_path: Path) -> None:
     folder.write("key", b"content")
     os.chown(folder.entries()[0].path, 12345, 12345)
     assert folder.read("key") is None
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o720, 0o702, 0o1777])
+def test_a_folder_that_others_may_write_to_is_not_used(tmp_path: Path, mode: int) -> None:
+    folder = Folder(tmp_path)
+    folder.write("key", b"content")
+    tmp_path.chmod(mode)
+    with pytest.warns(UncorkWarning, match=rf"the folder '{tmp_path}' has the mode {mode:o}, so others could .*make it yours alone"):
+        assert folder.read("key") is None
+    folder.write("other", b"content")  # and says it once
+    assert Folder(tmp_path).read("other") is None
+    assert [entry.path.stem for entry in folder.entries()] == ["key"]
+    tmp_path.chmod(0o755)
+    assert folder.read("key") == b"content"
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root gives folders to others")
+def test_a_folder_of_another_user_is_not_used(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "cache")
+    folder.write("key", b"content")
+    os.chown(tmp_path / "cache", 12345, 12345)
+    with pytest.warns(UncorkWarning, match="belongs to user 12345, so others could"):
+        assert folder.read("key") is None
+
+
+def test_a_file_under_the_name_of_another_is_none(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    for key in ("one", "two"):
+        folder.write(key, b"content")
+    one, two = (tmp_path / f"{key}.kernel" for key in ("one", "two"))
+    assert folder.read("one") == folder.read("two") == b"content"
+    two.write_bytes(one.read_bytes())
+    assert folder.read("one") == b"content"
+    assert folder.read("two") is None
 
 
 def test_every_cut_and_every_changed_byte_is_noticed(tmp_path: Path) -> None:
@@ -179,10 +214,3 @@ def test_processes_that_write_read_and_clear_at_once(tmp_path: Path) -> None:
     processes = [subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True, cwd=ROOT) for _ in range(3)]
     assert all(int(process.communicate(timeout=120)[0]) > 0 for process in processes)
     assert [path for path in tmp_path.iterdir() if path.suffix == ".tmp"] == []
-
-
-def test_tests_have_a_folder_of_their_own() -> None:
-    """What the user has compiled neither helps the tests nor is thrown out by them."""
-    folder = default_folder()
-    assert folder is not None
-    assert any(part.startswith("uncork-tests-") for part in folder.parts)

@@ -16,10 +16,11 @@ import pytest
 pytest.importorskip("llvmlite")
 
 import uncork
-from uncork.kernels.codegen.emit import F64, I64, Kernel
+from uncork import UncorkWarning
+from uncork.kernels.runtime import target as cpu
 from uncork.kernels.runtime import exec_memory as executable
 from uncork.kernels.runtime import kernel_cache as store_module
-from uncork.kernels.runtime import target as cpu
+from uncork.kernels.codegen.emit import F64, I64, Kernel
 from uncork.kernels.runtime.disk_cache import Folder
 from uncork.kernels.runtime.kernel_cache import ObjectStore, kernel_name
 from uncork.kernels.runtime.target import host_target
@@ -90,6 +91,27 @@ def test_a_file_with_something_else_in_it_is_made_again(tmp_path: Path, content:
     Folder(tmp_path).write(path.stem, content)
     assert call(ObjectStore(tmp_path).function("answer", "42", lambda: answer(42))) == 42
     assert call(ObjectStore(tmp_path).function("answer", "42", never)) == 42
+
+
+def test_kernels_that_changed_names_are_made_again(tmp_path: Path) -> None:
+    """Of one name, and for different things: whoever exchanges files does not exchange what runs."""
+    first, second = (tmp_path / f"{name}.kernel" for name in ("a", "b"))
+    for number, path in ((1, first), (2, second)):
+        ObjectStore(tmp_path).function("answer", str(number), lambda number=number: answer(number))
+        (new,) = set(kernels(tmp_path)) - {first}
+        new.rename(path)
+        path.with_suffix(".name").write_text(new.name)
+    for path, other in ((first, second), (second, first)):
+        (tmp_path / path.with_suffix(".name").read_text()).write_bytes(other.read_bytes())
+    fresh = ObjectStore(tmp_path)
+    assert [call(fresh.function("answer", str(n), lambda n=n: answer(n))) for n in (1, 2)] == [1, 2]
+
+
+def test_a_folder_that_others_may_write_to_costs_time_only(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    with pytest.warns(UncorkWarning, match="could exchange the compiled kernels in it"):
+        assert call(ObjectStore(tmp_path).function("answer", "42", lambda: answer(42))) == 42
+    assert kernels(tmp_path) == []
 
 
 def test_a_folder_that_cannot_be_made_costs_time_only(tmp_path: Path) -> None:

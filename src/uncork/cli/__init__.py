@@ -8,7 +8,9 @@ from __future__ import annotations
 import importlib
 import io
 import sys
+import warnings
 from collections.abc import Sequence
+from typing import Any
 
 from uncork.cli._output import abandon_stdout, emit, printable
 from uncork.cli._parser import Parser
@@ -43,6 +45,7 @@ def main(words: Sequence[str] | None = None) -> int:
         # A terminal that cannot show a letter of a layer's name gets a substitute, not an error.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    show, warnings.showwarning = warnings.showwarning, _show_warning
     try:
         status = _dispatch(sys.argv[1:] if words is None else list(words))
         emit("")
@@ -57,6 +60,8 @@ def main(words: Sequence[str] | None = None) -> int:
         return 128 + 13
     except KeyboardInterrupt:
         return 130
+    finally:
+        warnings.showwarning = show
 
 
 def _dispatch(words: list[str]) -> int:
@@ -99,7 +104,16 @@ def _parser() -> Parser:
 
 
 def _failed(message: str) -> int:
+    _say("error", message)
+    return 1
+
+
+def _say(kind: str, message: str) -> None:
     # Names in the message come from files: what they hold must not steer the terminal.
     lines = "\n".join(map(printable, message.split("\n")))
-    print(f"uncork: error: {lines}", file=sys.stderr)
-    return 1
+    print(f"uncork: {kind}: {lines}", file=sys.stderr)
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+    """As an error is shown: without the line of code, which is nobody's here."""
+    _say("warning", str(message))

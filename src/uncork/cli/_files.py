@@ -12,6 +12,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from uncork import files
 from uncork.errors import InputError, UncorkError
 from uncork.types import Array
 
@@ -24,7 +25,7 @@ _PICKLED = (
 def read_arrays(path: str) -> Array | dict[str, Array]:
     """The array of a .npy file, or those of an .npz file by name. Raises InputError that names the file."""
     try:
-        with open(path, "rb") as file:
+        with files.opened(path) as file:
             magic = file.read(6)
             file.seek(0)
             if magic == b"\x93NUMPY":

@@ -6,15 +6,15 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 
 from uncork.compiler.plan import Plan, Step
+from uncork.concurrency import lazy, renews_locks
+from uncork.ir.subgraphs import GraphBody
 from uncork.ir.interpret import interpret
 from uncork.ir.model import Model, Node
-from uncork.ir.subgraphs import GraphBody
 from uncork.ir.validate import infer
 from uncork.ops._common.body import Body, BodyMap, SubGraphOperation
 from uncork.types import Array, TensorSpec
@@ -46,9 +46,14 @@ class KernelBody:
         self.body = body
         self._executor_of = executor_of
         self._described: OrderedDict[object, tuple[TensorSpec, ...]] = OrderedDict()
+        self.renew_locks()
+        renews_locks(self)
+
+    def renew_locks(self) -> None:
+        """Make the lock of the descriptions: at the start, and in a child process."""
         self._lock = threading.Lock()
 
-    @cached_property
+    @lazy
     def executor(self) -> BodyExecutor | None:
         """Made at the first run, so that bodies in bodies take no stack before; None when the body alone cannot be inferred."""
         model, problems = infer(self.body.model, trust_ports=True)

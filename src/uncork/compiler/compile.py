@@ -17,11 +17,13 @@ from uncork.compiler.direct import Direct, Refused
 from uncork.compiler.execute import Executor, kernel_target
 from uncork.compiler.plan import Plan
 from uncork.compiler.together import available_threads
+from uncork.concurrency import renews_locks
 from uncork.errors import InputError, UncorkError, UnsupportedError, ValidationError
+from uncork.ir.subgraphs import configure
+from uncork.ir.constants import mapped_files
 from uncork.ir.interpret import State
 from uncork.ir.model import Model
 from uncork.ir.read import read_structure
-from uncork.ir.subgraphs import configure
 from uncork.ir.validate import infer
 from uncork.kernels.runtime.target import Target
 from uncork.types import Array
@@ -37,14 +39,17 @@ Ids = Literal["64-bit", "as-written"]
 _CONVERTING = frozenset({"Convert", "ConvertLike", "If", "Loop", "TensorIterator"})
 
 
-def read_model(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = None) -> Model:
+def read_model(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = None, *, mmap: bool = True) -> Model:
     """Read and check `model.xml` and the weights file beside it (or `weights`).
+
+    Weights of more than 8 MB are mapped: processes share their memory, and the file must stay as it is while the model is used.
+    `mmap=False` copies them, so that the file may be changed or deleted afterwards.
 
     Raises ReadError when there is no IR model in the file, ValidationError when something in it is wrong and
     UnsupportedError when only operations are missing: one error that lists every problem.
     """
     with _collector_paused():
-        model, findings = read_structure(path, weights)
+        model, findings = read_structure(path, weights, mmap)
         model, problems = infer(model)
     findings.problems.extend(problems)
     findings.raise_if_any(str(path))
@@ -70,7 +75,8 @@ class CompiledModel:
         self.model = model
         self._executor = executor
         self._state: State = {}
-        self._turn = threading.Lock()
+        self.renew_locks()
+        renews_locks(self)
         self.inputs = tuple(
             ModelPort(model.names_of_input(i), spec.element_type, spec.shape)
             for i, spec in enumerate(model.by_id[p].outputs[0].spec for p in model.parameters)
@@ -87,6 +93,10 @@ class CompiledModel:
 
         self._all_native = self._native_outputs and None not in self._dtypes
 
+    def renew_locks(self) -> None:
+        """Make the lock of the variables: at the start, and in a child process."""
+        self._turn = threading.Lock()
+
     def __call__(self, *inputs: Any, **named: Any) -> Results:
         """Run the model on arrays: by position, as one mapping from tensor or layer names, or by keyword.
 
@@ -97,6 +107,8 @@ class CompiledModel:
             direct = self._executor.last
             if ordered is not None and direct is not None and (fast := self._fast(direct, ordered)) is not None:
                 return fast
+            for file in self._executor.files:  # the fast call looked itself
+                file.check()
             arrays = self._plain(ordered)
             known = None if arrays is None else self._executor.known(arrays)
             if known is not None and arrays is not None:
@@ -211,6 +223,7 @@ def compile_model(
     loop_limit: int | None = None,
     tables: Mapping[str, Table] | None = None,
     ids: Ids = "64-bit",
+    mmap: bool = True,
 ) -> CompiledModel:
     """Prepare a model for running.
 
@@ -222,7 +235,7 @@ def compile_model(
     `threads` is the most threads a call may use (None: the processors that this process may run on), which only steps of more
     than about 0.2 to 1.5 ms do; `loop_limit` the most iterations any Loop may make. `tables` takes the values of constants from files,
     which are mapped: `{"users": "users.npy"}`, the name of a constant or of the layer that looks its rows up, and a .npy or
-    .safetensors file (`x.safetensors:key`) with its very element type and shape.
+    .safetensors file (`x.safetensors:key`) with its very element type and shape. `mmap=False` copies them (see `read_model`).
 
     `ids="64-bit"` looks rows up by the numbers that were given: indices, offsets, segment ids and
     lengths that come straight from an input are led around conversions to fewer bits, which
@@ -232,7 +245,7 @@ def compile_model(
     for, and InputError for tables that do not fit.
     """
     if not isinstance(model, Model):
-        model = read_model(model)
+        model = read_model(model, mmap=mmap)
     if backend not in ("cpu", "reference"):
         raise ValidationError(f"backend: expected 'cpu' or 'reference', got {backend!r}")
     if precision not in ("f32", "bf16", "bf16x3"):
@@ -249,10 +262,10 @@ def compile_model(
     if tables:
         from uncork.compiler.tables import with_tables  # few models need it: the others do not pay for it
 
-        model = with_tables(model, tables)
+        model = with_tables(model, tables, mmap)
     model = configure(model, strict, loop_limit)
     if backend == "reference":
-        return CompiledModel(model, Executor(_looking_up(model, ids), None))
+        return CompiledModel(model, Executor(_looking_up(model, ids), None, files=mapped_files(model)))
     return compile_for(model, target, available_threads() if threads is None else threads, precision, ids)
 
 
@@ -272,7 +285,7 @@ def compile_for(
         runs = compressed_tables(_looking_up(model, ids))
     else:
         runs = _looking_up(model, ids)
-    return CompiledModel(model, Executor(runs, target, threads))
+    return CompiledModel(model, Executor(runs, target, threads, mapped_files(model)))
 
 
 def _looking_up(model: Model, ids: Ids) -> Model:
@@ -299,6 +312,7 @@ def load(
     path: str | os.PathLike[str],
     *,
     weights: str | os.PathLike[str] | None = None,
+    mmap: bool = True,
     backend: Backend = "cpu",
     strict: bool = False,
     threads: int | None = None,
@@ -310,7 +324,7 @@ def load(
     """`compile_model(read_model(path))`: see both for the options and errors."""
     try:
         return compile_model(
-            read_model(path, weights),
+            read_model(path, weights, mmap=mmap),
             backend=backend,
             strict=strict,
             threads=threads,
@@ -318,6 +332,7 @@ def load(
             loop_limit=loop_limit,
             tables=tables,
             ids=ids,
+            mmap=mmap,
         )
     except UncorkError as error:
         raise error.at(str(path)) from None

@@ -9,16 +9,21 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from uncork.compiler.direct import Direct, Refused
 from uncork.compiler.lengths import open_lengths
+from uncork.passes.fold_constants import fold_constants
+from uncork.passes.absorb_index_converts import fuse_ids
+from uncork.passes.fuse_matmul import fuse_linear
+from uncork.passes.eliminate_noop_moves import views_of_moves
 from uncork.compiler.plan import Plan
 from uncork.compiler.specialise import Specialisation
+from uncork.concurrency import lazy, renews_locks, unforked
 from uncork.errors import Problem, ValidationError
+from uncork.files import MappedFile
 from uncork.ir.interpret import State, interpret
 from uncork.ir.model import Model
 from uncork.ir.validate import infer
@@ -26,10 +31,6 @@ from uncork.kernels import select
 from uncork.kernels.runtime.program import Like
 from uncork.kernels.runtime.target import Target, host_target, with_tiles
 from uncork.ops._common.body import SubGraphOperation
-from uncork.passes.absorb_index_converts import fuse_ids
-from uncork.passes.eliminate_noop_moves import views_of_moves
-from uncork.passes.fold_constants import fold_constants
-from uncork.passes.fuse_matmul import fuse_linear
 from uncork.types import Array, PartialShape, TensorSpec
 
 if TYPE_CHECKING:
@@ -77,17 +78,21 @@ def _with_fused_layers(model: Model) -> Model:
 class Executor:
     """Runs a checked model; may be called from several threads."""
 
-    def __init__(self, model: Model, target: Target | None, threads: int = 1) -> None:
+    def __init__(self, model: Model, target: Target | None, threads: int = 1, files: Sequence[MappedFile] = ()) -> None:
         """Without a `target` it runs by the references."""
         self.model = model
+        #: Where constants are mapped; they must be whole when a call begins.
+        self.files = files
         self.threads = threads
         self.target = target
         self.use_kernels = target is not None
         #: What runs; the interpreter keeps to the model as it was read.
-        self._prepared = self._with_bodies(_with_fused_layers(model)) if self.use_kernels else model
+        with unforked():
+            self._prepared = self._with_bodies(_with_fused_layers(model)) if self.use_kernels else model
         self._kept: OrderedDict[tuple[object, ...], Specialisation] = OrderedDict()
         self._times: OrderedDict[tuple[object, ...], int] = OrderedDict()
-        self._lock = threading.Lock()
+        self.renew_locks()
+        renews_locks(self)
         self._free, self._equal = open_lengths(self._prepared) if self.use_kernels else (frozenset(), [])
         #: Numbers of the inputs that are part of a combination; None until a call has shown whether there are any.
         self._sizes: tuple[Number, ...] | None = None
@@ -97,6 +102,10 @@ class Executor:
         )
         #: The shapes of the call before this one, when all of it is one native program. Safe to call with anything.
         self.last: Direct | None = None
+
+    def renew_locks(self) -> None:
+        """Make the lock of what is kept: at the start, and in a child process."""
+        self._lock = threading.Lock()
 
     def _with_bodies(self, model: Model) -> Model:
         if not self._has_bodies(model):
@@ -109,14 +118,15 @@ class Executor:
     def _has_bodies(model: Model) -> bool:
         return any(isinstance(node.operation, SubGraphOperation) for node in model.nodes)
 
-    @cached_property
+    @lazy
     def _stateful(self) -> StateExecutor | None:
         """What runs the model when it has variables; None when only the interpreter does."""
-        from uncork.compiler.state import StateExecutor
-        from uncork.passes.functionalize_variables import lift_state
+        with unforked():
+            from uncork.passes.functionalize_variables import lift_state
+            from uncork.compiler.state import StateExecutor
 
-        lifted = lift_state(self.model) if self.use_kernels and self.model.sinks else None
-        return None if lifted is None else StateExecutor(self.model, lifted, Executor(lifted.model, self.target))
+            lifted = lift_state(self.model) if self.use_kernels and self.model.sinks else None
+            return None if lifted is None else StateExecutor(self.model, lifted, Executor(lifted.model, self.target))
 
     def run_with_state(self, inputs: Sequence[Array], state: State) -> list[Array]:
         """`run` for a model with variables, whose values `state` keeps by their ids; it changes when the call has succeeded."""
@@ -167,6 +177,10 @@ class Executor:
         return found
 
     def _remembered(self, inputs: Sequence[Array]) -> Specialisation:
+        with unforked():  # imports what this model needs
+            return self._made(inputs)
+
+    def _made(self, inputs: Sequence[Array]) -> Specialisation:
         if self._sizes is None:
             self._sizes = self._needed_numbers(inputs)
         key, numbers = self._key(inputs), self._sizes
@@ -259,10 +273,14 @@ class Executor:
         fused = known if problems else self._fused(known)
         expected = [(n.input, n.element, int(inputs[n.input].flat[n.element])) for n in numbers]
         unfit = {problem.where for problem in problems}
-        return Specialisation(fused, self.target, self._likes(inputs), self.threads, expected, unfit)
+        return Specialisation(fused, self.target, self._likes(inputs), self.threads, expected, unfit, self.files)
 
     def plan(self) -> Plan:
         """How a call runs; for a model with dynamic inputs, what is known before one."""
+        with unforked():
+            return self._planned()
+
+    def _planned(self) -> Plan:
         if self.model.sinks and self._stateful is not None:
             return self._stateful.executor.plan()
         specs = {p: self.model.by_id[p].outputs[0].spec for p in self.model.parameters}
@@ -283,8 +301,8 @@ class Executor:
         from uncork.passes.fuse_elementwise import fuse_elementwise  # with kernels only
 
         if any(select.family_of(node.type_name) == "recurrent" for node in model.nodes):
-            from uncork.passes.precompute_input_projection import looked_up
             from uncork.passes.sink_selection import last_step
+            from uncork.passes.precompute_input_projection import looked_up
 
             model = looked_up(last_step(model))
         return fuse_elementwise(views_of_moves(model), self.target)

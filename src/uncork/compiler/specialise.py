@@ -6,7 +6,6 @@ every call that differs in nothing else. What no kernel does is done by the refe
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,19 +20,22 @@ from uncork.compiler.memory import ALIGNMENT, Buffer, plan_buffers
 from uncork.compiler.plan import Plan, Step
 from uncork.compiler.together import Together
 from uncork.errors import UncorkError
+from uncork.files import MappedFile, size_function
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels import select
 from uncork.kernels.kernel_plan import Alias, Choice, In, KernelCall, Length, LetRun, Native, Operand, Room, Stages
 from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.kernels.runtime.program import WELL, Address, Call, Is, Like, Program, Size, Word
 from uncork.kernels.runtime.target import Target, let_run
-from uncork.kernels.runtime.value_guard import ValueGuard
+from uncork.kernels.runtime.value_guard import ValueGuard, WholeFile
 from uncork.ops._operation import check_memory
 from uncork.ops.parameter import Const
 from uncork.types import Array, PartialShape, TensorSpec
 
 #: Calls that take longer than this many nanoseconds let other threads run meanwhile; for shorter ones handing over costs more.
 _RELEASE_COST = 50_000.0
+#: Calls that take longer than this many nanoseconds look at the sizes of mapped files first: the system takes 100 to 400 to tell one.
+_LOOK_COST = 4_000.0
 #: Steps that may take longer than this many nanoseconds (in memory, on a slow machine) are shared by threads: to wake one and wait
 #: for it takes about 40 microseconds.
 _SPLIT_COST = 1_500_000.0
@@ -82,7 +84,8 @@ class Specialisation:
     Kernels are selected for `target`; without one references do everything. Nothing is compiled before the first call.
     `likes` is what the inputs of all its calls have in common; None when that cannot be told, and then nothing is `direct`.
     A call uses at most so many `threads`. `expected` are the numbers that it is for: (input, element, number). Nodes of the labels
-    `unfit` were refused when the model was inferred: references run them, which look at what a call really gives.
+    `unfit` were refused when the model was inferred: references run them, which look at what a call really gives. Constants may
+    lie in `files`: who calls `run` has looked whether they are whole, a `direct` call looks itself, where that is cheap.
     """
 
     def __init__(
@@ -93,7 +96,9 @@ class Specialisation:
         threads: int = 1,
         expected: Sequence[tuple[int, int, int]] = (),
         unfit: Collection[str] = (),
+        files: Sequence[MappedFile] = (),
     ) -> None:
+        self.files = files
         self.expected = expected
         self.unfit = unfit
         self.model = model
@@ -112,7 +117,6 @@ class Specialisation:
             self._add(node)
         self._finish()
         self._idle: list[_Instance] = []
-        self._lock = threading.Lock()
         self._likes = likes
 
     # ---- planning
@@ -260,12 +264,12 @@ class Specialisation:
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """The results, in carrier types. Raises Refused when a kernel met values that it does not compute with."""
-        with self._lock:
-            instance = self._idle.pop() if self._idle else None
-        instance = instance or _Instance(self)
+        try:
+            instance = self._idle.pop()  # one step, also for threads and forks: there is no lock
+        except IndexError:
+            instance = _Instance(self)
         results = instance.run(inputs)
-        with self._lock:
-            self._idle.append(instance)
+        self._idle.append(instance)
         return results
 
 
@@ -288,6 +292,10 @@ class _Instance:
         self.parts: list[Program | Together | Node] = []
         self.keep: list[object] = []
         calls = [self._expecting(*numbers) for numbers in shared.expected]
+        whole = sum(step.native.cost for step in shared.steps if isinstance(step, _NativeStep))
+        if positions is not None and size_function() and whole > _LOOK_COST:
+            calls += [Call(STORE.address(WholeFile()), (size_function(), file.handle, len(file))) for file in shared.files]
+            self.keep += shared.files
         cost = 0.0
         for step in shared.steps:
             if isinstance(step, _NativeStep):
@@ -323,7 +331,8 @@ class _Instance:
         """The parts of a step that threads share."""
         assert step.stages is not None
         for stage in step.stages.stages:
-            programs = [Program([self._call(step, call)], release=True) for call in stage]
+            keep = self.memory, self.keep  # for as long as any thread is in any of them
+            programs = [Program([self._call(step, call)], release=True, keep=keep) for call in stage]
             yield programs[0] if len(programs) == 1 else Together(programs)
 
     def program(self) -> Program:

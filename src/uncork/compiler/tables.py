@@ -1,4 +1,4 @@
-"""Tables from files: a constant of a model whose values are those of a .npy or .safetensors file, mapped and not copied."""
+"""Tables from files: a constant of a model whose values are those of a .npy or .safetensors file, mapped unless it is small."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Union
+from typing import Any, BinaryIO, Union
 
 import numpy as np
 
+from uncork import files
 from uncork.compiler.arguments import did_you_mean
 from uncork.errors import InputError, Problem, UncorkError, ValidationError
 from uncork.ir.model import Model, Node
@@ -34,8 +35,10 @@ _LONGEST_HEADER = 100_000_000
 _LAYERS_OF_A_TABLE = frozenset({"Convert", "Subtract", "Multiply"})
 
 
-def with_tables(model: Model, tables: Mapping[str, Table]) -> Model:
+def with_tables(model: Model, tables: Mapping[str, Table], mmap: bool = True) -> Model:
     """The model with the values of constants taken from files, by the name of the constant or of the layer that looks rows up.
+
+    `mmap`: tables that are not small are mapped, not copied.
 
     Raises InputError that lists every name that is not there, every file that cannot be read and every table whose element type
     or shape is not the constant's.
@@ -48,7 +51,7 @@ def with_tables(model: Model, tables: Mapping[str, Table]) -> Model:
             node = _constant(model, name)
             if node.id in new:
                 raise InputError(f"is given twice: by '{names[node.id]}' and by '{name}'", f"constant '{node.name}'")
-            new[node.id], names[node.id] = _filled(node, table), name
+            new[node.id], names[node.id] = _filled(node, table, mmap), name
         except UncorkError as error:
             problems += error.at(f"table '{name}'").problems
     if problems:
@@ -90,14 +93,14 @@ def _described(node: Node) -> str:
     return f"'{node.name}' {node.outputs[0].spec}"
 
 
-def _filled(node: Node, table: Table) -> Node:
+def _filled(node: Node, table: Table, mmap: bool) -> Node:
     """The constant with other values."""
     constant = node.operation
     assert isinstance(constant, Const)
     if isinstance(table, np.ndarray):
         where, (element_type, array) = "the array", _typed(table)
     else:
-        where, (element_type, array) = f"'{os.fspath(table)}'", read_table(table)
+        where, (element_type, array) = f"'{os.fspath(table)}'", read_table(table, mmap)
     if constant.element_type.is_packed or constant.element_type is ElementType.string:
         raise InputError(f"is of {constant.element_type}, whose values no such file holds as the model does", node.label)
     if constant.element_type is ElementType.bf16 and array.dtype == np.dtype("V2"):  # what is left of ml_dtypes' type in a .npy file
@@ -120,38 +123,62 @@ def _typed(array: Array) -> tuple[ElementType | None, Array]:
 # ---- files
 
 
-def read_table(path: str | os.PathLike[str]) -> tuple[ElementType | None, Array]:
-    """A mapped array and its element type (None when it has none): all of a .npy file, or a tensor of a .safetensors file.
+def read_table(path: str | os.PathLike[str], mmap: bool = True) -> tuple[ElementType | None, Array]:
+    """An array and its element type (None when it has none): all of a .npy file, or a tensor of a .safetensors file.
 
+    `mmap`: it shows the mapped file, unless that is small.
     Raises InputError, with the file, when it cannot be read or the key is not there.
     """
     text = os.fspath(path)
     file, separator, key = text.rpartition(".safetensors:")
     try:
         if separator and not os.path.isfile(text):
-            return _read_safetensors(Path(file + ".safetensors"), key)
+            return _read_safetensors(Path(file + ".safetensors"), key, mmap)
         if text.endswith(".safetensors"):
-            return _read_safetensors(Path(text), "")
-        return _read_npy(text)
+            return _read_safetensors(Path(text), "", mmap)
+        return _read_npy(Path(text), mmap)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", text) from None
 
 
-def _read_npy(path: str) -> tuple[ElementType | None, Array]:
-    with open(path, "rb") as file:
+def _read_npy(path: Path, mmap: bool) -> tuple[ElementType | None, Array]:
+    with files.opened(path) as file:
         if file.read(6) != b"\x93NUMPY":
-            raise InputError("expected a .npy file, or a .safetensors file with ':key' where it has several tensors", path)
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except ValueError as error:  # Python objects, a header that is none, a file that is too short
-        raise InputError(f"cannot be mapped as an array of numbers: {error}", path) from None
-    return _typed(np.asarray(array))
+            raise InputError("expected a .npy file, or a .safetensors file with ':key' where it has several tensors", str(path))
+        file.seek(0)
+        try:
+            shape, in_columns, dtype = _npy_header(file)
+            if dtype.hasobject:
+                raise ValueError("it holds Python objects")
+            array = _shown(path, file.tell(), dtype, shape[::-1] if in_columns else shape, mmap)
+        except ValueError as error:  # Python objects, a header that is none, a file that is too short
+            raise InputError(f"cannot be mapped as an array of numbers: {error}", str(path)) from None
+    return _typed(array.T if in_columns else array)
 
 
-def _read_safetensors(path: Path, key: str) -> tuple[ElementType | None, Array]:
+def _npy_header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """(shape, whether columns lie one after the other, dtype)"""
+    version = np.lib.format.read_magic(file)
+    if version == (1, 0):
+        return np.lib.format.read_array_header_1_0(file)
+    if version == (2, 0):
+        return np.lib.format.read_array_header_2_0(file)
+    raise ValueError(f"its format has version {version[0]}.{version[1]}, expected 1.0 or 2.0")
+
+
+def _shown(path: Path, first: int, dtype: np.dtype[Any], shape: tuple[int, ...], mmap: bool) -> Array:
+    """The array that begins at a byte of a file. Raises ValueError when the file is too short for it."""
+    data = files.data_of(path, mmap)
+    count = math.prod(shape)
+    if len(data) < first + count * dtype.itemsize:
+        raise ValueError(f"it ends before the {count:,} values that its header says")
+    return np.frombuffer(data, dtype, count, first).reshape(shape) if count else np.empty(shape, dtype)
+
+
+def _read_safetensors(path: Path, key: str, mmap: bool) -> tuple[ElementType | None, Array]:
     """The format: 8 bytes with the length of a JSON header, the header, the tensors; offsets count from the header's end."""
-    size = path.stat().st_size
-    with open(path, "rb") as file:
+    with files.opened(path) as file:
+        size = os.fstat(file.fileno()).st_size
         length = int.from_bytes(file.read(8), "little")
         if size < 8 or length > min(size - 8, _LONGEST_HEADER):
             raise InputError(f"is no .safetensors file: its header cannot have {length} bytes in a file of {size}", str(path))
@@ -168,9 +195,10 @@ def _read_safetensors(path: Path, key: str) -> tuple[ElementType | None, Array]:
     element_type, shape, start, end = _described_tensor(tensors[key], f"{path}:{key}")
     if not (0 <= start <= end <= size - 8 - length) or end - start != math.prod(shape) * element_type.dtype.itemsize:
         raise InputError(f"has a header that does not fit it: bytes {start} to {end} for {element_type}{list(shape)}", f"{path}:{key}")
-    if start == end:
-        return element_type, np.empty(shape, element_type.dtype)
-    return element_type, np.asarray(np.memmap(path, element_type.dtype, "r", 8 + length + start, shape))
+    try:
+        return element_type, _shown(path, 8 + length + start, element_type.dtype, shape, mmap)
+    except ValueError as error:  # it was cut meanwhile
+        raise InputError(f"cannot be mapped: {error}", f"{path}:{key}") from None
 
 
 def _described_tensor(tensor: Any, where: str) -> tuple[ElementType, tuple[int, ...], int, int]:

@@ -18,6 +18,7 @@ import numpy as np
 
 from uncork.compiler.direct import Direct, Refused
 from uncork.compiler.execute import Executor, kernel_target
+from uncork.concurrency import renews_locks
 from uncork.errors import UncorkError
 from uncork.functional._call import Call
 from uncork.ir.build import Builder
@@ -86,6 +87,11 @@ class _Calls:
         self._executors: dict[tuple[Any, ...], dict[str, Executor] | None] = {}
         self._entries: dict[tuple[Any, ...], tuple[Direct, Program]] = {}  # by kind and specialisation
         self._seen: set[tuple[Any, ...]] = set()  # by kind, types and shapes
+        self.renew_locks()
+        renews_locks(self)
+
+    def renew_locks(self) -> None:
+        """Make the lock of what is remembered: at the start, and in a child process."""
         self._lock = threading.Lock()
 
     def __call__(self, args: tuple[Any, ...], options: dict[str, Any]) -> Sequence[Array]:

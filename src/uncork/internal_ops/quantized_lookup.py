@@ -11,11 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
 
+from uncork.concurrency import lazy
 from uncork.ops._operation import Operation
 from uncork.ops.parameter import Const
 from uncork.storage import decode, unpack
@@ -36,8 +36,8 @@ class PackedConst(Const):
         constant.packed = packed
         return constant
 
-    @cached_property
-    def value(self) -> Array:  # type: ignore[override]
+    @lazy
+    def value(self) -> Array:
         return unpack(self.packed.data, self.element_type, self.count).reshape(self.shape.static)
 
     def infer(self) -> TensorSpec:
@@ -65,7 +65,7 @@ class CompressedTable:
         """Elements of a row."""
         return math.prod(self.shape[1:])
 
-    @cached_property
+    @lazy
     def parameters(self) -> Array | None:
         """f32 [rows, 2], or [1, 2] for all rows: zero point and scale beside each other, in one cache line. None without both."""
         given = [p for p in (self.zero_point, self.scale) if p is not None]

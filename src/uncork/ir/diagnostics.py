@@ -6,11 +6,13 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from uncork.errors import Problem, UnsupportedError, ValidationError
+from uncork.errors import Problem, UnsupportedError, ValidationError, shortened
 from uncork.ops import type_names, versions_of
 
 #: Missing operations for which a message looks for one that is spelled alike: the search is slow.
 _MAX_ADVICE = 20
+#: Problems that an error lists: nobody reads more.
+_MAX_LISTED = 1000
 
 
 @dataclass
@@ -24,9 +26,11 @@ class Findings:
         self.problems.append(Problem(where, message))
 
     def all(self) -> list[Problem]:
-        """The problems, then one for each missing operation with its layers."""
+        """The problems, then one for each missing operation with its layers; of very many the first, and how many there are."""
         missing = [Problem("", _missing_text(op, layers, i < _MAX_ADVICE)) for i, (op, layers) in enumerate(self.missing.items())]
-        return self.problems + missing
+        found = self.problems + missing
+        more = len(found) - _MAX_LISTED
+        return found if more <= 0 else [*found[:_MAX_LISTED], Problem("", f"and {more:,} more problems, which are not listed")]
 
     def raise_if_any(self, subject: str) -> None:
         """One error for all: UnsupportedError when nothing but operations is missing, else the class that fits."""
@@ -37,13 +41,13 @@ class Findings:
 
 
 def _missing_text(operation: str, layers: list[str], advise: bool) -> str:
-    named = ", ".join(f"'{name}'" for name in layers[:5]) + (f" and {len(layers) - 5} more" if len(layers) > 5 else "")
+    named = ", ".join(f"'{shortened(name)}'" for name in layers[:5]) + (f" and {len(layers) - 5} more" if len(layers) > 5 else "")
     advice = _advice(operation) if advise else ""
-    return f"operation {operation} is not supported ({'layer' if len(layers) == 1 else 'layers'} {named}){advice}"
+    return f"operation {shortened(operation)} is not supported ({'layer' if len(layers) == 1 else 'layers'} {named}){advice}"
 
 
 def _advice(operation: str) -> str:
-    type_name, _, opset = operation.partition("@")
+    type_name, _, opset = map(shortened, operation.partition("@"))  # a search takes time by the length
     versions = versions_of(type_name)
     if versions:
         return (

@@ -6,10 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import NamedTuple
 
-from uncork.errors import ValidationError
+from uncork.concurrency import lazy
+from uncork.errors import ValidationError, shortened
 from uncork.ops import Operation
 from uncork.types import TensorSpec
 
@@ -62,8 +62,8 @@ class Node:
     @property
     def label(self) -> str:
         """How messages name the layer: `layer 'emb' (Gather-8, id 12)`."""
-        version = self.operation.label() if self.operation else f"{self.type_name}@{self.opset}"
-        return f"layer '{self.name}' ({version}, id {self.id})"
+        version = self.operation.label() if self.operation else shortened(f"{self.type_name}@{self.opset}")
+        return f"layer '{shortened(self.name)}' ({version}, id {self.id})"
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Model:
     #: What messages call the model: its file's path.
     source: str = field(default="model", compare=False)
 
-    @cached_property
+    @lazy
     def by_id(self) -> Mapping[int, Node]:
         return {node.id: node for node in self.nodes}
 
@@ -97,12 +97,12 @@ class Model:
         """Names of a result: its own and those of the tensor it takes, then layer names where they tell no other output."""
         return self._output_names[position]
 
-    @cached_property
+    @lazy
     def _input_names(self) -> list[tuple[str, ...]]:
         nodes = [self.by_id[i] for i in self.parameters]
         return _told_apart([(*n.outputs[0].names, *self._legacy_name(n, 0)) for n in nodes], [(n.name,) for n in nodes])
 
-    @cached_property
+    @lazy
     def _output_names(self) -> list[tuple[str, ...]]:
         results = [self.by_id[i] for i in self.results]
         # A name given to a Result is one of its tensor, and so of every other Result that takes the same tensor.

@@ -14,17 +14,17 @@ from pathlib import Path
 
 import numpy as np
 
-from uncork import storage
-from uncork.errors import ReadError, UncorkError, UnsupportedError
-from uncork.internal_ops.quantized_lookup import PackedConst
+from uncork import files, storage
+from uncork.errors import ReadError, UncorkError, UnsupportedError, shortened
 from uncork.ir import xml
+from uncork.ir.subgraphs import attach
 from uncork.ir.diagnostics import Findings, listed, opset_number, shown, unsigned
 from uncork.ir.model import Model, Node, Port, Source, XmlElement, split_names
-from uncork.ir.subgraphs import attach
 from uncork.ir.validate import agree, settled
 from uncork.ir.weights import Weights
 from uncork.ops import Operation, find
 from uncork.ops._common.body import SubGraphOperation
+from uncork.internal_ops.quantized_lookup import PackedConst
 from uncork.ops._operation import FOLD_LIMIT
 from uncork.ops.parameter import Const
 from uncork.ops.state import Assign3, ReadValue3
@@ -37,16 +37,18 @@ _SINCE_2 = frozenset({"MVN", "ROIPooling", "ReorgYolo"})
 #: Sub-graphs in sub-graphs: deeper than any converter nests them.
 _MAX_BODIES = 32
 _SINKS = frozenset({"Assign"})
+#: An IR file of a model with 100,000 layers has a tenth of this.
+_MOST_BYTES = 1 << 30
 
 
-def read_structure(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = None) -> tuple[Model, Findings]:
-    """The model as far as it can be read, and everything that is wrong with it.
+def read_structure(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = None, mmap: bool = True) -> tuple[Model, Findings]:
+    """The model as far as it can be read, and everything that is wrong with it. `mmap`: large weights are mapped, not copied.
 
     Raises ReadError when there is no model at all: the file is missing, is not XML, or is not an IR of version 10 or 11.
     """
     path = Path(path)
     try:
-        data = path.read_bytes()
+        data = files.read_whole(path, _MOST_BYTES)
     except OSError as error:
         raise ReadError(f"cannot be read: {error.strerror or error}", str(path)) from None
     try:
@@ -58,14 +60,14 @@ def read_structure(path: str | os.PathLike[str], weights: str | os.PathLike[str]
     except UncorkError as error:
         raise error.at(str(path)) from None
     findings = Findings()
-    reader = _Reader(version, Weights(Path(weights) if weights is not None else path.with_suffix(".bin")), findings)
+    reader = _Reader(version, Weights(Path(weights) if weights is not None else path.with_suffix(".bin"), mmap), findings)
     model = reader.graph(root, root.get("name", ""), str(path), depth=0)
     return model, findings
 
 
 def _ir_version(root: ElementTree.Element) -> int:
     if root.tag != "net":
-        raise ReadError(f"expected <net> as the outermost element of an IR file, got <{root.tag}>")
+        raise ReadError(f"expected <net> as the outermost element of an IR file, got <{shortened(root.tag)}>")
     text = root.get("version", "")
     if text not in ("10", "11"):
         hint = ": convert the model with a current OpenVINO" if (unsigned(text) or 10) < 10 else ""
@@ -91,7 +93,7 @@ class _Layer:
 
     @property
     def label(self) -> str:
-        return f"layer '{self.name}' ({self.type_name}@{self.opset}, id {self.id})"
+        return f"layer '{shortened(self.name)}' ({shortened(f'{self.type_name}@{self.opset}')}, id {self.id})"
 
 
 @dataclass
@@ -156,7 +158,8 @@ class _Reader:
         known = {n.operation.variable_id for n in nodes if isinstance(n.operation, ReadValue3)}
         for node in nodes:
             if isinstance(node.operation, Assign3) and node.operation.variable_id not in known:
-                self.findings.add(place + node.label, f"assigns to variable '{node.operation.variable_id}', which no ReadValue reads")
+                name = shortened(node.operation.variable_id)
+                self.findings.add(place + node.label, f"assigns to variable '{name}', which no ReadValue reads")
 
     def _layers(self, net: ElementTree.Element, place: str) -> dict[int, _Layer]:
         layers: dict[int, _Layer] = {}
@@ -167,13 +170,13 @@ class _Reader:
         for number, element in enumerate(container):
             name, type_name, opset = element.get("name", ""), element.get("type", ""), element.get("version", "")
             type_name = _SPELLINGS.get(type_name, type_name)
-            where = f"{place}layer '{name}'" if name else f"{place}layer number {number}"
+            where = f"{place}layer '{shortened(name)}'" if name else f"{place}layer number {number}"
             layer_id = unsigned(element.get("id"))
             if element.tag != "layer" or layer_id is None or not type_name or not opset:
                 self.findings.add(where, "expected <layer> with an id (a number), a type and a version such as opset8")
                 continue
             if layer_id in layers:
-                self.findings.add(where, f"id {layer_id} is already that of layer '{layers[layer_id].name}'")
+                self.findings.add(where, f"id {layer_id} is already that of layer '{shortened(layers[layer_id].name)}'")
                 continue
             problems: list[str] = []
             ins, outs = ([p for part in element if part.tag == tag for p in part if p.tag == "port"] for tag in ("input", "output"))
@@ -243,7 +246,7 @@ class _Reader:
                     remaining.pop()
                 elif following in depth_of:
                     cycle = path[depth_of[following] : depth_of[following] + 6]
-                    names = " -> ".join(f"'{layers[i].name}'" for i in reversed(cycle))
+                    names = " -> ".join(f"'{shortened(layers[i].name)}'" for i in reversed(cycle))
                     self.findings.add(place + layers[following].label, f"is its own input: the layers {names} form a cycle")
                 elif following not in done:
                     depth_of[following] = len(path)
@@ -264,7 +267,7 @@ class _Reader:
                 if depth >= _MAX_BODIES:
                     self.findings.add(place + layer.label, f"sub-graphs are nested more than {_MAX_BODIES} deep")
                     continue
-                inner = f"{place}{layer.label} <{child.tag}>: "
+                inner = f"{place}{layer.label} <{shortened(child.tag)}>: "
                 bodies.append((child.tag, settled(self.graph(child, layer.name, child.tag, depth + 1, inner))))
             elif child.tag not in ("data", "input", "output"):
                 extras.append(xml.frozen(child))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 
+from uncork.concurrency import lazy
 from uncork.errors import ReadError, UncorkError, ValidationError
 from uncork.ir.diagnostics import listed
 from uncork.ir.interpret import interpret
@@ -23,7 +23,7 @@ class GraphBody:
         self.model = model
         self._described: dict[tuple[TensorSpec | tuple[object, ...], ...], tuple[TensorSpec, ...]] = {}
 
-    @cached_property
+    @lazy
     def input_specs(self) -> tuple[TensorSpec, ...]:
         return tuple(self.model.by_id[p].outputs[0].spec for p in self.model.parameters)
 

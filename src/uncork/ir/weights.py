@@ -1,19 +1,22 @@
-"""`model.bin`: mapped, never copied whole, and every range checked with unbounded integers before it is viewed."""
+"""`model.bin`: mapped unless it is small, and every range checked with unbounded integers before it is viewed."""
 
 from __future__ import annotations
 
-import mmap
-import os
 from pathlib import Path
 
+from uncork import files
 from uncork.errors import ReadError
 
 
 class Weights:
-    """The bytes of a weights file. Opened at the first constant: a model without constants needs no file."""
+    """The bytes of a weights file. Opened at the first constant: a model without constants needs no file.
 
-    def __init__(self, path: Path) -> None:
+    `mapped`: a file that is not small is mapped, not copied.
+    """
+
+    def __init__(self, path: Path, mapped: bool = True) -> None:
         self.path = path
+        self._mapped = mapped
         self._data: memoryview | None = None
 
     def slice(self, offset: int, size: int) -> memoryview:
@@ -26,12 +29,7 @@ class Weights:
     def _map(self) -> memoryview:
         if self._data is None:
             try:
-                with open(self.path, "rb") as file:
-                    # A mapping of length 0 is an error of the system call, an empty weights file is not.
-                    if os.fstat(file.fileno()).st_size == 0:
-                        self._data = memoryview(b"")
-                    else:
-                        self._data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+                self._data = files.data_of(self.path, self._mapped)
             except OSError as error:
                 raise ReadError(f"the weights file '{self.path}' cannot be read: {error.strerror or error}") from None
         return self._data

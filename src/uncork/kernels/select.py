@@ -11,6 +11,7 @@ import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar, Union
 
+from uncork.concurrency import unforked
 from uncork.kernels.kernel_plan import Alias, Choice
 from uncork.kernels.runtime.target import Target, host
 from uncork.ops import Operation, versions_of
@@ -114,7 +115,8 @@ def module_of(family: str) -> str:
 def _imported(type_name: str) -> None:
     family = _FAMILY_OF.get(type_name)
     if family is not None:
-        importlib.import_module(module_of(family))
+        with unforked():
+            importlib.import_module(module_of(family))
 
 
 def operations_with_kernels() -> frozenset[type[Operation]]:

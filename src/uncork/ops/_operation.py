@@ -13,18 +13,17 @@ memory, and the propagation of small constant values that shapes are computed fr
 
 from __future__ import annotations
 
-import functools
 import math
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NoReturn, TypeVar
 
 import numpy as np
 
 from uncork.errors import InputError, UncorkError, ValidationError
+from uncork.memory import available
 from uncork.ops._ports import Attribute, Input, Output, describe_types
 from uncork.storage import decode, encode
-from uncork.types import Array, ElementType, PartialShape, TensorSpec
+from uncork.types import MAX_RANK, Array, ElementType, PartialShape, TensorSpec
 
 #: Tensors up to this many elements are evaluated while shapes are inferred; larger ones are never needed for a shape.
 FOLD_LIMIT = 4096
@@ -199,6 +198,7 @@ class Operation:
         return bound
 
     def _infer(self, bound: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
+        self._check_ranks([spec.shape for spec in bound if spec is not None])
         inferred = self.infer(*bound)
         if isinstance(inferred, (PartialShape, TensorSpec)):
             inferred = (inferred,)
@@ -210,7 +210,13 @@ class Operation:
                     raise AssertionError(f"{self.label()}: infer must return a TensorSpec for an output without a declared type")
                 item = TensorSpec(declared if isinstance(declared, ElementType) else self._type_of(declared, bound), item)
             outputs.append(item)
+        self._check_ranks([spec.shape for spec in outputs])
         return tuple(outputs)
+
+    def _check_ranks(self, shapes: Sequence[PartialShape]) -> None:
+        for shape in shapes:
+            if shape.rank is not None and shape.rank > MAX_RANK:
+                raise ValidationError(f"expected at most {MAX_RANK} dimensions, got {shape.rank}")
 
     def _type_of(self, variable: str, bound: Sequence[TensorSpec | None]) -> ElementType:
         """The element type that a type variable stands for: that of the first input which has it."""
@@ -303,7 +309,7 @@ def _known_part(spec: TensorSpec) -> tuple[Array, Array] | None:
 
 
 def check_memory(specs: Sequence[TensorSpec]) -> None:
-    """Refuse outputs that this machine cannot hold before anything is computed: overcommit would let the process be killed."""
+    """Refuse outputs that this process cannot hold before anything is computed: overcommit would let the process be killed."""
     needed = 0
     for spec in specs:
         if spec.shape.is_static:
@@ -311,19 +317,11 @@ def check_memory(specs: Sequence[TensorSpec]) -> None:
             size = 16 if spec.element_type.is_float and spec.element_type.bits < 32 else spec.element_type.dtype.itemsize
             sizes = [dim.low for dim in spec.shape.dims]
             needed += size * math.prod(sizes)
-            if needed > _memory():
-                raise InputError(f"the output {spec} needs {needed:,} bytes, more than this machine's memory ({_memory():,} bytes)")
+            most, whose = available()
+            if needed > most:
+                raise InputError(f"the output {spec} needs {needed:,} bytes, more than {whose} ({most:,} bytes)")
             if 0 in sizes and size * math.prod(n or 1 for n in sizes) >= 2**63:
                 raise InputError(f"the output {spec} is empty, but its other dimensions are more than an array can have")
-
-
-@functools.cache
-def _memory() -> int:
-    """Physical memory in bytes."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # not on every system: then only the address space limits
-        return 2**47
 
 
 # ---- the registry

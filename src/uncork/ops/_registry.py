@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from uncork.concurrency import unforked
 from uncork.ops._operation import Operation, declared
 
 _FOLDER = Path(__file__).parent
@@ -29,17 +30,24 @@ def _files() -> Mapping[str, str]:
 
 @functools.lru_cache(maxsize=1)
 def _import_all() -> None:
-    import pkgutil  # which a start can do without
+    with unforked():
+        import pkgutil  # which a start can do without
 
-    for module in pkgutil.iter_modules([str(_FOLDER)]):
-        if not module.name.startswith("_"):
-            importlib.import_module(f"{_PACKAGE}.{module.name}")
+        for module in pkgutil.iter_modules([str(_FOLDER)]):
+            if not module.name.startswith("_"):
+                importlib.import_module(f"{_PACKAGE}.{module.name}")
+
+
+@functools.cache
+def _import_one(type_name: str) -> None:
+    with unforked():
+        importlib.import_module(f"{_PACKAGE}.{_files()[type_name]}")
 
 
 def versions_of(type_name: str) -> dict[int, type[Operation]]:
     """Every version of an operation by the opset that brought it; empty when there is none."""
     if type_name in _files():
-        importlib.import_module(f"{_PACKAGE}.{_files()[type_name]}")
+        _import_one(type_name)
     if type_name not in declared:
         _import_all()
     return dict(declared.get(type_name, {}))

@@ -9,7 +9,7 @@ import math
 
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, Attribute, Input, Output, element_type, shape
-from uncork.types import Array, PartialShape, TensorSpec
+from uncork.types import MAX_RANK, Array, PartialShape, TensorSpec
 
 
 @register("Parameter", 1)
@@ -36,8 +36,7 @@ class Const(Operation):
 
     def check_attributes(self) -> None:
         self.require(self.shape.is_static, "a constant's shape must be static, got {}", self.shape)
-        # NumPy arrays have at most 64 dimensions (32 before version 2); no real constant comes near.
-        self.require(len(self.shape) <= 32, "expected at most 32 dimensions, got {}", len(self.shape))
+        self.require(len(self.shape) <= MAX_RANK, "expected at most {} dimensions, got {}", MAX_RANK, len(self.shape))
 
     @property
     def count(self) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from uncork.errors import UnsupportedError
+from uncork.errors import UnsupportedError, shortened
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, Attribute, Input, Output, element_type, shape, text
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
@@ -59,7 +59,7 @@ class ReadValue6(ReadValue3):
         if init_value is not None:
             return init_value
         if self.variable_shape.rank is None:
-            raise UnsupportedError(f"variable '{self.variable_id}' has no initial value and a shape of unknown rank")
+            raise UnsupportedError(f"variable '{shortened(self.variable_id)}' has no initial value and a shape of unknown rank")
         blank = "" if self.variable_type is ElementType.string else 0
         return np.full([d.size or 0 for d in self.variable_shape], blank, self.variable_type.dtype)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from uncork.concurrency import once
 from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.types import Array
 
@@ -92,8 +93,9 @@ class _MethodDefinition(ctypes.Structure):
 _METH_FASTCALL = 0x80
 
 
-@functools.lru_cache(maxsize=1)
+@once
 def _definition() -> _MethodDefinition:
+    """The one method table of all programs: their functions keep its address, and Python never copies it."""
     return _MethodDefinition(b"run", STORE.function("entry", "3", _emit), _METH_FASTCALL, None)
 
 

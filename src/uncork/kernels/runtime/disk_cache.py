@@ -1,7 +1,8 @@
 """A folder of files that may be lost at any time: a cache that any number of processes share.
 
-Files are written beside their name and renamed, so a reader finds a whole one or none; what is cut short or changed is noticed
-by a checksum. A folder that cannot be read or written costs the time to make its contents again, and nothing else.
+Files are written beside their name and renamed, so a reader finds a whole one or none; what is cut short, changed or under
+another's name is noticed by a checksum. A folder that cannot be read or written costs the time to make its contents again, and
+nothing else. What it holds will be run: one that others own or can write to is not used.
 """
 
 from __future__ import annotations
@@ -9,10 +10,14 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import stat
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+
+from uncork import files
+from uncork.errors import warn_once
 
 #: What a folder may hold, in bytes; beyond it, what was used longest ago is deleted.
 MAX_BYTES = 64 << 20
@@ -58,10 +63,10 @@ class Folder:
 
     def read(self, key: str) -> bytes | None:
         """What was written under a key, or None."""
-        if self.path is None:
+        if self.path is None or not _trusted(self.path):
             return None
         try:
-            with open(self.path / (key + _SUFFIX), "rb") as file:
+            with files.opened(self.path / (key + _SUFFIX)) as file:
                 status = os.fstat(file.fileno())
                 if not _ours(status):
                     return None
@@ -72,11 +77,11 @@ class Folder:
         except OSError:
             return None
         content, check = data[:-_CHECK], data[-_CHECK:]
-        return content if hashlib.sha256(content).digest() == check else None
+        return content if _checksum(key, content) == check else None
 
     def write(self, key: str, content: bytes) -> None:
         """Keep something, if that is possible."""
-        if self.path is None:
+        if self.path is None or not _trusted(self.path):
             return
         import tempfile
 
@@ -85,7 +90,7 @@ class Folder:
             handle, scratch = tempfile.mkstemp(dir=self.path, prefix=key, suffix=_UNFINISHED)
             try:
                 with os.fdopen(handle, "wb") as file:
-                    file.write(content + hashlib.sha256(content).digest())
+                    file.write(content + _checksum(key, content))
                 os.replace(scratch, self.path / (key + _SUFFIX))
             except OSError:
                 with contextlib.suppress(OSError):
@@ -133,8 +138,30 @@ class Folder:
         return sorted(found, key=lambda entry: (-entry.used, entry.path.name))
 
 
+def _checksum(key: str, content: bytes) -> bytes:
+    """Of what a file holds and of what it is for: files cannot be exchanged by giving one the name of another."""
+    return hashlib.sha256(key.encode() + b"\n" + content).digest()
+
+
+def _trusted(path: Path) -> bool:
+    """The folder is this user's alone, or not there yet. Says so once where it is not."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return True
+    if _ours(status) or not stat.S_ISDIR(status.st_mode):
+        return True
+    why = f"has the mode {stat.S_IMODE(status.st_mode):o}" if status.st_uid in (os.getuid(), 0) else f"belongs to user {status.st_uid}"
+    warn_once(
+        f"folder {path}",
+        f"the folder '{path}' {why}, so others could exchange the compiled kernels in it: it is not used, and every process "
+        "compiles its kernels again; delete it, or make it yours alone (mode 700)",
+    )
+    return False
+
+
 def _ours(status: os.stat_result) -> bool:
-    """Nobody else could have written the file: what it holds will be run."""
+    """Nobody else could have written the file, or in the folder."""
     if not hasattr(os, "getuid"):
         return True
     return status.st_uid in (os.getuid(), 0) and not status.st_mode & 0o022

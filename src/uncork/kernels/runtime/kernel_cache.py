@@ -7,11 +7,12 @@ versions of the tools and the CPU. It holds linked code (see `elf_link`), or an 
 from __future__ import annotations
 
 import hashlib
-import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from uncork import files
+from uncork.concurrency import renews_locks
 from uncork.kernels.kernel_spec import KernelSpec, llvm_text
 from uncork.kernels.runtime.disk_cache import Entry, Folder, default_folder
 from uncork.kernels.runtime.exec_memory import can_map, mapped
@@ -31,12 +32,11 @@ class ObjectStore:
         self._functions: dict[tuple[str, str, Target], int] = {}
         self._addresses: dict[tuple[KernelSpec, Target], int] = {}
         self._code: list[Array] = []  # functions live in it
-        self._lock = threading.Lock()
-        if hasattr(os, "register_at_fork"):
-            # A thread that compiles when another forks does not exist in the child, and would never let go there.
-            os.register_at_fork(after_in_child=self._renew)
+        self.renew_locks()
+        renews_locks(self)
 
-    def _renew(self) -> None:
+    def renew_locks(self) -> None:
+        """Make the lock: at the start, and in a child of a process one of whose threads compiles."""
         self._lock = threading.Lock()
 
     def address(self, spec: KernelSpec, target: Target | None = None) -> int:
@@ -114,7 +114,7 @@ def _loaded(code: bytes, name: str) -> int:
 def kernel_name(entry: Entry) -> str | None:
     """The kernel that a file of the folder holds; None for another file, such as what LLVM said of the CPU."""
     try:
-        with open(entry.path, "rb") as file:
+        with files.opened(entry.path) as file:
             line = file.read(512).partition(b"\n")[0].decode()
     except (OSError, UnicodeDecodeError):
         return None

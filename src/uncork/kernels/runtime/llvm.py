@@ -8,11 +8,27 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import binding
+from llvmlite.binding import ffi
 
+from uncork.concurrency import held_at_forks
 from uncork.kernels.runtime.exec_memory import can_map
 
 #: Code lives as long as its engine.
 _engines: list[Any] = []
+
+
+def _wait_at_forks() -> None:
+    """Have a fork wait until no thread is inside LLVM, which takes as long as one step of a compilation.
+
+    A child cannot use an LLVM that another thread has left half-way, so a new lock would not do. The
+    lock is llvmlite's own: others that compile, such as Numba, hold it too.
+    """
+    lock = getattr(getattr(ffi.lib, "_lock", None), "_lock", None)
+    if lock is not None:
+        held_at_forks(lock)
+
+
+_wait_at_forks()
 
 
 def host() -> tuple[str, str]:

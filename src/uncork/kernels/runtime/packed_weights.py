@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
 
+from uncork.concurrency import in_child
 from uncork.types import Array
 
 #: Bytes of a cache line: a vector that lies across two of them costs two reads.
@@ -42,6 +43,14 @@ def begins_a_line(array: Array) -> bool:
 
 _known: weakref.WeakValueDictionary[tuple[Hashable, ...], Packing] = weakref.WeakValueDictionary()
 _lock = threading.Lock()
+
+
+def _renew_lock() -> None:
+    global _lock
+    _lock = threading.Lock()
+
+
+in_child(_renew_lock)
 
 
 def packed(sources: Sequence[Array], how: Hashable, make: Callable[[], Sequence[Array]]) -> Packing:

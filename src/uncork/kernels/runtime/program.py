@@ -9,27 +9,15 @@ from __future__ import annotations
 import ctypes
 import functools
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Union
 
 import numpy as np
 
-from uncork.kernels.runtime.cpython_entry import (
-    BUSY,
-    HEAD,
-    IN_ORDER,
-    LIKE,
-    OTHERS,
-    PATCH,
-    RESULT,
-    STEP,
-    WELL,
-    WRITEABLE,
-    bound,
-    functions,
-    native_entry,
-)
+from uncork.concurrency import in_child
+from uncork.kernels.runtime.cpython_entry import BUSY, HEAD, IN_ORDER, LIKE, OTHERS, PATCH, RESULT, STEP, WELL, WRITEABLE, bound, functions, native_entry
 
 __all__ = ["BUSY", "OTHERS", "WELL", "Address", "Call", "Is", "Like", "Program", "Size", "native_entry"]
 
@@ -99,6 +87,25 @@ class _Block(np.ndarray):
     """The words of a program, and what must live as long as they do: `run` keeps its block alive, and nothing else."""
 
     keep: object
+    #: Held by the thread that is in the program, where ctypes calls it.
+    entered: threading.Lock
+
+    def renew_locks(self) -> None:
+        """Let a thread in: at the start, and in a child process, which has no other thread that could be."""
+        self.entered = threading.Lock()
+        self[HEAD.index("busy")] = 0
+
+
+#: All programs, by the addresses of their blocks: arrays have no hash.
+_blocks: weakref.WeakValueDictionary[int, _Block] = weakref.WeakValueDictionary()
+
+
+def _let_in() -> None:
+    for block in list(_blocks.values()):
+        block.renew_locks()
+
+
+in_child(_let_in)
 
 
 class Program:
@@ -120,7 +127,6 @@ class Program:
         keep: object = None,
     ) -> None:
         self._likes, self._results = tuple(likes), tuple(results)
-        self._lock = threading.Lock()
         self._words: list[int] = []
         starts: list[int] = []
         patches: list[tuple[int, int, int, int]] = []  # argument, 0 address or 1 size, offset or axis, word
@@ -161,6 +167,8 @@ class Program:
         self._block = block = np.zeros(words_at + len(self._words) + 1, np.int64).view(_Block)
         block.keep = keep, self._likes, self._results
         base = block.ctypes.data
+        block.renew_locks()
+        _blocks[base] = block
 
         def address(word: int) -> int:
             return base + 8 * word
@@ -195,7 +203,8 @@ class Program:
                 return OTHERS
         results = [np.empty(shape, dtype) for shape, dtype in self._results]
         arrays = (*arguments, *results)
-        if not self._lock.acquire(blocking=False):
+        entered = self._block.entered
+        if not entered.acquire(blocking=False):
             return BUSY
         try:
             for argument, kind, detail, word in self._patches:
@@ -204,7 +213,7 @@ class Program:
                 if _prototype()(function)(words):
                     return number
         finally:
-            self._lock.release()
+            entered.release()
         return results or WELL
 
 

@@ -1,0 +1,181 @@
+"""Values that threads share, and what makes them survive a fork.
+
+A child process has one thread: the one that forked. A lock that another thread held at that moment
+stays locked in the child for ever. Two rules follow:
+
+- Every lock of the project is replaced in a child by a new one (`renews_locks`). What it protects
+  is never half-changed: each structure is changed in one step, between which the fork happens.
+- What holds locks of others (imports, whose locks are Python's, and LLVM) is done `unforked`: a
+  fork waits until no other thread is inside.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import threading
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, Protocol, TypeVar, overload
+
+Value = TypeVar("Value")
+
+
+class Forkable(Protocol):
+    """An object that has locks."""
+
+    def renew_locks(self) -> None:
+        """Replace every lock by a new one."""
+
+
+_owners: weakref.WeakSet[Forkable] = weakref.WeakSet()
+
+
+def renews_locks(owner: Forkable) -> None:
+    """Have `owner.renew_locks()` called in every child process, as long as the owner lives."""
+    _owners.add(owner)
+
+
+def in_child(renew: Callable[[], object]) -> None:
+    """Have a function called in every child process. For what belongs to a module."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=renew)
+
+
+def _renew_all() -> None:
+    for owner in list(_owners):
+        owner.renew_locks()
+
+
+in_child(_renew_all)
+
+
+class _Gate:
+    """Threads that are inside, and a fork that waits for them."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition(threading.RLock())
+        self.inside: Counter[int] = Counter()  # how often, by thread
+        self.forking = False
+
+    def enter(self) -> None:
+        """Wait for a fork that goes on, unless this thread is inside already."""
+        me = threading.get_ident()
+        with self.changed:
+            self.changed.wait_for(lambda: not self.forking or me in self.inside, _LONGEST_WAIT)
+            self.inside[me] += 1
+
+    def leave(self) -> None:
+        """The inverse of `enter`."""
+        me = threading.get_ident()
+        with self.changed:
+            self.inside[me] -= 1
+            if not self.inside[me]:
+                del self.inside[me]
+            self.changed.notify_all()
+
+    def before_fork(self) -> None:
+        """Wait until no other thread is inside; nobody enters until the fork is done."""
+        me = threading.get_ident()
+        self.changed.acquire()
+        self.forking = True
+        self.changed.wait_for(lambda: not self.inside.keys() - {me}, _LONGEST_WAIT)
+        for lock in _held:  # only now: who is inside may need them to get out
+            lock.acquire()
+
+    def after_fork(self) -> None:
+        """Let others enter."""
+        for lock in _held:
+            lock.release()
+        self.forking = False
+        self.changed.notify_all()
+        self.changed.release()
+
+    def after_fork_in_child(self) -> None:
+        """The same where only this thread is left, which may be inside."""
+        me = threading.get_ident()
+        self.inside = Counter({me: self.inside[me]} if me in self.inside else {})
+        self.after_fork()
+
+
+class Lock(Protocol):
+    """A lock that the thread which holds it may take again."""
+
+    def acquire(self) -> object:
+        """Wait for the lock and take it."""
+
+    def release(self) -> object:
+        """Give the lock back."""
+
+
+_held: list[Lock] = []
+
+
+def held_at_forks(lock: Lock) -> None:
+    """Have every fork wait for a lock that belongs to somebody else."""
+    _held.append(lock)
+
+
+#: Seconds that a fork waits for threads inside, lest something that never ends delays it for ever.
+_LONGEST_WAIT = 30.0
+_gate = _Gate()
+
+
+@contextlib.contextmanager
+def unforked() -> Iterator[None]:
+    """A context that no fork of another thread cuts in two. For first calls: it takes microseconds."""
+    _gate.enter()
+    try:
+        yield
+    finally:
+        _gate.leave()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_gate.before_fork,
+        after_in_parent=_gate.after_fork,
+        after_in_child=_gate.after_fork_in_child,
+    )
+
+
+class lazy(Generic[Value]):
+    """A property that is computed when it is first read, and kept.
+
+    `functools.cached_property` holds one lock for all objects of a class before Python 3.12. Here
+    threads that read at the same time may both compute, and both get the value that is kept.
+    """
+
+    def __init__(self, compute: Callable[[Any], Value]) -> None:
+        self._compute = compute
+        self._name = compute.__name__
+        self.__doc__ = compute.__doc__
+
+    @overload
+    def __get__(self, owner: None, kind: type) -> lazy[Value]: ...
+
+    @overload
+    def __get__(self, owner: object, kind: type) -> Value: ...
+
+    def __get__(self, owner: object | None, kind: type) -> lazy[Value] | Value:
+        if owner is None:
+            return self
+        value: Value = owner.__dict__.setdefault(self._name, self._compute(owner))
+        return value
+
+
+def once(compute: Callable[[], Value]) -> Callable[[], Value]:
+    """Decorator: a function without arguments whose first value is kept.
+
+    With `functools.lru_cache` threads that call at the same time may get different values; here
+    they all get the one that is kept, so its address may be handed on.
+    """
+    values: dict[None, Value] = {}
+
+    @functools.wraps(compute)
+    def value() -> Value:
+        return values[None] if values else values.setdefault(None, compute())
+
+    return value

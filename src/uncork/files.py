@@ -1,0 +1,116 @@
+"""Files of strangers: only ordinary ones are opened, and a mapped one knows whether it was cut.
+
+Opening a named pipe waits for somebody who writes to it, and a device may never end: what is not
+an ordinary file is refused before a byte of it is read. A file that is cut while it is mapped ends
+the process at the next look at the part that is gone (SIGBUS), so its size can be looked at before.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import functools
+import mmap
+import os
+import stat
+import weakref
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from uncork.errors import ReadError
+from uncork.types import Array
+
+#: Files up to so many bytes are read where larger ones are mapped: to copy them takes a few
+#: milliseconds, and what is copied cannot be cut.
+SMALL = 8 << 20
+
+_KINDS = (
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISSOCK, "a socket"),
+)
+
+
+def opened(path: str | os.PathLike[str]) -> BinaryIO:
+    """An ordinary file, open for reading. Raises OSError for everything else, without waiting."""
+    return open(path, "rb", opener=_open_ordinary)
+
+
+def _open_ordinary(path: str, flags: int) -> int:
+    handle = os.open(path, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
+    mode = os.fstat(handle).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(handle)
+        if stat.S_ISDIR(mode):
+            raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        kind = next((name for is_kind, name in _KINDS if is_kind(mode)), "something else")
+        raise OSError(errno.EINVAL, f"it is {kind}, expected an ordinary file", path)
+    return handle
+
+
+def read_whole(path: str | os.PathLike[str], most: int) -> bytes:
+    """All bytes of an ordinary file. Raises OSError, also when it has more than `most`."""
+    with opened(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > most:
+            raise OSError(errno.EFBIG, f"it has {size:,} bytes, expected at most {most:,}")
+        return file.read()
+
+
+class MappedFile(mmap.mmap):
+    """An ordinary file that is mapped for reading: processes that map it share its memory."""
+
+    path: Path
+    #: An open file descriptor of the file.
+    handle: int
+
+    @classmethod
+    def of(cls, path: Path, file: BinaryIO) -> MappedFile:
+        """An open file that is not empty, mapped as a whole."""
+        mapped = cls(file.fileno(), 0, access=mmap.ACCESS_READ)
+        mapped.path, mapped.handle = path, os.dup(file.fileno())
+        weakref.finalize(mapped, os.close, mapped.handle)
+        return mapped
+
+    def check(self) -> None:
+        """Raise ReadError when the file is shorter than what is mapped of it."""
+        size = self.size()
+        if size < len(self):
+            raise ReadError(
+                f"has {size:,} bytes now and had {len(self):,} when it was opened, so its values are gone: load the model "
+                "again. A file in use is replaced by renaming the new one, not by writing over it; or load with mmap=False",
+                str(self.path),
+            )
+
+
+def data_of(path: Path, mapped: bool = True) -> memoryview:
+    """The bytes of an ordinary file: mapped when it is not small, or else copied. Raises OSError."""
+    with opened(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if mapped and size > SMALL:
+            return memoryview(MappedFile.of(path, file))
+        return memoryview(file.read())
+
+
+def mapped_file(array: Array) -> MappedFile | None:
+    """The mapped file that an array shows a part of, if it does."""
+    base: object = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    if isinstance(base, memoryview):
+        base = base.obj
+    return base if isinstance(base, MappedFile) else None
+
+
+@functools.lru_cache(maxsize=1)
+def size_function() -> int:
+    """The address of the C library's `lseek`, which tells a file's size; 0 where there is none.
+
+    On Windows a file cannot be cut while it is mapped.
+    """
+    if os.name != "posix":
+        return 0
+    return ctypes.cast(ctypes.CDLL(None).lseek, ctypes.c_void_p).value or 0

@@ -1,0 +1,29 @@
+"""The constants of a model, those of its sub-graphs included."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from uncork.files import MappedFile, mapped_file
+from uncork.ir.model import Model
+from uncork.internal_ops.quantized_lookup import PackedConst
+from uncork.ops.parameter import Const
+from uncork.types import Array
+
+
+def stored_arrays(model: Model) -> Iterator[Array]:
+    """What each constant keeps its values in: for packed ones their codes, which nobody unpacks for this."""
+    models = [model]
+    while models:
+        for node in models.pop().nodes:
+            if isinstance(node.operation, PackedConst):
+                yield node.operation.packed
+            elif isinstance(node.operation, Const) and node.operation.value is not None:
+                yield node.operation.value
+            models += [body for _, body in node.bodies]
+
+
+def mapped_files(model: Model) -> tuple[MappedFile, ...]:
+    """The files that constants are mapped from, once each."""
+    found = {id(file): file for array in stored_arrays(model) if (file := mapped_file(array)) is not None}
+    return tuple(found.values())

@@ -1,0 +1,76 @@
+"""How much memory this process may use: the machine's, or less in a container.
+
+Linux limits the memory of control groups (https://docs.kernel.org/admin-guide/cgroup-v2.html, and
+cgroup-v1/memory.html). A process that takes more than its group, or a group around it, is killed.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+#: The file that holds a group's limit, by the type of the file system that shows groups.
+_LIMITS = {"cgroup2": "memory.max", "cgroup": "memory.limit_in_bytes"}
+
+
+@functools.cache
+def available() -> tuple[int, str]:
+    """(bytes, whose they are) that this process may use in all."""
+    machine = _physical()
+    group = group_limit()
+    if group is not None and group < machine:
+        return group, "the memory that this container may use"
+    return machine, "this machine's memory"
+
+
+def _physical() -> int:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # not on every system: then only the address space limits
+        return 2**47
+
+
+def group_limit(process: Path = Path("/proc/self")) -> int | None:
+    """The lowest limit of the control groups that a process is in; None without one."""
+    try:
+        groups = (process / "cgroup").read_text(encoding="utf-8", errors="replace").splitlines()
+        mounts = (process / "mountinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:  # no Linux
+        return None
+    limits = [limit for folder in _folders(groups, mounts) if (limit := _read(folder)) is not None]
+    return min(limits, default=None)
+
+
+def _folders(groups: list[str], mounts: list[str]) -> Iterator[Path]:
+    """The file of the limit of each group that the process is in, from its own up to the outermost one that is visible."""
+    paths: dict[str, str] = {}  # of the process's group, by the type of file system
+    for line in groups:
+        _, controllers, path = line.split(":", 2)
+        if not controllers:
+            paths["cgroup2"] = path
+        elif "memory" in controllers.split(","):
+            paths["cgroup"] = path
+    for line in mounts:
+        # ... root mount-point ... - type source options
+        before, _, after = line.partition(" - ")
+        kind, _, options = (*after.split(" ", 2), "", "")[:3]
+        if kind not in paths or (kind == "cgroup" and "memory" not in options.split(",")):
+            continue
+        root, mount = before.split(" ")[3:5]
+        inside = os.path.relpath(paths[kind], root)
+        # A container may see a group by a path of the system around it: then only its outermost one is there.
+        group = Path(mount) if inside.startswith("..") else Path(mount, inside)
+        for folder in (group, *group.parents):
+            if not folder.is_relative_to(mount):
+                break
+            yield folder / _LIMITS[kind]
+
+
+def _read(file: Path) -> int | None:
+    try:
+        text = file.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+    return int(text) if text.isdigit() else None  # "max" is no limit

@@ -1,0 +1,30 @@
+"""Processes of a test's own: what may crash or hang is tried in a child."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+
+
+def run_child(code: str, *arguments: object, timeout: float = 120, **more: Any) -> subprocess.CompletedProcess[str]:
+    """Run Python code with the project and its tests importable; raises TimeoutExpired when it hangs.
+
+    `home`: a folder in place of the user's, where kernels are kept.
+    """
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    if "home" in more:
+        environment["HOME"] = str(more.pop("home"))
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env=environment,
+        check=False,
+        **more,
+    )
