@@ -60,6 +60,10 @@ class PartWriter:
         if self._bytes >= _GROUP_BYTES:
             self._flush()
 
+    def note(self, key: str, text: str) -> None:
+        """Write a text into the file's footer, before `finish`."""
+        self._writer.add_key_value_metadata({key: text})
+
     def _flush(self) -> None:
         if self._waiting:
             table = pa.Table.from_batches(self._waiting)

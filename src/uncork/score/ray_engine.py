@@ -33,8 +33,9 @@ from uncork.errors import InputError, UncorkError
 from uncork.score.columns import Fault
 from uncork.score.engine import error_of_worker, write_unit
 from uncork.score.parts import part_path, rejects_path
-from uncork.score.sink import JOURNAL, Finished, Sink
+from uncork.score.sink import Finished, Sink
 from uncork.score.source import Unit
+from uncork.score.target import JOURNAL
 from uncork.score.unit import Job, UnitScorer
 from uncork.score.waiting import WaitingUnits
 
