@@ -143,8 +143,13 @@ def _read_npy(path: str) -> tuple[ElementType | None, Array]:
             raise InputError("expected a .npy file, or a .safetensors file with ':key' where it has several tensors", path)
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except ValueError as error:  # Python objects, a header that is none, a file that is too short
-        raise InputError(f"cannot be mapped as an array of numbers: {error}", path) from None
+    except OSError:
+        raise
+    except Exception as error:
+        # Python objects, a file that is too short, and a header of any text, which NumPy gives to
+        # Python's own parser: each kind of damage has an error of its own there.
+        reason = (str(error).splitlines() or [""])[0][:200] or type(error).__name__
+        raise InputError(f"cannot be mapped as an array of numbers: {reason}", path) from None
     return _typed(np.asarray(array))
 
 
@@ -168,9 +173,12 @@ def _read_safetensors(path: Path, key: str) -> tuple[ElementType | None, Array]:
     element_type, shape, start, end = _described_tensor(tensors[key], f"{path}:{key}")
     if not (0 <= start <= end <= size - 8 - length) or end - start != math.prod(shape) * element_type.dtype.itemsize:
         raise InputError(f"has a header that does not fit it: bytes {start} to {end} for {element_type}{list(shape)}", f"{path}:{key}")
-    if start == end:
-        return element_type, np.empty(shape, element_type.dtype)
-    return element_type, np.asarray(np.memmap(path, element_type.dtype, "r", 8 + length + start, shape))
+    try:
+        if start == end:
+            return element_type, np.empty(shape, element_type.dtype)
+        return element_type, np.asarray(np.memmap(path, element_type.dtype, "r", 8 + length + start, shape))
+    except (ValueError, OverflowError) as error:  # more dimensions, or larger ones, than NumPy has
+        raise InputError(f"has a shape that no array can have: {str(shape)[:100]}: {error}", f"{path}:{key}") from None
 
 
 def _described_tensor(tensor: Any, where: str) -> tuple[ElementType, tuple[int, ...], int, int]:
@@ -182,6 +190,6 @@ def _described_tensor(tensor: Any, where: str) -> tuple[ElementType, tuple[int, 
         raise InputError("has a header without dtype, shape or data_offsets", where) from None
     if any(type(n) is not int or not 0 <= n < 2**63 for n in numbers) or not isinstance(shape, list):
         raise InputError(f"has a header with sizes that are none: {str(numbers)[:100]}", where)
-    if name not in _SAFETENSORS:
+    if not isinstance(name, str) or name not in _SAFETENSORS:
         raise InputError(f"is of type {str(name)[:20]}, which no constant has; known: {', '.join(_SAFETENSORS)}", where)
     return _SAFETENSORS[name], tuple(shape), start, end
