@@ -268,20 +268,39 @@ class Sink:
 
     def _recover_old(self, deleting: bool) -> None:
         """Put an old output back that a run had moved away when it was killed; nobody resumed that."""
-        if self.is_file or not os.path.lexists(self._old):
+        is_there = os.path.lexists(self.target)
+        if self.is_file or not os.path.lexists(self._old) or (is_there and not deleting):
             return
-        reason = foreign_folder(self._old) if self._old.is_dir() else "it is not a folder"
-        if reason:
-            raise InputError(f"{self._old} is in the way, and {reason}: move it away", str(self.target))
-        if not os.path.lexists(self.target):
+        if is_there and not foreign_folder(self.target):
+            self._delete_old()
+        elif not is_there and self._old.is_dir() and not any(self._old.iterdir()):
+            self._old.rmdir()
+        elif not is_there and not self._foreign_old() and not _lacks_parts(self._old):
             os.rename(self._old, self.target)
-        elif deleting and not foreign_folder(self.target):
-            shutil.rmtree(self._old)
+        else:
+            raise InputError(f"{self._old} is in the way, and no whole output of uncork score: move it away", str(self.target))
+
+    def _foreign_old(self) -> str:
+        if self._old.is_symlink() or not self._old.is_dir():
+            return "it is not a folder"
+        return foreign_folder(self._old)
+
+    def _delete_old(self) -> None:
+        """Delete the output that was replaced; what tells that it was one goes last."""
+        empty = self._old.is_dir() and not any(self._old.iterdir())
+        if not empty and self._foreign_old():
+            raise InputError(f"{self._old} is in the way, and {self._foreign_old()}: move it away", str(self.target))
+        for path in self._old.iterdir():
+            if path.name != SUCCESS:
+                path.unlink()
+        shutil.rmtree(self._old)
 
     def _whole(self) -> Record | None:
         """What the output says of its run, when that is finished and the same as this."""
         note = finished_note(self.target)
-        if note is None or note.get("run") != self.job.run or self._lacks_parts(note):
+        if note is None or note.get("run") != self.job.run:
+            return None
+        if not self.is_file and _lacks_parts(self.target):
             return None
         rejected = note["counts"]["rejected"]
         if rejected and self.rejects is not None and not self.rejects.exists():
@@ -290,9 +309,6 @@ class Sink:
                 str(self.rejects),
             )
         return note
-
-    def _lacks_parts(self, note: Record) -> bool:
-        return not self.is_file and len(list(self.target.glob("part-*"))) != max(1, note["parts"])
 
     # ---- during the run
 
@@ -400,7 +416,7 @@ class Sink:
         if os.name == "nt":  # where a folder with an open file cannot be renamed
             self._close()
         if os.path.lexists(self._old) and os.path.lexists(self.target):
-            shutil.rmtree(self._old)  # of a run that was killed in its last step
+            self._delete_old()  # of a run that was killed in its last step
         try:
             if os.path.lexists(self.target):
                 os.rename(self.target, self._old)
@@ -418,13 +434,13 @@ class Sink:
             else:
                 self._tidied(self._journal)
         except OSError as error:
-            left = error.filename or self.folder
+            left = error.filename or self._old
             raise UncorkError(f"the output is whole, but {left} cannot be deleted: {error.strerror}", str(self.target)) from None
 
     def _tidied(self, journal: Journal | None) -> None:
         """Take out of the target what was only of the run, and delete the old one."""
-        if os.path.lexists(self._old) and not foreign_folder(self._old):
-            shutil.rmtree(self._old)
+        if os.path.lexists(self._old):
+            self._delete_old()
         for path in self.target.iterdir():
             if path.name.startswith("_rejects-") or path.name == REJECTED:
                 path.unlink(missing_ok=True)
@@ -432,6 +448,13 @@ class Sink:
             journal.close()
         (self.target / JOURNAL).unlink(missing_ok=True)
         _sync_folder(self.target)
+
+
+def _lacks_parts(folder: Path) -> bool:
+    """A part of a finished output was deleted."""
+    note = finished_note(folder) or {}
+    wanted = max(1, note.get("parts", 0))
+    return bool(len(list(folder.glob("part-*.parquet"))) != wanted)
 
 
 def _rows(path: Path) -> int | None:
