@@ -62,7 +62,7 @@ def score(folder: Path, output: str, rejects: str | None, **options: Any) -> Sum
     uncork.score.__dict__["_engine"] = Here
     on_error = {} if rejects is None else {"on_error": "reject", "rejects": rejects}
     source = folder / ("rows.parquet" if rejects else "good.parquet")
-    common: dict[str, Any] = {"rows_per_part": 5, "batch_size": 5, **on_error, **options}
+    common: dict[str, Any] = {"rows_per_part": 10, "batch_size": 5, "backend": "reference", **on_error, **options}
     return uncork.score(folder / "model.xml", source, output, **common)
 
 
@@ -179,6 +179,7 @@ class Case:
 
     def resume(self) -> None:
         """Without --resume, a clear refusal or a whole output; with it, always the whole output."""
+        self.look()
         try:
             self.run(False, overwrite=False)
         except UncorkError as error:
@@ -204,7 +205,7 @@ class Case:
             assert os.listdir(os.path.dirname(self.rejects)) == [os.path.basename(self.rejects)]
         assert names == wanted, names
         if os.path.isdir(self.output):
-            parts = {f"part-{i:05d}.parquet" for i in range(4)}
+            parts = {f"part-{i:05d}.parquet" for i in range(2)}
             assert set(os.listdir(self.output)) == {"_SUCCESS", *parts}
 
 
@@ -215,7 +216,7 @@ def main(case: Case, how: str) -> None:
         case.prepare()
         status = in_a_fork(lambda step=step: case.hurt(step, how))  # type: ignore[misc]
         assert status == (-signal.SIGKILL if how == "killed" else 0), (step, status)
-        if in_a_fork(case.look) or in_a_fork(case.resume):
+        if in_a_fork(case.resume):
             failed.append(step)
     print(json.dumps({"steps": number, "failed": failed}))
 

@@ -30,14 +30,17 @@ def folder(tmp_path: Path) -> Path:
     builder.result(picked, "out")
     uncork.write_model(builder.model(), tmp_path / "model.xml")
     values = [99 if i in (3, 13) else i % 20 for i in range(20)]
-    pq.write_table(pa.table({"ids": values}), tmp_path / "rows.parquet", row_group_size=5)
-    pq.write_table(pa.table({"ids": [i % 20 for i in range(20)]}), tmp_path / "good.parquet", row_group_size=5)
+    pq.write_table(pa.table({"ids": values}), tmp_path / "rows.parquet", row_group_size=10)
+    pq.write_table(pa.table({"ids": [i % 20 for i in range(20)]}), tmp_path / "good.parquet", row_group_size=10)
     return tmp_path
 
 
-@pytest.mark.parametrize("how", ["killed", "interrupted", "full", "denied"])
-@pytest.mark.parametrize("before", ["fresh", "overwrite"])
-@pytest.mark.parametrize(("output", "rejects"), [("out", "bad.parquet"), ("out.parquet", "bad.parquet"), ("out.parquet", "")])
+FOLDER, FILE, SIMPLE = ("out", "bad.parquet"), ("out.parquet", "bad.parquet"), ("out.parquet", "")
+CASES = [(*kind, before, "killed") for kind in (FOLDER, FILE, SIMPLE) for before in ("fresh", "overwrite")]
+CASES += [(*kind, "overwrite", how) for kind in (FOLDER, FILE) for how in ("interrupted", "full", "denied")]
+
+
+@pytest.mark.parametrize(("output", "rejects", "before", "how"), CASES)
 def test_a_run_that_ends_at_any_step(folder: Path, output: str, rejects: str, before: str, how: str) -> None:
     words = [str(folder), output, rejects, before, how]
     done = subprocess.run([sys.executable, "-m", "tests.score.steps", *words], cwd=ROOT, capture_output=True, text=True, check=False)
