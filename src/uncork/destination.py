@@ -23,9 +23,12 @@ _Identity = tuple[int, int]
 def resolved(path: str | os.PathLike[str]) -> Path:
     """The path that will be written: that of the file itself where `path` is a link to one."""
     try:
-        return Path(os.path.realpath(path))
+        target = Path(os.path.realpath(path))
     except (OSError, ValueError) as error:
         raise InputError(f"cannot be written: {error}", repr(os.fspath(path))) from None
+    if not target.name:
+        raise InputError("cannot be written: it is the root of a file system", os.fspath(path))
+    return target
 
 
 def check_destination(
@@ -46,7 +49,7 @@ def check_destination(
     try:
         if not target.parent.is_dir():
             raise InputError("cannot be written: there is no such folder", where)
-        if os.path.lexists(target):
+        if _is_there(target):
             _check_present(where, target, foreign, overwrite, reads, folder)
         if not os.access(target.parent, os.W_OK | os.X_OK):
             raise InputError(f"cannot be written: no permission to write in {target.parent}", where)
@@ -91,6 +94,15 @@ def check_apart(where: str, target: Path, reads: Sequence[Read]) -> None:
     for name, path in places:
         if own in _above(path):
             raise InputError(f"would be written over {path}, {name}: give another name", where)
+
+
+def _is_there(path: Path) -> bool:
+    """As `os.path.lexists`, which takes a name that cannot be for one that is free."""
+    try:
+        os.lstat(path)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _above(path: str | os.PathLike[str]) -> Iterable[_Identity | None]:
