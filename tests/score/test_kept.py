@@ -114,9 +114,8 @@ def test_what_is_read_is_never_replaced(source: Path, tmp_path: Path, monkeypatc
             )
     with pytest.raises(InputError, match=r"bags.xml: '.xml' is no kind of file that is written"):
         score(source, "bags.xml", **options)
-    for name in ("rows.parquet", "in/rows.parquet"):
-        with pytest.raises(InputError, match="would be written over the source"):
-            score(tmp_path / name, "out", on_error="reject", rejects=tmp_path / name, **options)
+    with pytest.raises(InputError, match="would be written over the source"):
+        score(source, "out", on_error="reject", rejects=source, **options)
     monkeypatch.chdir(tmp_path / "in")
     for name in (".", "../in"):
         with pytest.raises(InputError, match="would be written over the current folder"):
@@ -423,7 +422,8 @@ def test_damaged_journals(source: Path, tmp_path: Path, monkeypatch: pytest.Monk
         check(tmp_path / "out")
         shutil.rmtree(tmp_path / "out")
         assert hidden(tmp_path) == []
-    assert all(f"out: cannot be resumed: the journal of the interrupted run is damaged, {why}" in text for text in refused)
+    assert all("out: cannot be resumed: " in text and f"delete {partial}" in text for text in refused)
+    assert any(f"the journal of the interrupted run is damaged, {why}" in text for text in refused)
     assert len(resumed) > 20 and len(refused) > 5
     assert len(set(resumed)) > 3
 
@@ -444,7 +444,10 @@ def test_journals_of_other_times(source: Path, tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="locks")
 def test_an_ending_run_has_its_journal_to_the_end(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody may resume a run whose parts are just being joined."""
-    code = "import sys, uncork; maps = {'ids': 'values(items)', 'offsets': 'offsets(items)'}; uncork.score(sys.argv[1], sys.argv[2], sys.argv[3], resume=True, inputs=maps)"
+    code = (
+        "import sys, uncork; maps = {'ids': 'values(items)', 'offsets': 'offsets(items)'}; "
+        "uncork.score(sys.argv[1], sys.argv[2], sys.argv[3], resume=True, inputs=maps)"
+    )
     said: list[str] = []
     real = os.replace
 
