@@ -255,7 +255,7 @@ def test_npy_headers_of_any_text(text: str, tmp_path: Path) -> None:
         ({"shape": [2**62, 0], "data_offsets": [0, 0]}, "has a shape that no array can have"),
         ({"shape": [1] * 100, "data_offsets": [0, 4]}, "has a shape that no array can have"),
         ({"shape": [1], "dtype": [1]}, r"is of type \[1\], which no constant has"),
-        ({"shape": [1], "dtype": {"F32": 1}}, "which no constant has"),
+        ({"shape": [1], "dtype": {"F32": 1}}, "is of type .*, which no constant has"),
         ({"shape": [1], "dtype": None}, "is of type None, which no constant has"),
     ],
 )
@@ -275,10 +275,10 @@ def test_damaged_tables(suffix: str, model: Path, table: np.ndarray) -> None:
     for _ in range(400):
         data = bytearray(whole)
         for _ in range(chance.choice([1, 1, 2, 5])):
-            place = chance.randrange(min(len(data), chance.choice([12, 140, len(data)])))
+            place = chance.randrange(1 + min(len(data), chance.choice([12, 140, len(data)])))
             kind = chance.randrange(4)
             if kind == 0:
-                data[place] = chance.randrange(256)
+                data[place : place + 1] = chance.randbytes(1)
             elif kind == 1:
                 del data[place : place + chance.choice([1, 3, 1000])]
             elif kind == 2:
