@@ -463,6 +463,12 @@ def test_an_ending_run_has_its_journal_to_the_end(source: Path, tmp_path: Path, 
     check(tmp_path / "out.parquet")
 
 
+def test_without_pyarrow(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(UncorkError, match=r"uncork score: needs pyarrow, which is not installed: pip install 'uncork\[score\]'"):
+        score(source, "out")
+
+
 def test_what_the_output_says_of_its_run(source: Path, tmp_path: Path) -> None:
     score(source, "out.parquet")
     score(source, "out")

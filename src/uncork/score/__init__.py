@@ -15,6 +15,7 @@ This module can be called: `uncork.score(...)` is `uncork.score.score(...)`.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 import time
@@ -88,6 +89,7 @@ def score(
     if (rejects is not None) != (on_error == "reject"):
         raise InputError("on_error='reject' and the file for rejected rows go together: give both or neither", "rejects")
     check_output_name(os.fspath(output), rejects)
+    need_pyarrow()
     started = time.perf_counter()
     workplace = _engine(engine, workers, ray_address)
     try:
@@ -124,11 +126,10 @@ def check_output_name(output: str, rejects: Location | None) -> None:
         check_rejects_name(os.fspath(rejects))
 
 
-def _not_installed(error: ModuleNotFoundError) -> UncorkError:
-    return UncorkError(
-        f"needs {error.name or error}, which is not installed: pip install 'uncork[score]'",
-        "uncork score",
-    )
+def need_pyarrow() -> None:
+    """Raises UncorkError that says how to get pyarrow when it is not here. Does not import it."""
+    if importlib.util.find_spec("pyarrow") is None:
+        raise UncorkError("needs pyarrow, which is not installed: pip install 'uncork[score]'", "uncork score")
 
 
 def _engine(name: str, workers: int | None, ray_address: str | None) -> Engine:
@@ -166,10 +167,9 @@ def prepare_score(
     backend: str = "cpu",
 ) -> Prepared:
     """What `score` would do: the checked mapping, columns and units. Print it. Reads footers and no rows."""
-    try:
-        from uncork.score.prepare import prepare
-    except ModuleNotFoundError as error:
-        raise _not_installed(error) from None
+    need_pyarrow()
+    from uncork.score.prepare import prepare
+
     return prepare(
         model,
         source,
