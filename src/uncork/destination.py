@@ -91,8 +91,9 @@ def check_apart(where: str, target: Path, reads: Sequence[Read]) -> None:
     for name, path in places:
         if own == _identity(path):
             raise InputError(f"would be written over {name}: give another name", where)
+    seen: set[Path] = set()
     for name, path in places:
-        if own in _above(path):
+        if own in map(_identity, _above(path, seen)):
             raise InputError(f"would be written over {path}, {name}: give another name", where)
 
 
@@ -105,12 +106,16 @@ def _is_there(path: Path) -> bool:
     return True
 
 
-def _above(path: str | os.PathLike[str]) -> Iterable[_Identity | None]:
-    """The folders that a path lies in, as it is written and with its links followed."""
+def _above(path: str | os.PathLike[str], seen: set[Path]) -> Iterable[Path]:
+    """The folders that a path lies in, as it is written and with its links followed, once each."""
     if _identity(path) is None:
-        return ()
-    written = (Path(os.path.abspath(path)), Path(os.path.realpath(path)))
-    return {_identity(folder) for one in written for folder in one.parents}
+        return
+    for written in (os.path.abspath(path), os.path.realpath(path)):
+        for folder in Path(written).parents:
+            if folder in seen:
+                break  # and so are those above it
+            seen.add(folder)
+            yield folder
 
 
 def _identity(path: str | os.PathLike[str]) -> _Identity | None:

@@ -23,8 +23,8 @@ from tests.score.test_score import check, hidden
 from tests.score.test_units import BAGS, write
 from uncork.cli import main
 from uncork.errors import InputError, UncorkError
+from uncork.score.durable import replace_file
 from uncork.score.journal import line_of, record_of
-from uncork.score.sink import _replace
 from uncork.score.target import JOURNAL, is_one_file
 
 ROWS = random_rows(500, 3)
@@ -194,7 +194,7 @@ def test_a_copy_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(os, "replace", failing(18))
     monkeypatch.setattr(os, "fsync", failing(28))
     with pytest.raises(OSError, match="No space left"):
-        _replace(tmp_path / "new", tmp_path / "old")
+        replace_file(tmp_path / "new", tmp_path / "old")
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"new": "new", "old": "old"}
 
 

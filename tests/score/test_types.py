@@ -33,6 +33,7 @@ REFUSED: dict[str, pa.DataType] = {
     "run-end encoded": pa.run_end_encoded(pa.int32(), pa.int64()),
     "union": pa.dense_union([pa.field("a", pa.int64())]),
     "empty struct": pa.struct([]),
+    "struct of views": pa.struct([("x", pa.string_view())]),
     "dictionary of structs": pa.dictionary(pa.int32(), pa.struct([("a", pa.int64())])),
 }
 IDS = [1, 99, 2, 3, 99, 4]

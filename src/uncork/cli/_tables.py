@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+import os
 
 from uncork.cli._parser import Parser
 from uncork.destination import Read, path_of_table
@@ -34,7 +34,7 @@ def given_tables(arguments: argparse.Namespace) -> dict[str, str]:
 
 def files_read(arguments: argparse.Namespace) -> list[Read]:
     """The files that `uncork run` and `shrink` read: they must never be written over."""
-    weights = arguments.weights or Path(arguments.model).with_suffix(".bin")
+    weights = arguments.weights or os.path.splitext(arguments.model)[0] + ".bin"
     found: list[Read] = [("the model", arguments.model), ("the weights", weights)]
     found += [(f"table '{n}'", path_of_table(p)) for n, p in given_tables(arguments).items()]
     for text in arguments.input:  # NAME=FILE, NAME=FILE:KEY or FILE; both may have '=' in them

@@ -137,7 +137,8 @@ def check_rejectable(source: pa.Schema) -> None:
 def _check_writable(field: pa.Field, otherwise: str) -> None:
     """Refuse a column of a type that Parquet does not have: Arrow says so when it writes one."""
     try:
-        pq.write_table(pa.table({field.name: pa.nulls(1, field.type)}), pa.BufferOutputStream())
+        # Cut, as batches are: some types can be written as a whole only.
+        pq.write_table(pa.table({field.name: pa.nulls(3, field.type).slice(1)}), pa.BufferOutputStream())
     except (pa.ArrowException, OSError):
         raise InputError(
             f"column '{field.name}' has {field.type}, which cannot be written to Parquet: convert it, or {otherwise}",

@@ -19,7 +19,6 @@ The end, step by step; a run that is killed between any two is resumed, or was f
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
 import shutil
@@ -33,7 +32,9 @@ import pyarrow.parquet as pq
 
 from uncork.destination import Read, check_apart, check_destination, resolved
 from uncork.errors import InputError, UncorkError
+from uncork.score.durable import replace_file, sync_folder
 from uncork.score.journal import Journal, Record
+from uncork.score.old_output import OldOutput, lacks_parts
 from uncork.score.parts import PartWriter, part_path, rejects_path
 from uncork.score.target import (
     JOINED,
@@ -91,7 +92,7 @@ class Sink:
         self.finished: dict[int, Finished] = {}
         #: The output has its name; what is left of the run may be deleted.
         self.placed = False
-        self._old = self.target.with_name(f".{self.target.name}.old")
+        self._old = OldOutput(self.target)
         self._journal: Journal | None = None
         self._endings: list[Record] = []  # of this run, once it was interrupted after step 2
         self._overwrite = False
@@ -119,12 +120,12 @@ class Sink:
 
     def _check_names(self) -> None:
         """Refuse an output that would destroy what is read, and rejects that it would destroy."""
-        for path in (self.target, self.rejects, self.folder, self._old):
+        for path in (self.target, self.rejects, self.folder, self._old.path):
             if path is not None:
                 check_apart(str(path), path, self.reads)
         if self.rejects is None:
             return
-        taken = (self.target, self.folder, self._old)
+        taken = (self.target, self.folder, self._old.path)
         if any(path == self.rejects or path in self.rejects.parents for path in taken):
             raise InputError(
                 f"rejected rows cannot lie in the output, {self.target}: give another name",
@@ -135,8 +136,8 @@ class Sink:
         if resume or overwrite:
             self._tidy_target()
         self._take_up(resume, overwrite)
-        if self._journal is None:
-            self._recover_old(resume or overwrite)
+        if self._journal is None and not self.is_file:
+            self._old.recover(resume or overwrite)
         # Of a run that was taken up, an output that is to be replaced may be an older one.
         if resume and (self._journal is None or not overwrite):
             note = self._whole()
@@ -164,8 +165,8 @@ class Sink:
             self.folder.mkdir()
         path = self.folder / JOURNAL
         self._journal = Journal.create(path, self.description, str(self.target))
-        _sync_folder(self.folder)
-        _sync_folder(self.folder.parent)
+        sync_folder(self.folder)
+        sync_folder(self.folder.parent)
 
     def _take_up(self, resume: bool, overwrite: bool) -> None:
         """Look at what an interrupted run has left, and take up its journal when it is to go on."""
@@ -266,43 +267,15 @@ class Sink:
         finally:
             journal.close()
 
-    def _recover_old(self, deleting: bool) -> None:
-        """Put an old output back that a run had moved away when it was killed; nobody resumed that."""
-        is_there = os.path.lexists(self.target)
-        if self.is_file or not os.path.lexists(self._old) or (is_there and not deleting):
-            return
-        if is_there and not foreign_folder(self.target):
-            self._delete_old()
-        elif not is_there and self._old.is_dir() and not any(self._old.iterdir()):
-            self._old.rmdir()
-        elif not is_there and not self._foreign_old() and not _lacks_parts(self._old):
-            os.rename(self._old, self.target)
-        else:
-            raise InputError(f"{self._old} is in the way, and no whole output of uncork score: move it away", str(self.target))
-
-    def _foreign_old(self) -> str:
-        if self._old.is_symlink() or not self._old.is_dir():
-            return "it is not a folder"
-        return foreign_folder(self._old)
-
-    def _delete_old(self) -> None:
-        """Delete the output that was replaced; what tells that it was one goes last."""
-        empty = self._old.is_dir() and not any(self._old.iterdir())
-        if not empty and self._foreign_old():
-            raise InputError(f"{self._old} is in the way, and {self._foreign_old()}: move it away", str(self.target))
-        for path in self._old.iterdir():
-            if path.name != SUCCESS:
-                path.unlink()
-        shutil.rmtree(self._old)
-
     def _whole(self) -> Record | None:
         """What the output says of its run, when that is finished and the same as this."""
         note = finished_note(self.target)
-        if note is None or note.get("run") != self.job.run:
+        counts = {} if note is None else note.get("counts")
+        if note is None or note.get("run") != self.job.run or not isinstance(counts, dict):
             return None
-        if not self.is_file and _lacks_parts(self.target):
+        if not self.is_file and lacks_parts(self.target):
             return None
-        rejected = note["counts"]["rejected"]
+        rejected = counts.get("rejected")
         if rejected and self.rejects is not None and not self.rejects.exists():
             raise InputError(
                 f"the output is finished, but its {rejected:,} rejected rows are not here any more: score again with --overwrite",
@@ -363,13 +336,13 @@ class Sink:
         self._journal.append({"ending": ending})
         self._check(self._overwrite)  # hours may have gone by
         if rejected is not None and self.rejects is not None:
-            _replace(rejected, self.rejects)
+            replace_file(rejected, self.rejects)
         if self.is_file:
             os.replace(output, self.target)
         else:
             self._place_folder()
         self.placed = True
-        _sync_folder(self.target.parent)
+        sync_folder(self.target.parent)
         self._tidy()
 
     def _joined_rejects(self) -> Path | None:
@@ -396,7 +369,7 @@ class Sink:
             file.flush()
             os.fsync(file.fileno())
         os.replace(scratch, path)
-        _sync_folder(self.folder)
+        sync_folder(self.folder)
         return path
 
     def _join(self, parts: Sequence[Path], name: str, schema: pa.Schema, plain: Sequence[str]) -> Path:
@@ -415,16 +388,8 @@ class Sink:
         """The folder becomes the target; an old one is put back when it cannot."""
         if os.name == "nt":  # where a folder with an open file cannot be renamed
             self._close()
-        if os.path.lexists(self._old) and os.path.lexists(self.target):
-            self._delete_old()  # of a run that was killed in its last step
-        try:
-            if os.path.lexists(self.target):
-                os.rename(self.target, self._old)
+        with self._old.moved_away():
             os.rename(self.folder, self.target)
-        except BaseException:
-            if not os.path.lexists(self.target) and os.path.lexists(self._old):
-                os.rename(self._old, self.target)
-            raise
 
     def _tidy(self) -> None:
         """Delete what is left, now that the output is there."""
@@ -434,27 +399,19 @@ class Sink:
             else:
                 self._tidied(self._journal)
         except OSError as error:
-            left = error.filename or self._old
+            left = error.filename or self._old.path
             raise UncorkError(f"the output is whole, but {left} cannot be deleted: {error.strerror}", str(self.target)) from None
 
     def _tidied(self, journal: Journal | None) -> None:
         """Take out of the target what was only of the run, and delete the old one."""
-        if os.path.lexists(self._old):
-            self._delete_old()
+        self._old.delete()
         for path in self.target.iterdir():
             if path.name.startswith("_rejects-") or path.name == REJECTED:
                 path.unlink(missing_ok=True)
         if journal is not None:
             journal.close()
         (self.target / JOURNAL).unlink(missing_ok=True)
-        _sync_folder(self.target)
-
-
-def _lacks_parts(folder: Path) -> bool:
-    """A part of a finished output was deleted."""
-    note = finished_note(folder) or {}
-    wanted = max(1, note.get("parts", 0))
-    return bool(len(list(folder.glob("part-*.parquet"))) != wanted)
+        sync_folder(self.target)
 
 
 def _rows(path: Path) -> int | None:
@@ -463,32 +420,3 @@ def _rows(path: Path) -> int | None:
         return int(pq.read_metadata(path).num_rows)
     except (OSError, pa.ArrowException):
         return None
-
-
-def _replace(source: Path, target: Path) -> None:
-    """Give a durable file another name, also on another file system; the old file stays until then."""
-    try:
-        os.replace(source, target)
-    except OSError as error:
-        if error.errno != errno.EXDEV:
-            raise
-        scratch = target.with_name(f".{target.name}.joined")
-        try:
-            shutil.copyfile(source, scratch)
-            with open(scratch, "rb+") as file:
-                os.fsync(file.fileno())
-            os.replace(scratch, target)
-        except BaseException:
-            scratch.unlink(missing_ok=True)
-            raise
-    _sync_folder(target.parent)
-
-
-def _sync_folder(path: Path) -> None:
-    """Make a rename durable, where folders can be flushed."""
-    with contextlib.suppress(OSError):
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
