@@ -8,13 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import uncork
-from tests.score.conftest import TABLE
+from tests.score.conftest import write_lookup
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -24,11 +22,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="every run is a 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """model.xml (`ids` i64[?] -> `out` f32[?,3]), rows.parquet (20 rows, ids 3 and 13 bad), good.parquet."""
-    builder = uncork.Builder("rows")
-    ids = builder.parameter("ids", "i64", [None])
-    (picked,) = builder.add("Gather", 8, builder.constant(TABLE), ids, builder.constant(np.int64(0)))
-    builder.result(picked, "out")
-    uncork.write_model(builder.model(), tmp_path / "model.xml")
+    write_lookup(tmp_path / "model.xml")
     values = [99 if i in (3, 13) else i % 20 for i in range(20)]
     pq.write_table(pa.table({"ids": values}), tmp_path / "rows.parquet", row_group_size=10)
     pq.write_table(pa.table({"ids": [i % 20 for i in range(20)]}), tmp_path / "good.parquet", row_group_size=10)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import uncork
-from tests.score.conftest import TABLE
+from tests.score.conftest import write_lookup
 from tests.score.steps import Here
 from uncork.errors import InputError
 from uncork.score.columns import take_rows
@@ -47,12 +46,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     """model.xml: `ids` i64[?] -> `out` f32[?,3]."""
-    builder = uncork.Builder("rows")
-    ids = builder.parameter("ids", "i64", [None])
-    (picked,) = builder.add("Gather", 8, builder.constant(TABLE), ids, builder.constant(np.int64(0)))
-    builder.result(picked, "out")
-    uncork.write_model(builder.model(), tmp_path / "model.xml")
-    return tmp_path / "model.xml"
+    return write_lookup(tmp_path / "model.xml")
 
 
 def as_ipc(path: Path, table: pa.Table) -> Path:
