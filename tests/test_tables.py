@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import random
 import struct
 import tracemalloc
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import pytest
 import uncork
 from uncork import Builder, InputError
 from uncork.cli import main
+from uncork.compiler.tables import read_table
 
 SHAPE = (5000, 8)
 
@@ -218,6 +221,78 @@ def test_a_npy_file_cut_short(model: Path, table: np.ndarray) -> None:
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(InputError, match=r"users.npy: cannot be mapped as an array of numbers"):
         uncork.load(model, tables={"users": path})
+
+
+def header(text: str) -> bytes:
+    """A .npy file with any text where the array is described."""
+    return b"\x93NUMPY\1\0" + len(text).to_bytes(2, "little") + text.encode() + bytes(64)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{'descr':'<f4','fortran_order':False,'shape':(%s,)}" % ("9" * 30),
+        "{'descr':'<f4','fortran_order':False,'shape':(True,)}",
+        "{'descr':'<f4','fortran_order':False,'shape':(-1,)}",
+        "{'descr':'<f4','fortran_order':False,'shape':(2**62, 0)}",
+        "{'descr':'<f4','fortran_order':False,'shape':(%s)}" % ("1," * 200),
+        "{'descr':[1,2],'fortran_order':False,'shape':(1,)}",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (4, 4), L",
+        "-" * 9000 + "1",
+        "(" * 9000,
+        "\\N{",
+    ],
+)
+def test_npy_headers_of_any_text(text: str, tmp_path: Path) -> None:
+    (tmp_path / "x.npy").write_bytes(header(text))
+    with pytest.raises(InputError, match=r"x.npy: cannot be mapped as an array of numbers: ."):
+        read_table(tmp_path / "x.npy")
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"shape": [2**62, 0], "data_offsets": [0, 0]}, "has a shape that no array can have"),
+        ({"shape": [1] * 100, "data_offsets": [0, 4]}, "has a shape that no array can have"),
+        ({"shape": [1], "dtype": [1]}, r"is of type \[1\], which no constant has"),
+        ({"shape": [1], "dtype": {"F32": 1}}, "is of type .*, which no constant has"),
+        ({"shape": [1], "dtype": None}, "is of type None, which no constant has"),
+    ],
+)
+def test_safetensors_that_no_array_can_be(entry: dict, message: str, tmp_path: Path) -> None:
+    text = json.dumps({"a": {"dtype": "F32", "data_offsets": [0, 4], **entry}}).encode()
+    (tmp_path / "x.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + bytes(64))
+    with pytest.raises(InputError, match=f"x.safetensors:a: {message}"):
+        read_table(tmp_path / "x.safetensors")
+
+
+@pytest.mark.parametrize("suffix", ["npy", "safetensors"])
+def test_damaged_tables(suffix: str, model: Path, table: np.ndarray) -> None:
+    """Bytes changed, lost and put in, mostly in the header: an array or an InputError, nothing else."""
+    path = model.with_name(f"x.{suffix}")
+    np.save(path, table[:9]) if suffix == "npy" else safetensors(path, {"users": ("F32", table[:9])})
+    whole, chance, refused = path.read_bytes(), random.Random(3), 0
+    for _ in range(400):
+        data = bytearray(whole)
+        for _ in range(chance.choice([1, 1, 2, 5])):
+            place = chance.randrange(1 + min(len(data), chance.choice([12, 140, len(data)])))
+            kind = chance.randrange(4)
+            if kind == 0:
+                data[place : place + 1] = chance.randbytes(1)
+            elif kind == 1:
+                del data[place : place + chance.choice([1, 3, 1000])]
+            elif kind == 2:
+                data[place:place] = chance.choice([b"9" * 20, b"-", b"[", b"(", b"{", b"'", b'"', b"\0", b"\xff", b"\n", b"L", b"\\"])
+            else:
+                data[place : place + 1] = chance.choice([b"0", b"9", b",", b":", b"]", b")", b"}"])
+        path.write_bytes(data)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Python's parser warns of odd text
+            try:
+                read_table(path)
+            except InputError:
+                refused += 1
+    assert 100 < refused < 400
 
 
 # ---- the command line

@@ -527,7 +527,8 @@ def test_saved_archive(command: Command, rows: Path, tmp_path: Path):
         assert saved["text"].dtype == np.dtype("<U4")
         assert saved["text"].tolist() == [["zero", "één"]]
     before = (tmp_path / "out.npz").read_bytes()
-    assert command("run", "rows.xml", "-i", "ids=[[0,1]]", "--output", "out.npz", "--json").json["saved"] == "out.npz"
+    again = command("run", "rows.xml", "-i", "ids=[[0,1]]", "--output", "out.npz", "--overwrite", "--json")
+    assert again.json["saved"] == "out.npz"
     assert (tmp_path / "out.npz").read_bytes() == before, "the same outputs make the same file"
 
 
@@ -572,6 +573,12 @@ def test_strings_that_no_file_can_hold(command: Command, same: Same, tmp_path: P
     assert not (tmp_path / "out.npz").exists()
 
 
+def earlier(path: Path) -> bytes:
+    """A file that an earlier run may have written."""
+    (np.save if path.suffix == ".npy" else np.savez)(path, np.arange(3))
+    return path.read_bytes()
+
+
 def failing(*_: object, **__: object) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -582,14 +589,14 @@ def test_failure_leaves_everything_as_it_was(
     command: Command, same: Same, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, name: str
 ):
     model = same(x="i64[2]")
-    (tmp_path / name).write_bytes(b"what was there")
+    before = earlier(tmp_path / name)
     files = set(os.listdir(tmp_path))
     monkeypatch.setattr(place, failing)
-    answer = command("run", model, "-i", "x=[1,2]", "-o", name)
+    answer = command("run", model, "-i", "x=[1,2]", "-o", name, "--overwrite")
     monkeypatch.undo()
     assert answer.status == 1
     assert answer.message == f"{name}: cannot be written: {os.strerror(errno.ENOSPC)}"
-    assert (tmp_path / name).read_bytes() == b"what was there"
+    assert (tmp_path / name).read_bytes() == before
     assert set(os.listdir(tmp_path)) == files
 
 
@@ -597,11 +604,11 @@ def test_failure_leaves_everything_as_it_was(
 def test_full_disk(same: Same, tmp_path: Path, name: str):
     """A limit on the size of files, which fails in the middle of a write as a full disk does."""
     resource = pytest.importorskip("resource")
-    (tmp_path / name).write_bytes(b"what was there")
+    before = earlier(tmp_path / name)
     model = same(x="f64[100000]")
     files = set(os.listdir(tmp_path))
     answer = subprocess.run(
-        [sys.executable, "-m", "uncork", "run", model, "--random", "-o", name],
+        [sys.executable, "-m", "uncork", "run", model, "--random", "-o", name, "--overwrite"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -611,7 +618,7 @@ def test_full_disk(same: Same, tmp_path: Path, name: str):
     # NumPy writes a plain file by itself and has its own words for the failure.
     assert answer.stderr.startswith(f"uncork: error: {name}: cannot be written: ")
     assert answer.stderr.count("\n") == 1
-    assert (tmp_path / name).read_bytes() == b"what was there"
+    assert (tmp_path / name).read_bytes() == before
     assert set(os.listdir(tmp_path)) == files
 
 
@@ -633,7 +640,7 @@ def test_links_and_permissions_stay(command: Command, same: Same, tmp_path: Path
     target.write_bytes(b"")
     target.chmod(0o640)
     (tmp_path / "out.npz").symlink_to(target)
-    assert command("run", same(x="i64[2]"), "-i", "x=[1,2]", "-o", "out.npz").status == 0
+    assert command("run", same(x="i64[2]"), "-i", "x=[1,2]", "-o", "out.npz", "--overwrite").status == 0
     assert (tmp_path / "out.npz").is_symlink()
     assert target.stat().st_mode & 0o777 == 0o640
     with np.load(target, allow_pickle=False) as saved:

@@ -66,6 +66,16 @@ def pairs(tmp_path: Path) -> Path:
     return write_picks(tmp_path / "pairs.xml", 2)
 
 
+def write_lookup(path: Path) -> Path:
+    """`ids` i64[?] -> `out` f32[?,3], rows of TABLE; strictly ids of 0 to 19."""
+    builder = uncork.Builder("rows")
+    ids = builder.parameter("ids", "i64", [None])
+    (picked,) = builder.add("Gather", 8, builder.constant(TABLE), ids, builder.constant(np.int64(0)))
+    builder.result(picked, "out")
+    uncork.write_model(builder.model(), path)
+    return path
+
+
 def write_picks(path: Path, rows: int | None) -> Path:
     builder = uncork.Builder("picks")
     ids, weight = builder.parameter("ids", "i64", [rows, 4]), builder.parameter("weight", "f32", [rows])

@@ -123,16 +123,15 @@ def test_nothing_to_score(bags: Path, tmp_path: Path) -> None:
 
 
 def test_an_output_that_is_there_stays(bags: Path, tmp_path: Path) -> None:
+    old = write(tmp_path / "old.parquet", ROWS[:100])
     source = write(tmp_path / "rows.parquet", ROWS)
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "old").write_text("old")
-    (tmp_path / "out.parquet").write_text("old")
     for name in ("out", "out.parquet"):
-        with pytest.raises(InputError, match=f"{name}: is there already: choose another name, or overwrite it"):
+        uncork.score(bags, old, tmp_path / name, inputs=BAGS, workers=1)
+        with pytest.raises(InputError, match=rf"{name}: is there already: choose another name, or overwrite it \(--overwrite\)"):
             uncork.score(bags, source, tmp_path / name, inputs=BAGS, workers=1)
+        check(tmp_path / name, ROWS[:100])
         uncork.score(bags, source, tmp_path / name, inputs=BAGS, workers=1, overwrite=True)
         check(tmp_path / name)
-    assert not (tmp_path / "out" / "old").exists()
     assert hidden(tmp_path) == []
 
 
@@ -156,6 +155,7 @@ def test_what_cannot_be_is_refused_before_anything_is_written(bags: Path, tmp_pa
         (source, {"on_error": "reject"}, "rejects: on_error='reject' and the file for rejected rows go together"),
         (source, {"workers": 0}, "workers: expected a number of at least 1, got 0"),
         (source, {"batch_size": 0}, "batch_size: expected a number of at least 1, got 0"),
+        (source, {"limit": 0}, "limit: expected a number of at least 1, got 0"),
         (source, {"inputs": {}}, "2 problems:\n  1. input 'ids': i64[?] is not mapped, and no column has its name; columns: user, items"),
     ]
     for where, options, message in cases:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from uncork.score.read import Reader
+from uncork.errors import InputError
+from uncork.score.read import Reader, SourceError
 from uncork.score.source import File, Source, Unit, open_source, plan_units
 from uncork.score.waiting import WaitingUnits
 
@@ -128,3 +131,43 @@ def test_a_reader_keeps_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     for unit in plan_units(source, 10, 100)[::2]:
         assert [x for batch in reader.batches(unit) for x in batch["x"].to_pylist()] == list(range(unit.first_row, unit.first_row + 100))
     assert opened == [0]
+
+
+def test_a_source_that_changes_while_it_is_read(tmp_path: Path) -> None:
+    """Before and while a span is read: rows of the old and the new file are never in one output."""
+    for name, value in (("a", 0), ("b", 1)):
+        pq.write_table(pa.table({"ids": np.full(40, value)}), tmp_path / f"{name}.parquet", row_group_size=10)
+    source = open_source(tmp_path / "a.parquet")
+    first, second, *_ = plan_units(source, 5, 10)
+    message = r"a.parquet: cannot be read, at row \d+ of groups 1 to 1: it has changed \(size or time\) while it was scored: put back"
+    reader = Reader(source, ["ids"], 5)
+    assert [batch.num_rows for batch in reader.batches(first)] == [5, 5]
+    rows = reader.batches(second)
+    assert next(rows)["ids"].to_pylist() == [0] * 5
+    os.replace(tmp_path / "b.parquet", tmp_path / "a.parquet")
+    with pytest.raises(SourceError, match=message):
+        list(rows)
+    with pytest.raises(SourceError, match=message):
+        next(Reader(source, ["ids"], 5).batches(second))
+    (tmp_path / "a.parquet").unlink()
+    with pytest.raises(SourceError, match="it is gone: put back what the run began with"):
+        next(Reader(source, ["ids"], 5).batches(second))
+
+
+def test_files_with_columns_of_one_name(tmp_path: Path) -> None:
+    """They are no harm, unless the files differ in them."""
+
+    def file(name: str, **types: list[pa.DataType]) -> Path:
+        pairs = [(column, found) for column, several in types.items() for found in several]
+        pq.write_table(pa.Table.from_arrays([pa.nulls(2, found) for _, found in pairs], names=[n for n, _ in pairs]), tmp_path / name)
+        return tmp_path / name
+
+    i64, text = pa.int64(), pa.string()
+    one = file("0.parquet", ids=[i64], k=[i64, text])
+    assert open_source([one, file("1.parquet", k=[i64, text], ids=[i64], more=[i64])]).rows == 4
+    with pytest.raises(InputError, match=r"2.parquet: has 1 columns 'k', and .*0.parquet has 2"):
+        open_source([one, file("2.parquet", ids=[i64], k=[i64])])
+    with pytest.raises(InputError, match=r"3.parquet: column 'k' has string, int64, and int64, string in .*0.parquet"):
+        open_source([one, file("3.parquet", ids=[i64], k=[text, i64])])
+    with pytest.raises(InputError, match=r"4.parquet: has 2 columns 'ids', and .*0.parquet has 1"):
+        open_source([one, file("4.parquet", ids=[i64, i64], k=[i64, text])])

@@ -6,13 +6,14 @@ import os
 import secrets
 import shutil
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
 from uncork import files
+from uncork.destination import Read, begins_with, check_destination
 from uncork.errors import InputError, UncorkError
 from uncork.types import Array
 
@@ -58,13 +59,10 @@ def _loaded(where: str, load: Callable[[], Any]) -> Any:
         raise InputError(f"cannot be read as an array: {error or type(error).__name__}", where) from None
 
 
-def check_destination(path: str) -> None:
-    """Refuse a path that `write_arrays` could not write, before anything is computed for it."""
-    target = Path(os.path.realpath(path))
-    if not target.parent.is_dir():
-        raise UncorkError("cannot be written: there is no such folder", path)
-    if target.exists() and not target.is_file():
-        raise UncorkError("cannot be written: it is not an ordinary file", path)
+def check_arrays_destination(path: str, overwrite: bool, reads: Sequence[Read]) -> None:
+    """Refuse a path that `write_arrays` must not or cannot write, before anything is computed."""
+    magic = (b"\x93NUMPY",) if path.endswith(".npy") else (b"PK\x03\x04", b"PK\x05\x06")
+    check_destination(path, begins_with(*magic), overwrite=overwrite, reads=reads)
 
 
 def write_arrays(path: str, arrays: Mapping[str, Array]) -> None:

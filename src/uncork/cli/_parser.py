@@ -46,6 +46,13 @@ class Parser(argparse.ArgumentParser):
     def add_weights(self) -> None:
         self.add_argument("--weights", metavar="FILE", help="the weights file, when it is not the .bin beside MODEL")
 
+    def add_overwrite(self, what: str) -> None:
+        self.add_argument(
+            "--overwrite",
+            action="store_true",
+            help=f"replace {what} that is there, when this command wrote it",
+        )
+
     def add_json(self) -> None:
         self.add_argument("--json", action="store_true", help="print JSON instead of text")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from uncork.cli._files import check_destination, write_arrays
+from uncork.cli._files import check_arrays_destination, write_arrays
 from uncork.cli._input_options import check_random, collect, input_text, random_range, shape_text, whole
 from uncork.cli._output import counted, emit, emit_json, printable
 from uncork.cli._parser import Parser, one_of
 from uncork.cli._summary import Summary, summarise, summary_table
-from uncork.cli._tables import add_tables, given_tables
+from uncork.cli._tables import add_tables, files_read, given_tables
 from uncork.compiler.arguments import unique_names
 from uncork.compiler.compile import load
 from uncork.errors import InputError
@@ -38,6 +38,7 @@ def parser() -> Parser:
         "-i", "--input", action="append", default=[], type=input_text, metavar="INPUT", help="an input, see below; may be repeated"
     )
     parser.add_argument("-o", "--output", type=_output, metavar="FILE", help="save the outputs: FILE.npz by name, or FILE.npy for a single one")
+    parser.add_overwrite("a FILE")
     parser.add_argument("--random", action="store_true", help="fill the inputs that are not given with random values")
     parser.add_argument(
         "--shape", action="append", default=[], type=shape_text, metavar="NAME=N,N,...", help="the sizes of a random input with a dynamic shape"
@@ -80,7 +81,7 @@ def _output(text: str) -> str:
 def execute(arguments: argparse.Namespace) -> int:
     check_random(parser(), arguments)
     if arguments.output:
-        check_destination(arguments.output)
+        check_arrays_destination(arguments.output, arguments.overwrite, files_read(arguments))
     compiled = load(
         arguments.model,
         weights=arguments.weights,

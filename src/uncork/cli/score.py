@@ -90,7 +90,8 @@ def parser() -> Parser:
     add("--batch-size", type=_count, metavar="N", help="rows in a call of the model (1024)")
     add("--rows-per-part", type=_count, metavar="N", help="rows in a part of the output, about")
     add("--resume", action="store_true", help="go on with an interrupted run of the same command")
-    add("--overwrite", action="store_true", help="replace an OUTPUT that is there")
+    parser.add_overwrite("an OUTPUT")
+    add("--limit", type=_count, metavar="N", help="score the first N rows only, for a trial")
     add("--format", type=one_of("parquet", "ipc", "csv"), metavar="NAME", help="parquet, ipc or csv, where names do not say it")
     add("--show-mapping", action="store_true", help="print what would be done, checked against the model, and stop; OUTPUT is not needed")
     parser.add_weights()
@@ -140,6 +141,7 @@ def execute(arguments: argparse.Namespace) -> int:
         "batch_size": arguments.batch_size,
         "rows_per_part": arguments.rows_per_part,
         "format": arguments.format,
+        "limit": arguments.limit,
         "weights": arguments.weights,
         "tables": given_tables(arguments) or None,
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,11 @@ from uncork.cli._output import emit, emit_json, printable, table
 from uncork.cli._parser import Parser, one_of
 from uncork.cli._roles import Roles
 from uncork.cli._summary import Summary, summary_table
-from uncork.cli._tables import add_tables, given_tables
+from uncork.cli._tables import add_tables, files_read, given_tables
 from uncork.compiler.arguments import unique_names
 from uncork.compiler.compile import compile_model, read_model
 from uncork.compiler.tables import with_tables
+from uncork.destination import check_destination
 from uncork.errors import UncorkError
 from uncork.ir.model import Model
 from uncork.ir.write import write_model
@@ -40,6 +42,7 @@ def parser() -> Parser:
     parser = Parser("uncork shrink", "Store embedding tables smaller.", _EPILOG, "uncork shrink [OPTION]... MODEL OUT --tables KIND")
     parser.add_model()
     parser.add_argument("out", metavar="OUT", type=_out, help="the .xml file to write; the weights go beside it")
+    parser.add_overwrite("an OUT")
     parser.add_argument("--tables", required=True, type=one_of(*KINDS), metavar="KIND", help="int8, int4 or f16")
     parser.add_argument("--min-rows", type=whole, default=1024, metavar="N", help="leave tables of fewer rows as they are (1024)")
     parser.add_argument(
@@ -99,14 +102,20 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _check_out(arguments: argparse.Namespace) -> None:
-    """Refuse, before any work, to write over the model or where nothing can be written."""
+    """Refuse, before any work, to write over what is read, or where nothing can be written."""
     out = Path(arguments.out)
-    if not out.parent.is_dir():
-        raise UncorkError("cannot be written: there is no such folder", arguments.out)
-    weights = arguments.weights or Path(arguments.model).with_suffix(".bin")
-    for old, new in ((arguments.model, out), (weights, out.with_suffix(".bin"))):
-        if os.path.exists(old) and os.path.exists(new) and os.path.samefile(old, new):
-            raise UncorkError("would be written over the model, whose tables could not be had again: give another name", arguments.out)
+    reads = files_read(arguments)
+    check_destination(out, _no_ir, overwrite=arguments.overwrite, reads=reads)
+    weights = out.with_suffix(".bin")
+    # Weights are known by the model beside them.
+    no_weights = "" if out.exists() else "what is there has no .xml beside it and may be anything"
+    check_destination(weights, lambda _: no_weights, overwrite=arguments.overwrite, reads=reads)
+
+
+def _no_ir(path: Path) -> str:
+    """Why a file is no model in IR; "" when it is one."""
+    with open(path, "rb") as file:
+        return "" if re.search(rb"<net[\s>]", file.read(4096)) else "what is there is no IR model"
 
 
 def _nothing(shrunk: Shrunk) -> str:

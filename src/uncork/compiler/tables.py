@@ -151,8 +151,13 @@ def _read_npy(path: Path, mmap: bool) -> tuple[ElementType | None, Array]:
             if dtype.hasobject:
                 raise ValueError("it holds Python objects")
             array = _shown(path, file.tell(), dtype, shape[::-1] if in_columns else shape, mmap)
-        except ValueError as error:  # Python objects, a header that is none, a file that is too short
-            raise InputError(f"cannot be mapped as an array of numbers: {error}", str(path)) from None
+        except OSError:
+            raise
+        except Exception as error:
+            # Python objects, a file that is too short, and a header of any text, which NumPy gives to
+            # Python's own parser: each kind of damage has an error of its own there.
+            reason = (str(error).splitlines() or [""])[0][:200] or type(error).__name__
+            raise InputError(f"cannot be mapped as an array of numbers: {reason}", str(path)) from None
     return _typed(array.T if in_columns else array)
 
 
@@ -196,9 +201,11 @@ def _read_safetensors(path: Path, key: str, mmap: bool) -> tuple[ElementType | N
     if not (0 <= start <= end <= size - 8 - length) or end - start != math.prod(shape) * element_type.dtype.itemsize:
         raise InputError(f"has a header that does not fit it: bytes {start} to {end} for {element_type}{list(shape)}", f"{path}:{key}")
     try:
+        if start == end:
+            return element_type, np.empty(shape, element_type.dtype)
         return element_type, _shown(path, 8 + length + start, element_type.dtype, shape, mmap)
-    except ValueError as error:  # it was cut meanwhile
-        raise InputError(f"cannot be mapped: {error}", f"{path}:{key}") from None
+    except (ValueError, OverflowError) as error:  # more dimensions, or larger ones, than NumPy has; or it was cut meanwhile
+        raise InputError(f"has a shape that no array can have: {str(shape)[:100]}: {error}", f"{path}:{key}") from None
 
 
 def _described_tensor(tensor: Any, where: str) -> tuple[ElementType, tuple[int, ...], int, int]:
@@ -210,6 +217,6 @@ def _described_tensor(tensor: Any, where: str) -> tuple[ElementType, tuple[int, 
         raise InputError("has a header without dtype, shape or data_offsets", where) from None
     if any(type(n) is not int or not 0 <= n < 2**63 for n in numbers) or not isinstance(shape, list):
         raise InputError(f"has a header with sizes that are none: {str(numbers)[:100]}", where)
-    if name not in _SAFETENSORS:
+    if not isinstance(name, str) or name not in _SAFETENSORS:
         raise InputError(f"is of type {str(name)[:20]}, which no constant has; known: {', '.join(_SAFETENSORS)}", where)
     return _SAFETENSORS[name], tuple(shape), start, end

@@ -15,6 +15,7 @@ This module can be called: `uncork.score(...)` is `uncork.score.score(...)`.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 import time
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from uncork.errors import InputError, UncorkError
 
 if TYPE_CHECKING:
+    from uncork.destination import Read
     from uncork.score.engine import Engine
     from uncork.score.prepare import Prepared
     from uncork.score.sink import Sink
@@ -59,6 +61,7 @@ def score(
     resume: bool = False,
     overwrite: bool = False,
     format: str | None = None,
+    limit: int | None = None,
     weights: Location | None = None,
     tables: Mapping[str, Location] | None = None,
     backend: str = "cpu",
@@ -80,7 +83,8 @@ def score(
 
     `engine` is "local" (processes of this machine) or "ray" (pip install 'uncork[ray]'; `ray_address` is that of a cluster,
     "host:port" or "auto"; without it Ray is started on this machine). An interrupted run goes on with `resume`; `overwrite` replaces
-    an output that is there. `weights`, `tables` (paths of files) and `backend` are those of `uncork.load`.
+    an output that is there, when uncork wrote it. `limit` scores the first rows only, for a trial. `weights`, `tables` (paths of files)
+    and `backend` are those of `uncork.load`.
 
     Raises InputError, before anything is written, when the model, the source and the mapping do not fit, and BadRowError for a bad row.
     """
@@ -88,6 +92,8 @@ def score(
         raise InputError(f"expected a number of at least 1, got {workers!r}", "workers")
     if (rejects is not None) != (on_error == "reject"):
         raise InputError("on_error='reject' and the file for rejected rows go together: give both or neither", "rejects")
+    check_output_name(os.fspath(output), rejects)
+    need_pyarrow()
     started = time.perf_counter()
     workplace = _engine(engine, workers, ray_address)
     try:
@@ -105,13 +111,30 @@ def score(
             batch_size=batch_size,
             rows_per_part=rows_per_part,
             format=format,
+            limit=limit,
             weights=weights,
             tables=tables,
             backend=backend,
         )
-        return _run(workplace, prepared, os.fspath(output), rejects, resume, overwrite, progress, started)
+        reads = prepared.reads(mapping)
+        return _run(workplace, prepared, reads, os.fspath(output), rejects, resume, overwrite, progress, started)
     finally:
         workplace.close()
+
+
+def check_output_name(output: str, rejects: Location | None) -> None:
+    """Refuse names of kinds of files that are not written. Looks at nothing else."""
+    from uncork.score.target import check_rejects_name, is_one_file
+
+    is_one_file(output)
+    if rejects is not None:
+        check_rejects_name(os.fspath(rejects))
+
+
+def need_pyarrow() -> None:
+    """Raises UncorkError that says how to get pyarrow when it is not here. Does not import it."""
+    if importlib.util.find_spec("pyarrow") is None:
+        raise UncorkError("needs pyarrow, which is not installed: pip install 'uncork[score]'", "uncork score")
 
 
 def _engine(name: str, workers: int | None, ray_address: str | None) -> Engine:
@@ -144,11 +167,13 @@ def prepare_score(
     batch_size: int | None = None,
     rows_per_part: int | None = None,
     format: str | None = None,
+    limit: int | None = None,
     weights: Location | None = None,
     tables: Mapping[str, Location] | None = None,
     backend: str = "cpu",
 ) -> Prepared:
     """What `score` would do: the checked mapping, columns and units. Print it. Reads footers and no rows."""
+    need_pyarrow()
     from uncork.score.prepare import prepare
 
     return prepare(
@@ -164,6 +189,7 @@ def prepare_score(
         rows_per_part=rows_per_part,
         format=format,
         negative_ids=negative_ids,
+        limit=limit,
         load_options={
             "weights": None if weights is None else os.fspath(weights),
             "tables": None if tables is None else {name: os.fspath(path) for name, path in tables.items()},
@@ -174,15 +200,27 @@ def prepare_score(
 
 
 def _run(
-    engine: Engine, prepared: Prepared, output: str, rejects: Location | None, resume: bool, overwrite: bool, progress: bool, started: float
+    engine: Engine,
+    prepared: Prepared,
+    reads: Sequence[Read],
+    output: str,
+    rejects: Location | None,
+    resume: bool,
+    overwrite: bool,
+    progress: bool,
+    started: float,
 ) -> Summary:
     """Score the units with an engine into a sink, and sum it up."""
     from uncork.score.sink import Sink
     from uncork.score.summary import Summary, progress_bar
 
     job, units = prepared.job, prepared.units
-    sink = Sink(output, None if rejects is None else os.fspath(rejects), prepared.describe(), job)
-    sink.open(resume, overwrite)
+    described = prepared.describe()
+    sink = Sink(output, None if rejects is None else os.fspath(rejects), described, job, reads)
+    kept = None if sink.rejects is None else str(sink.rejects)
+    before = sink.open(resume, overwrite)
+    if before is not None:
+        return Summary.of_finished(str(sink.target), kept, before, len(units), job.on_error)
     resumed = sink.counts.rows
     try:
         todo = [unit for unit in units if unit.number not in sink.finished]
@@ -191,9 +229,13 @@ def _run(
         counts = sink.counts
         counts.check(job.source.rows, job.source.name)
         engine.close()
+        if changed := prepared.changed(described):
+            raise UncorkError(
+                f"changed while rows were scored: {', '.join(changed)}; rows by the old and by the new could be mixed, and no output was made",
+                job.model,
+            )
         seconds = time.perf_counter() - started
         workers = min(engine.workers, max(1, len(todo)))
-        kept = None if sink.rejects is None else str(sink.rejects)
         summary = Summary(
             str(sink.target), kept, counts, resumed, len(units), seconds, workers, engine.replaced, job.on_error, tuple(faults[:5])
         )
@@ -207,8 +249,11 @@ def _run(
 def _stopped(error: BaseException, sink: Sink, units: int) -> NoReturn:
     """Raise the error again, with what is kept of the run."""
     done = sink.counts.rows
-    kept = f"{len(sink.finished):,} of {units:,} parts ({done:,} rows) are kept in {sink.folder}: the same with resume goes on from there"
-    note = kept if sink.leave() else "nothing was written"
+    note = "nothing was written"
+    if sink.leave():
+        note = f"{len(sink.finished):,} of {units:,} parts ({done:,} rows) are kept in {sink.folder}: the same with --resume goes on from there"
+    if sink.placed:
+        note = f"the output is whole: {sink.target}"
     if isinstance(error, KeyboardInterrupt):
         raise ScoringInterrupted(f"interrupted; {note}") from None
     if isinstance(error, OSError):

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from uncork.compiler.compile import CompiledModel
 from uncork.errors import InputError
-from uncork.score.columns import Fault, arrays_of
+from uncork.score.columns import Fault, arrays_of, take_rows
 from uncork.score.mapping import Mapping
 from uncork.score.negative_ids import counting_from_end
 from uncork.score.outputs import ROW, OutputColumn, check_rows
@@ -140,7 +140,9 @@ class BatchScorer:
         """The arrays of some rows, and how many rows they have with the last one repeated."""
         size = self.mapping.batch or min(1 << (len(part) - 1).bit_length(), max(batch.num_rows, len(part)))
         rows = np.concatenate([part, np.full(size - len(part), part[-1])])
-        arrays, _ = arrays_of(self.mapping, batch.take(pa.array(rows)))
+        mapped = batch.select(list(self.mapping.columns))
+        # Without columns the number of rows would be lost.
+        arrays, _ = arrays_of(self.mapping, take_rows(mapped if mapped.num_columns else batch, rows.tolist()))
         return arrays, size
 
     def _parted(self, part: Array, error: InputError, arrays: Sequence[Array]) -> list[Array]:
@@ -211,7 +213,8 @@ class BatchScorer:
             pa.array(np.arange(first_row, first_row + count)) if n == ROW and n not in names else batch.column(n) for n in self.keep
         ]
         if good is not None and self.on_error == "reject":
-            arrays = [array.take(pa.array(good)) for array in arrays]
+            kept = pa.RecordBatch.from_arrays(arrays, names=[str(i) for i in range(len(arrays))])
+            arrays = take_rows(kept, good.tolist()).columns if arrays else []
         for column in self.columns:
             parts = [column.arrays(results[column.position]) for _, results in done]
             for number, field in enumerate(column.fields):

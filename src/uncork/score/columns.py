@@ -7,7 +7,7 @@ all rows at once; the arrays are only used when there is none.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -162,6 +162,28 @@ def arrays_of(mapping: Mapping, batch: pa.RecordBatch) -> tuple[list[Array], lis
         except InputError as error:
             raise error.at(f"input '{bound.name}'") from None
     return arrays, [columns.faults[row] for row in sorted(columns.faults)]
+
+
+def take_rows(batch: pa.RecordBatch, rows: Sequence[int]) -> pa.RecordBatch:
+    """Rows of a batch by number. Arrow cannot take from columns of every type, but cut all."""
+    places = pa.array(rows, pa.int64())
+    arrays: list[pa.Array] = []
+    for array in batch.columns:
+        try:
+            arrays.append(array.take(places))
+        except pa.ArrowNotImplementedError:
+            pieces = [array.slice(start, count) for start, count in _runs(rows)]
+            arrays.append(pa.concat_arrays(pieces or [array.slice(0, 0)]))
+    return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
+
+
+def _runs(rows: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Numbers as (first, count) of those that follow each other."""
+    start = 0
+    for place in range(1, len(rows) + 1):
+        if place == len(rows) or rows[place] != rows[place - 1] + 1:
+            yield rows[start], place - start
+            start = place
 
 
 def _array(bound: BoundInput, columns: Columns) -> Array:

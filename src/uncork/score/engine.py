@@ -16,6 +16,7 @@ from uncork.score.columns import Fault
 from uncork.score.parts import PartWriter, part_path, rejects_path
 from uncork.score.sink import Finished, Sink
 from uncork.score.source import Unit
+from uncork.score.target import NOTE
 from uncork.score.unit import Counts, Job, UnitScorer
 
 #: Faults that a unit reports as examples; the rejects have all.
@@ -86,6 +87,7 @@ def _written(
             faults.extend(scored.faults)
         progress(scored.rows)
     counts.check(unit.rows, f"rows {unit.first_row} to {unit.first_row + unit.rows - 1}")
+    writers[0].note(NOTE, job.note(counts))
     size, rejects = writers[0].finish(), 0
     if faults:
         writers.append(PartWriter(rejects_path(folder, unit.number), job.reject_schema))

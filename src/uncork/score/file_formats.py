@@ -26,5 +26,8 @@ def open_csv(filesystem: Any, path: str, schema: pa.Schema | None) -> Any:
     """A reader of a CSV file's batches, of the types of `schema` where there is one."""
     stream = filesystem.open_input_stream(path, compression="detect")
     separator = "\t" if path.lower().removesuffix(".gz").endswith(".tsv") else ","
-    convert = pacsv.ConvertOptions(column_types=None if schema is None else dict(zip(schema.names, schema.types)), strings_can_be_null=False)
+    # Of a name that several columns have, no type can be given: nobody reads those.
+    single = [] if schema is None else [f for f in schema if schema.names.count(f.name) == 1]
+    types = {field.name: field.type for field in single}
+    convert = pacsv.ConvertOptions(column_types=types, strings_can_be_null=False)
     return pacsv.open_csv(stream, pacsv.ReadOptions(use_threads=False), pacsv.ParseOptions(delimiter=separator), convert)

@@ -147,7 +147,7 @@ def _position(ports: Sequence[ModelPort], name: str) -> int | None:
 
 
 def _by_name(port: ModelPort, schema: pa.Schema) -> Expression | None:
-    name = next((n for n in port.names if schema.get_field_index(n) >= 0), None)
+    name = next((n for n in port.names if n in schema.names), None)
     return None if name is None else Expression("column", (name,))
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from uncork.compiler.arguments import ModelPort, did_you_mean, unique_names
 from uncork.errors import InputError, UncorkError
@@ -104,11 +105,12 @@ def output_schema(keep: Sequence[str], columns: Sequence[OutputColumn], source: 
     """The schema of the output. Raises InputError when two columns have one name or a kept one does not exist."""
     fields: list[pa.Field] = []
     for name in keep:
-        if name == ROW and source.get_field_index(ROW) < 0:
+        if name == ROW and ROW not in source.names:
             fields.append(pa.field(ROW, pa.int64()))
         else:
             column_type(source, name)
             fields.append(source.field(name))
+            _check_writable(fields[-1], "leave it out of what is kept")
     for column in columns:
         fields.extend(column.fields)
     names = [field.name for field in fields]
@@ -118,6 +120,30 @@ def output_schema(keep: Sequence[str], columns: Sequence[OutputColumn], source: 
             f"two columns of the output would be called '{twice}': give a result another name, such as --output {twice}_2={twice}", "outputs"
         )
     return pa.schema(fields)
+
+
+def check_rejectable(source: pa.Schema) -> None:
+    """Refuse a source whose rows cannot be written as they are, which rejected rows are."""
+    twice = next((name for name in source.names if source.names.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(
+            f"{source.names.count(twice)} columns are called '{twice}', and rejected rows are written with all columns: rename one",
+            "rejects",
+        )
+    for field in source:
+        _check_writable(field, "and rejected rows are written with all columns: drop it")
+
+
+def _check_writable(field: pa.Field, otherwise: str) -> None:
+    """Refuse a column of a type that Parquet does not have: Arrow says so when it writes one."""
+    try:
+        # Cut, as batches are: some types can be written as a whole only.
+        pq.write_table(pa.table({field.name: pa.nulls(3, field.type).slice(1)}), pa.BufferOutputStream())
+    except (pa.ArrowException, OSError):
+        raise InputError(
+            f"column '{field.name}' has {field.type}, which cannot be written to Parquet: convert it, or {otherwise}",
+            "source",
+        ) from None
 
 
 def best(scores: Array, count: int) -> tuple[Array, Array]:

@@ -60,6 +60,10 @@ class PartWriter:
         if self._bytes >= _GROUP_BYTES:
             self._flush()
 
+    def note(self, key: str, text: str) -> None:
+        """Write a text into the file's footer, before `finish`."""
+        self._writer.add_key_value_metadata({key: text})
+
     def _flush(self) -> None:
         if self._waiting:
             table = pa.Table.from_batches(self._waiting)
@@ -68,6 +72,8 @@ class PartWriter:
                 self._writer.write_table(table, row_group_size=table.num_rows)
             except OSError as error:
                 raise self._not_written(error) from None
+            except pa.ArrowNotImplementedError as error:  # of values that no one of the schema shows
+                raise UncorkError(f"cannot be written to Parquet: {error}; leave such a column out, or convert it", str(self.path)) from None
 
     def close(self) -> int:
         """Make the file durable and give it its name. Returns its size in bytes."""

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.fs as pafs
 
 from uncork.compiler.compile import CompiledModel, load
+from uncork.destination import Read, path_of_table
 from uncork.errors import InputError
 from uncork.score.mapping import bind, list_item, read_toml
-from uncork.score.outputs import output_schema, plan_outputs
+from uncork.score.outputs import check_rejectable, output_schema, plan_outputs
 from uncork.score.source import Source, Unit, open_source, plan_units
 from uncork.score.unit import REJECT_FIELDS, Job
 from uncork.types import ElementType
@@ -54,6 +57,28 @@ class Prepared:
             "units": [unit.rows for unit in self.units],
         }
 
+    def reads(self, mapping: str | os.PathLike[str] | None) -> list[Read]:
+        """The files that the run reads, as messages call them: they must never be written over."""
+        job = self.job
+        options = job.load_options
+        weights = options["weights"] or Path(job.model).with_suffix(".bin")
+        found: list[Read] = [("the model", job.model), ("the weights", weights)]
+        tables: dict[str, str] = options["tables"] or {}
+        found += [(f"table '{name}'", path_of_table(path)) for name, path in tables.items()]
+        if mapping is not None:
+            found.append(("the mapping", mapping))
+        if isinstance(job.source.filesystem, pafs.LocalFileSystem):
+            found += [("the source", file.path) for file in job.source.files]
+        return found
+
+    def changed(self, before: dict[str, Any]) -> list[str]:
+        """What is not any more as it was when `describe` gave `before`: files of the model."""
+        try:
+            now = self.describe()
+        except OSError:
+            return ["model"]
+        return [name for name in before if before[name] != now[name]]
+
     def __str__(self) -> str:
         """What would be done, line by line: `--show-mapping`."""
         job = self.job
@@ -90,8 +115,7 @@ class Prepared:
 
 def _state(path: str | os.PathLike[str]) -> list[int] | None:
     """Size and time of a file; `x.safetensors:key` is the file before the key."""
-    name = os.fspath(path)
-    file = Path(name if os.path.exists(name) else name.rpartition(":")[0])
+    file = Path(path_of_table(path))
     status = file.stat() if file.is_file() else None
     return None if status is None else [status.st_size, status.st_mtime_ns]
 
@@ -109,19 +133,22 @@ def prepare(
     batch_size: int | None,
     rows_per_part: int | None,
     format: str | None,
+    limit: int | None,
     load_options: Mapping[str, Any],
     negative_ids: bool = True,
 ) -> Prepared:
     """Check everything that can be checked without reading rows. Raises InputError, or what `uncork.load` raises."""
     if on_error not in ("fail", "null", "reject"):
         raise InputError(f"expected fail, null or reject, got {on_error!r}", "on_error")
-    for name, value in (("batch_size", batch_size), ("rows_per_part", rows_per_part), ("top_k", top_k)):
+    for name, value in (("batch_size", batch_size), ("rows_per_part", rows_per_part), ("top_k", top_k), ("limit", limit)):
         if value is not None and (not isinstance(value, int) or value < 1):
             raise InputError(f"expected a number of at least 1, got {value!r}", name)
     compiled = load(model, **load_options)
     if compiled.model.sinks:
         raise InputError("has variables, which carry state from one call to the next: rows could not be scored in any order", str(model))
     opened = source if isinstance(source, Source) else open_source(source, format)
+    if limit is not None:
+        opened = opened.first(limit)
     file: dict[str, Any] = {} if mapping is None else read_toml(mapping)
     bound = bind(compiled.inputs, opened.schema, {**file.get("inputs", {}), **(inputs or {})})
     top_k = file.get("top_k") if top_k is None else top_k
@@ -129,7 +156,8 @@ def prepare(
     kept = tuple(file.get("keep", ("row",)) if keep is None else keep)
     schema = output_schema(kept, columns, opened.schema)
     if on_error == "reject":
-        taken = [field.name for field in REJECT_FIELDS if opened.schema.get_field_index(field.name) >= 0]
+        check_rejectable(opened.schema)
+        taken = [field.name for field in REJECT_FIELDS if field.name in opened.schema.names]
         if taken:
             raise InputError(f"the source has a column '{taken[0]}', which is what rejected rows are given: rename it", opened.name)
     if bound.batch is not None and batch_size not in (None, bound.batch):
@@ -139,4 +167,15 @@ def prepare(
     # Of small units the largest is the batch: a number of rows that no batch has would cost a kernel for nothing.
     options = {**load_options, "threads": 1}
     job = Job(os.fspath(model), options, opened, bound, kept, columns, schema, on_error, size, negative_ids)
-    return Prepared(job, tuple(units), compiled)
+    described = Prepared(job, tuple(units), compiled).describe()
+    return Prepared(replace(job, run=run_of(described)), tuple(units), compiled)
+
+
+def run_of(description: Mapping[str, Any]) -> str:
+    """What tells a run from others that score anything else, in a few letters.
+
+    A run that was to fail at a bad row may go on and reject it: both are the same run.
+    """
+    nulls = description["on_error"] == "null"
+    text = json.dumps({**description, "on_error": nulls}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

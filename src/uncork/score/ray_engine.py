@@ -33,13 +33,19 @@ from uncork.errors import InputError, UncorkError
 from uncork.score.columns import Fault
 from uncork.score.engine import error_of_worker, write_unit
 from uncork.score.parts import part_path, rejects_path
-from uncork.score.sink import JOURNAL, Finished, Sink
+from uncork.score.sink import Finished, Sink
 from uncork.score.source import Unit
+from uncork.score.target import JOURNAL
 from uncork.score.unit import Job, UnitScorer
 from uncork.score.waiting import WaitingUnits
 
 #: A unit that ends its worker this often would end the next one too.
 _ATTEMPTS = 3
+#: Seconds in which a worker that does not answer is asked again: Ray takes a while to notice that a node
+#: is lost, and calls to its workers fail at once meanwhile.
+_PATIENCE = 60.0
+#: Seconds between two questions, at first and at most.
+_FIRST_REST, _LONGEST_REST = 0.2, 5.0
 #: Bytes of Ray's object store where uncork starts Ray: counts and errors go through it, never rows. Near the least that Ray takes.
 _OBJECT_STORE = 100 << 20
 #: Seconds in which a part that a node has written must be seen here: network file systems keep what they know for a while.
@@ -160,6 +166,7 @@ class RayEngine:
         self._calls: dict[Any, tuple[Any, Unit | None]] = {}
         self._actors: list[Any] = []
         self._deaths: dict[int, int] = {}
+        self._silences: dict[Any, _Silence] = {}  # of workers that did not answer, until they do
         # Ctrl-C may interrupt the main thread at any point, and a line of the journal is written whole.
         self._scribe = ThreadPoolExecutor(1, "journal")
         #: Workers that died with a unit, which was scored by another.
@@ -187,8 +194,9 @@ class RayEngine:
         while left:
             for worker, unit, answer in self._answers():
                 if answer is None:  # the worker died
-                    waiting.add([] if unit is None else [unit])
-                    self._make_ready(worker)
+                    if unit is not None:
+                        waiting.add([unit])
+                        self._make_ready(worker)
                     continue
                 idle.append(worker)
                 if unit is not None:
@@ -244,32 +252,76 @@ class RayEngine:
         self._calls[worker.ready.options(max_task_retries=_ATTEMPTS - 1).remote()] = (worker, None)
 
     def _answers(self) -> Iterator[tuple[Any, Unit | None, Any]]:
-        """The workers that are done with their calls, and their answers; None of one that died with a unit. Raises what a worker says."""
-        done, _ = self._ray.wait(list(self._calls), num_returns=1, timeout=1)
+        """The workers that are done with their calls, and their answers; None of one that died. Raises what a worker says."""
+        rest = self._ask_again()
+        if not self._calls:
+            time.sleep(rest)
+            return
+        done, _ = self._ray.wait(list(self._calls), num_returns=1, timeout=rest)
         for call in done:
             worker, unit = self._calls.pop(call)
             try:
                 answer = self._ray.get(call)
             except self._ray.exceptions.RayError as error:
-                self._died(unit, error)
+                self._died(worker, unit, error)
                 yield worker, unit, None
                 continue
+            self._silences.pop(worker, None)
             result, problem = (True, answer) if unit is None else answer
             if problem is not None:
                 raise problem
             yield worker, unit, result
 
-    def _died(self, unit: Unit | None, error: Exception) -> None:
+    def _ask_again(self) -> float:
+        """Ask the workers whose rest is over. Returns seconds until the next one's is, at most 1."""
+        now = time.monotonic()
+        due = [silence.until - now for silence in self._silences.values() if not silence.asked]
+        for worker, silence in self._silences.items():
+            if not silence.asked and silence.until <= now:
+                silence.asked = True
+                self._make_ready(worker)
+        return max(0.0, min([1.0, *due]))
+
+    def _died(self, worker: Any, unit: Unit | None, error: Exception) -> None:
         """Note a death; raises UncorkError when there is no sense in trying again."""
         reason = f"the last because: {_last_line(error)}"
-        if unit is None or isinstance(error, self._ray.exceptions.RayTaskError):
+        broken = isinstance(error, self._ray.exceptions.RayTaskError) or getattr(error, "actor_init_failed", False)
+        if broken:
             raise UncorkError(f"workers cannot be started, {reason}", "Ray")
+        if unit is None:
+            self._not_ready(worker, reason)
+            return
         self.replaced += 1
         deaths = self._deaths[unit.number] = self._deaths.get(unit.number, 0) + 1
         if deaths == _ATTEMPTS:
             where = f"rows {unit.first_row} to {unit.first_row + unit.rows - 1}"
             hint = "if memory ran out, take fewer workers or a smaller batch"
             raise UncorkError(f"{_ATTEMPTS} workers ended while scoring {where}, {reason} ({hint})", "Ray")
+
+    def _not_ready(self, worker: Any, reason: str) -> None:
+        """Let a worker that did not answer rest, or give it up; raises UncorkError when it was the last."""
+        now = time.monotonic()
+        silence = self._silences.setdefault(worker, _Silence(now + _PATIENCE, _FIRST_REST))
+        if now < silence.end:
+            silence.asked, silence.until = False, now + silence.rest
+            silence.rest = min(2 * silence.rest, _LONGEST_REST)
+            return
+        del self._silences[worker]
+        self._actors.remove(worker)
+        with contextlib.suppress(Exception):
+            self._ray.kill(worker)
+        if not self._actors:
+            raise UncorkError(f"workers cannot be started, {reason}", "Ray")
+
+
+@dataclass
+class _Silence:
+    """Of a worker that does not answer: until when it is asked, and when next."""
+
+    end: float
+    rest: float
+    until: float = 0.0
+    asked: bool = False
 
 
 @contextlib.contextmanager

@@ -58,6 +58,7 @@ class Reader:
         try:
             if self._place != place or self._at > span.skip:
                 self._place, self._at, self._left = place, 0, None
+                self._check_same(span.file)
                 self._open = self._groups(span)
             while taken < span.rows:
                 batch = self._left if self._left is not None else next(self._open, None)
@@ -72,10 +73,19 @@ class Reader:
                 taken += part.num_rows
                 if part.num_rows:
                     yield part
+            self._check_same(span.file)  # what was read meanwhile is of the file that it was
         except (OSError, pa.ArrowException) as error:
             self._place = None
             reason = str(error).split("\n")[0].rstrip(". ")
             raise SourceError(f"cannot be read, at row {self._at} of groups {span.first} to {span.last}: {reason}", path) from None
+
+    def _check_same(self, number: int) -> None:
+        """Refuse a file that is not the one whose footer was read: rows of both would be mixed."""
+        file = self.source.files[number]
+        info = self.source.filesystem.get_file_info(file.path)
+        if (info.size or 0, info.mtime_ns or 0) != (file.size, file.changed):
+            what = "it is gone" if info.type == pafs.FileType.NotFound else "it has changed (size or time) while it was scored"
+            raise OSError(f"{what}: put back what the run began with and --resume, or score again")
 
     def _groups(self, span: Span) -> Iterator[pa.RecordBatch]:
         source, path = self.source, self.source.files[span.file].path

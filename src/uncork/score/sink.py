@@ -1,10 +1,19 @@
 """The output, written whole or not at all, in a way that an interrupted run can go on with.
 
-While a run lasts, everything lies in a folder beside the target, `.NAME.partial`: a part of the output for each finished unit, a
-part of rejected rows where there are some, and the journal, which has a first line that says what is being scored and one line
-for each finished unit. A part is written under a temporary name, flushed to the disk and renamed before its line is written, so
-that what the journal names is there, and what it does not name is scored again. At the end the folder gets `_SUCCESS` and is
-renamed to the target; when the target is a file, the parts are joined to one that is.
+While a run lasts, everything lies in a folder beside the target, `.NAME.partial`: a part of the
+output for each finished unit, a part of rejected rows where there are some, and the journal, which
+has a first line that says what is being scored and one line for each finished unit. A part is
+written under a temporary name, flushed to the disk and renamed before its line is written, so that
+what the journal names is there, and what it does not name is scored again.
+
+The end, step by step; a run that is killed between any two is resumed, or was finished:
+
+1. Rejected rows are joined in the folder; so are the parts, when the target is a file. A target
+   that is a folder gets `_SUCCESS`.
+2. The journal notes that the output gets its name, and by what the output is known.
+3. The rejected rows get their name. A run that was interrupted before has none under it.
+4. The output gets its name. An old folder goes to `.NAME.old` first, and comes back on a failure.
+5. What is left is deleted, the journal last. `open` does so after a run that was killed here.
 """
 
 from __future__ import annotations
@@ -16,17 +25,31 @@ import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from uncork.destination import Read, check_apart, check_destination, resolved
 from uncork.errors import InputError, UncorkError
+from uncork.score.durable import replace_file, sync_folder
+from uncork.score.journal import Journal, Record
+from uncork.score.old_output import OldOutput, lacks_parts
 from uncork.score.parts import PartWriter, part_path, rejects_path
+from uncork.score.target import (
+    JOINED,
+    JOURNAL,
+    NOTE,
+    REJECTED,
+    SUCCESS,
+    check_rejects_name,
+    finished_note,
+    foreign_file,
+    foreign_folder,
+    foreign_names,
+    is_one_file,
+)
 from uncork.score.unit import Counts, Job
-
-JOURNAL = "_journal.jsonl"
-SUCCESS = "_SUCCESS"
 
 
 @dataclass(frozen=True)
@@ -38,102 +61,166 @@ class Finished:
     size: int
     rejects: int
 
-    def to_json(self) -> str:
-        return json.dumps(asdict(self)) + "\n"
-
     @staticmethod
-    def read(line: str) -> Finished:
-        kept = json.loads(line)
-        return Finished(**{**kept, "counts": Counts(**kept["counts"])})
+    def of(record: Record) -> Finished:
+        return Finished(**{**record, "counts": Counts(**record["counts"])})
 
 
 class Sink:
-    """The target of a run. `description` says what is being scored: a resumed run must have the same."""
+    """The target of a run. `description` says what is being scored: a resumed run must have the same.
 
-    def __init__(self, target: str, rejects: str | None, description: dict[str, Any], job: Job) -> None:
-        self.target = Path(os.path.realpath(target))
-        self.is_file = self.target.suffix.lower() in (".parquet", ".pq")
-        self.rejects = None if rejects is None else Path(os.path.realpath(rejects))
+    `reads` are files that the run reads, which must never be written over.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        rejects: str | None,
+        description: dict[str, Any],
+        job: Job,
+        reads: Sequence[Read] = (),
+    ) -> None:
+        self.is_file = is_one_file(target)
+        self.target = resolved(target)
+        if rejects is not None:
+            check_rejects_name(rejects)
+        self.rejects = None if rejects is None else resolved(rejects)
         self.folder = self.target.with_name(f".{self.target.name}.partial")
         self.description = description
         self.job = job
+        self.reads = reads
         self.finished: dict[int, Finished] = {}
-        self._journal: IO[bytes] | None = None
+        #: The output has its name; what is left of the run may be deleted.
+        self.placed = False
+        self._old = OldOutput(self.target)
+        self._journal: Journal | None = None
+        self._endings: list[Record] = []  # of this run, once it was interrupted after step 2
+        self._overwrite = False
 
     # ---- beginning
 
-    def open(self, resume: bool, overwrite: bool) -> None:
-        """Make the folder, or take up the journal of an interrupted run. Raises InputError, before anything is done, when that cannot be."""
-        for path in (self.target, self.rejects):
-            if path is None:
-                continue
-            if not path.parent.is_dir():
-                raise InputError("cannot be written: there is no such folder", str(path))
-            # The rejected rows get their name first: a run that was interrupted then has them.
-            if path.exists() and not overwrite and not (resume and path is self.rejects):
-                raise InputError("is there already: choose another name, or overwrite it", str(path))
-            if path.exists() and path.is_dir() == (self.is_file or path is self.rejects):
-                raise InputError(f"cannot be overwritten: it is {'a folder' if path.is_dir() else 'no folder'}", str(path))
-        if self.folder.exists() and not resume:
+    def open(self, resume: bool, overwrite: bool) -> Record | None:
+        """Make the folder, or take up the journal of an interrupted run.
+
+        Returns what an earlier run says of the whole output, when that run was the same and is
+        finished: there is nothing to do. Raises InputError, before anything is lost, when the
+        output cannot be written or the interrupted run is another one.
+        """
+        self._overwrite = overwrite
+        self._check_names()
+        try:
+            note = self._opened(resume, overwrite)
+        except BaseException as error:
+            self._close()
+            if isinstance(error, OSError):
+                reason = error.strerror or error
+                raise InputError(f"cannot be written: {reason}", str(self.folder)) from None
+            raise
+        return note
+
+    def _check_names(self) -> None:
+        """Refuse an output that would destroy what is read, and rejects that it would destroy."""
+        for path in (self.target, self.rejects, self.folder, self._old.path):
+            if path is not None:
+                check_apart(str(path), path, self.reads)
+        if self.rejects is None:
+            return
+        taken = (self.target, self.folder, self._old.path)
+        if any(path == self.rejects or path in self.rejects.parents for path in taken):
+            raise InputError(
+                f"rejected rows cannot lie in the output, {self.target}: give another name",
+                str(self.rejects),
+            )
+
+    def _opened(self, resume: bool, overwrite: bool) -> Record | None:
+        if resume or overwrite:
+            self._tidy_target()
+        self._take_up(resume, overwrite)
+        if self._journal is None and not self.is_file:
+            self._old.recover(resume or overwrite)
+        # Of a run that was taken up, an output that is to be replaced may be an older one.
+        if resume and (self._journal is None or not overwrite):
+            note = self._whole()
+            if note is not None:
+                self._discard()
+                return note
+        self._check(overwrite)
+        if self._journal is None:
+            self._begin()
+        return None
+
+    def _check(self, overwrite: bool) -> None:
+        """Refuse a target or rejects that are there and may not be replaced."""
+        foreign = foreign_file if self.is_file else foreign_folder
+        options = {"overwrite": overwrite, "reads": self.reads}
+        check_destination(self.target, foreign, folder=not self.is_file, **options)  # type: ignore[arg-type]
+        if self.rejects is not None:
+            ours = any(self._is_rejects(ending) for ending in self._endings)
+            options["overwrite"] = overwrite or ours
+            check_destination(self.rejects, foreign_file, **options)  # type: ignore[arg-type]
+
+    def _begin(self) -> None:
+        """A new folder with a new journal."""
+        with contextlib.suppress(FileExistsError):
+            self.folder.mkdir()
+        path = self.folder / JOURNAL
+        self._journal = Journal.create(path, self.description, str(self.target))
+        sync_folder(self.folder)
+        sync_folder(self.folder.parent)
+
+    def _take_up(self, resume: bool, overwrite: bool) -> None:
+        """Look at what an interrupted run has left, and take up its journal when it is to go on."""
+        if not os.path.lexists(self.folder):
+            return
+        self._check_folder()
+        path = self.folder / JOURNAL
+        if not path.exists():  # being made, or almost deleted: nothing there is known
+            self._keep(())
+            return
+        self._journal, first, records = Journal.take_up(path, str(self.target))
+        if first is None:  # interrupted before it began
+            self._keep(())
+            self._journal.append(self.description)
+            return
+        self._endings = [r["ending"] for r in records if isinstance(r.get("ending"), dict)]
+        if self._endings and self._is_placed(self._endings[-1]):
+            if resume or overwrite:
+                self._discard()
+            self._close()
+            return
+        if not resume:
             raise InputError(
                 f"has the parts of an interrupted run: resume that (the same command with --resume), or delete it: {self.folder}",
                 str(self.target),
             )
-        try:
-            if not (self.folder / JOURNAL).exists():
-                self.folder.mkdir(exist_ok=True)
-                self._journal = open(self.folder / JOURNAL, "xb")  # noqa: SIM115 - closed at the end
-                self._locked()
-                self._append(json.dumps(self.description) + "\n")
-            else:
-                self._journal = open(self.folder / JOURNAL, "r+b")  # noqa: SIM115 - closed at the end
-                self._locked()
-                self._take_up()
-        except (OSError, UncorkError) as error:
-            if self._journal is not None:
-                self._journal.close()
-            self._journal = None
-            if isinstance(error, UncorkError):
-                raise
-            raise InputError(f"cannot be written: {error.strerror or error}", str(self.folder)) from None
+        self._compare(first)
+        self._keep(records)
 
-    def _locked(self) -> None:
-        """One run at a time has a journal. Where files cannot be locked, nobody looks."""
-        try:
-            import fcntl
-        except ImportError:  # not on this system
-            return
-        assert self._journal is not None
-        try:
-            fcntl.flock(self._journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError("is being written by another run", str(self.target)) from None
-        except OSError:  # nor on this file system
-            return
+    def _check_folder(self) -> None:
+        """Refuse a folder of the name that holds anything else: it would be lost."""
+        is_folder = self.folder.is_dir() and not self.folder.is_symlink()
+        foreign = foreign_names(self.folder) if is_folder else [self.folder.name]
+        if foreign:
+            raise InputError(
+                f"parts are kept in {self.folder} meanwhile, and there is {foreign[0]!r}, which uncork score did not write: move it away",
+                str(self.target),
+            )
 
-    def _take_up(self) -> None:
-        assert self._journal is not None
-        text = self._journal.read()
-        whole = text[: text.rfind(b"\n") + 1]  # a line that was cut short counts for nothing
-        lines = whole.decode().splitlines()
-        if not lines:  # interrupted before it began
-            self._journal.truncate(0)
-            self._journal.seek(0)
-            self._append(json.dumps(self.description) + "\n")
-            return
-        self._compare(json.loads(lines[0]))
-        for line in lines[1:]:
-            kept = Finished.read(line)
-            if self._is_there(kept):
-                self.finished[kept.unit] = kept
-        self._journal.truncate(len(whole))
-        self._journal.seek(len(whole))
-        named = {part_path(self.folder, u).name for u in self.finished} | {rejects_path(self.folder, u).name for u in self.finished}
+    def _keep(self, records: Iterable[Record]) -> None:
+        """Take the units whose parts are there; what else is in the folder is scored again."""
+        for record in records:
+            with contextlib.suppress(KeyError, TypeError):  # an ending, or another version's
+                kept = Finished.of(record)
+                if self._is_there(kept):
+                    self.finished[kept.unit] = kept
+        named = {part_path(self.folder, unit) for unit in self.finished}
+        named |= {rejects_path(self.folder, unit) for unit, f in self.finished.items() if f.rejects}
         for path in self.folder.iterdir():
-            if path.name not in named and path.name not in (JOURNAL, SUCCESS):
-                path.unlink()
+            if path not in named and path.name != JOURNAL:
+                path.unlink(missing_ok=True)
 
-    def _compare(self, kept: dict[str, Any]) -> None:
+    def _compare(self, kept: Record) -> None:
+        """Refuse to go on with a run that was described otherwise."""
         now = json.loads(json.dumps(self.description))
         # Where nothing was rejected so far, bad rows may still be taken out. Nulls would need other columns.
         ignored = {"on_error"} if (kept.get("on_error"), now["on_error"]) == ("fail", "reject") else set()
@@ -145,10 +232,56 @@ class Sink:
             )
 
     def _is_there(self, kept: Finished) -> bool:
-        parts = [(part_path(self.folder, kept.unit), kept.size)]
+        """The parts of a unit are there, whole by their sizes and readable by their footers."""
+        counts, nulls = kept.counts, self.job.on_error == "null"
+        parts = [(part_path(self.folder, kept.unit), kept.size, counts.rows if nulls else counts.scored)]
         if kept.rejects:
-            parts.append((rejects_path(self.folder, kept.unit), kept.rejects))
-        return all(path.is_file() and path.stat().st_size == size for path, size in parts)
+            parts.append((rejects_path(self.folder, kept.unit), kept.rejects, counts.rejected))
+        return all(path.is_file() and path.stat().st_size == size and _rows(path) == rows for path, size, rows in parts)
+
+    # ---- what earlier runs have left
+
+    def _is_placed(self, ending: Record) -> bool:
+        """The file that was to be the output is gone from the folder, and the output is like it."""
+        if not self.is_file or (self.folder / str(ending.get("output"))).exists():
+            return False
+        size = self.target.stat().st_size if self.target.is_file() else None
+        note = finished_note(self.target) or {}
+        return size == ending.get("size") and note.get("run") == ending.get("run")
+
+    def _is_rejects(self, ending: Record) -> bool:
+        """What is there as rejects was put there by the run that is taken up."""
+        assert self.rejects is not None
+        size = self.rejects.stat().st_size if self.rejects.is_file() else None
+        return bool(ending.get("rejects") == [str(self.rejects), size])
+
+    def _tidy_target(self) -> None:
+        """Finish the last step of a run that was killed when its folder had become the target."""
+        path = self.target / JOURNAL
+        if self.is_file or not path.is_file() or foreign_folder(self.target):
+            return
+        check_apart(str(self.target), self.target, self.reads)
+        journal = Journal(path, "r+b", str(self.target))
+        try:
+            self._tidied(journal)
+        finally:
+            journal.close()
+
+    def _whole(self) -> Record | None:
+        """What the output says of its run, when that is finished and the same as this."""
+        note = finished_note(self.target)
+        counts = {} if note is None else note.get("counts")
+        if note is None or note.get("run") != self.job.run or not isinstance(counts, dict):
+            return None
+        if not self.is_file and lacks_parts(self.target):
+            return None
+        rejected = counts.get("rejected")
+        if rejected and self.rejects is not None and not self.rejects.exists():
+            raise InputError(
+                f"the output is finished, but its {rejected:,} rejected rows are not here any more: score again with --overwrite",
+                str(self.rejects),
+            )
+        return note
 
     # ---- during the run
 
@@ -156,17 +289,9 @@ class Sink:
         """Note a unit whose parts are in the folder."""
         if finished.unit in self.finished:
             raise UncorkError(f"unit {finished.unit} was scored twice: this is a mistake of uncork, please report it", str(self.target))
-        self.finished[finished.unit] = finished
-        self._append(finished.to_json())
-
-    def _append(self, line: str) -> None:
         assert self._journal is not None
-        try:
-            self._journal.write(line.encode())
-            self._journal.flush()
-            os.fsync(self._journal.fileno())
-        except OSError as error:
-            raise UncorkError(f"the journal cannot be written: {error.strerror or error}", str(self.folder)) from None
+        self._journal.append(asdict(finished))
+        self.finished[finished.unit] = finished
 
     @property
     def counts(self) -> Counts:
@@ -174,70 +299,124 @@ class Sink:
 
     def leave(self) -> bool:
         """Stop without an output. Returns whether there is anything to resume; without, nothing stays behind."""
+        if self._journal is not None and not self.placed:
+            with contextlib.suppress(OSError):  # what cannot be deleted is swept by the next run
+                if not self.finished:
+                    self._discard()
+                for path in self.folder.glob("*.tmp"):
+                    path.unlink(missing_ok=True)
+        self._close()
+        return bool(self.finished)
+
+    def _discard(self) -> None:
+        """Delete the folder of the run. The journal goes last: what has none holds nothing of worth."""
+        with contextlib.suppress(FileNotFoundError):
+            for path in self.folder.iterdir():
+                if path.name != JOURNAL:
+                    path.unlink(missing_ok=True)
+            self._close()  # a network file system keeps files that are open
+            shutil.rmtree(self.folder)
+
+    def _close(self) -> None:
         if self._journal is not None:
             self._journal.close()
             self._journal = None
-            if not self.finished:
-                shutil.rmtree(self.folder, ignore_errors=True)
-            for path in self.folder.glob("*.tmp"):
-                path.unlink(missing_ok=True)
-        return bool(self.finished)
 
     # ---- the end
 
     def finish(self, summary: dict[str, Any]) -> None:
         """Give the output its name. Every unit has been noted."""
         assert self._journal is not None
-        self._journal.close()
-        self._journal = None
-        units = sorted(self.finished)
-        if self.rejects is not None:
-            rejected = [rejects_path(self.folder, unit) for unit in units if self.finished[unit].rejects]
-            self._join(rejected, self.rejects, self.job.reject_schema, [])
+        rejected = self._joined_rejects()
+        output = self._joined_parts() if self.is_file else self._completed(summary)
+        size = output.stat().st_size
+        ending: Record = {"run": self.job.run, "output": output.name, "size": size}
+        if rejected is not None:
+            ending["rejects"] = [str(self.rejects), rejected.stat().st_size]
+        self._journal.append({"ending": ending})
+        self._check(self._overwrite)  # hours may have gone by
+        if rejected is not None and self.rejects is not None:
+            replace_file(rejected, self.rejects)
         if self.is_file:
-            self._join([part_path(self.folder, unit) for unit in units], self.target, self.job.schema, self.job.plain_columns)
-            shutil.rmtree(self.folder)
+            os.replace(output, self.target)
         else:
-            if not units:
-                PartWriter(part_path(self.folder, 0), self.job.schema).close()
-            for path in self.folder.glob("_rejects-*"):
-                path.unlink()
-            self._write(self.folder / SUCCESS, json.dumps(summary, indent=2) + "\n")
-            if self.target.exists():
-                old = self.folder.with_name(f".{self.target.name}.old")
-                os.rename(self.target, old)
-                os.rename(self.folder, self.target)
-                shutil.rmtree(old)
-            else:
-                os.rename(self.folder, self.target)
-            (self.target / JOURNAL).unlink()
-        _sync_folder(self.target.parent)
+            self._place_folder()
+        self.placed = True
+        sync_folder(self.target.parent)
+        self._tidy()
 
-    def _join(self, parts: Iterable[Path], target: Path, schema: pa.Schema, plain: Sequence[str]) -> None:
-        """The rows of the parts, in order, as one file."""
-        parts = list(parts)
-        if len(parts) == 1 and target == self.target:
-            os.replace(parts[0], target)
-            return
-        scratch = target.with_name(f".{target.name}.joined")
-        with PartWriter(scratch, schema, plain) as writer:
+    def _joined_rejects(self) -> Path | None:
+        """All rejected rows as one file that waits for its name."""
+        if self.rejects is None:
+            return None
+        parts = [rejects_path(self.folder, unit) for unit, kept in sorted(self.finished.items()) if kept.rejects]
+        return self._join(parts, REJECTED, self.job.reject_schema, ())
+
+    def _joined_parts(self) -> Path:
+        """All scored rows as one file that waits for its name."""
+        parts = [part_path(self.folder, unit) for unit in sorted(self.finished)]
+        return parts[0] if len(parts) == 1 else self._join(parts, JOINED, self.job.schema, self.job.plain_columns)
+
+    def _completed(self, summary: dict[str, Any]) -> Path:
+        """Make the folder what the target is to be."""
+        if not self.finished:
+            PartWriter(part_path(self.folder, 0), self.job.schema).close()
+        path = self.folder / SUCCESS
+        note = {**summary, "run": self.job.run, "counts": asdict(self.counts)}
+        scratch = path.with_name(f"{path.name}.tmp")
+        with open(scratch, "w", encoding="utf-8") as file:
+            file.write(json.dumps(note, indent=2) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(scratch, path)
+        sync_folder(self.folder)
+        return path
+
+    def _join(self, parts: Sequence[Path], name: str, schema: pa.Schema, plain: Sequence[str]) -> Path:
+        """The rows of the parts, in order, as one file of the folder."""
+        if parts:  # Parquet does not have every type of Arrow: it gives back a near one
+            schema = pq.read_schema(parts[0]).remove_metadata()
+        with PartWriter(self.folder / name, schema, plain) as writer:
             for part in parts:
                 with pq.ParquetFile(part) as file:
                     for batch in file.iter_batches(use_threads=False):
                         writer.write(batch)
-        os.replace(scratch, target)
+            writer.note(NOTE, self.job.note(self.counts))
+        return self.folder / name
 
-    def _write(self, path: Path, text: str) -> None:
-        scratch = path.with_name(f"{path.name}.tmp")
-        scratch.write_text(text)
-        os.replace(scratch, path)
+    def _place_folder(self) -> None:
+        """The folder becomes the target; an old one is put back when it cannot."""
+        if os.name == "nt":  # where a folder with an open file cannot be renamed
+            self._close()
+        with self._old.moved_away():
+            os.rename(self.folder, self.target)
 
-
-def _sync_folder(path: Path) -> None:
-    """Make a rename durable, where folders can be flushed."""
-    with contextlib.suppress(OSError):
-        handle = os.open(path, os.O_RDONLY)
+    def _tidy(self) -> None:
+        """Delete what is left, now that the output is there."""
         try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+            if self.is_file:
+                self._discard()
+            else:
+                self._tidied(self._journal)
+        except OSError as error:
+            left = error.filename or self._old.path
+            raise UncorkError(f"the output is whole, but {left} cannot be deleted: {error.strerror}", str(self.target)) from None
+
+    def _tidied(self, journal: Journal | None) -> None:
+        """Take out of the target what was only of the run, and delete the old one."""
+        self._old.delete()
+        for path in self.target.iterdir():
+            if path.name.startswith("_rejects-") or path.name == REJECTED:
+                path.unlink(missing_ok=True)
+        if journal is not None:
+            journal.close()
+        (self.target / JOURNAL).unlink(missing_ok=True)
+        sync_folder(self.target)
+
+
+def _rows(path: Path) -> int | None:
+    """The rows of a part by its footer; None when it is damaged."""
+    try:
+        return int(pq.read_metadata(path).num_rows)
+    except (OSError, pa.ArrowException):
+        return None

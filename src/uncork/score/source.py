@@ -14,7 +14,7 @@ import glob as globbing
 import os
 import posixpath
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -74,6 +74,17 @@ class Source:
     @property
     def rows(self) -> int:
         return sum(file.rows for file in self.files)
+
+    def first(self, rows: int) -> Source:
+        """The source as if it had the first rows only. What is cut off is not read."""
+        files: list[File] = []
+        for file in self.files:
+            groups: list[int] = []
+            for group in file.groups:
+                groups.append(min(group, rows))
+                rows -= groups[-1]
+            files.append(replace(file, groups=tuple(groups)))
+        return replace(self, files=tuple(files))
 
     def to_json(self) -> dict[str, Any]:
         """What tells two sources apart: files, sizes, times, rows."""
@@ -172,11 +183,20 @@ def _checked(name: str, kind: str, filesystem: Any, found: Sequence[pafs.FileInf
 
 def _differences(expected: pa.Schema, got: pa.Schema, first: str) -> Iterable[str]:
     """How a file's columns differ from those of the first; more columns do no harm."""
-    for field in expected:
-        if got.get_field_index(field.name) < 0:
-            yield f"has no column '{field.name}', which {first} has"
-        elif got.field(field.name).type != field.type:
-            yield f"column '{field.name}' has {got.field(field.name).type}, and {field.type} in {first}"
+    for name in dict.fromkeys(expected.names):
+        types, wanted = _types(got, name), _types(expected, name)
+        if not types:
+            yield f"has no column '{name}', which {first} has"
+        elif len(types) != len(wanted):
+            yield f"has {len(types)} columns '{name}', and {first} has {len(wanted)}"
+        elif types != wanted:
+            shown = (", ".join(map(str, found)) for found in (types, wanted))
+            yield "column '{}' has {}, and {} in {}".format(name, *shown, first)
+
+
+def _types(schema: pa.Schema, name: str) -> list[pa.DataType]:
+    """Those of all columns of a name: a file may have several."""
+    return [schema.field(place).type for place in schema.get_all_field_indices(name)]
 
 
 def _reason(error: BaseException) -> str:

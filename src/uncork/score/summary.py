@@ -29,6 +29,15 @@ class Summary:
     replaced_workers: int
     on_error: str
     faults: tuple[Fault, ...]
+    #: An earlier run had finished the output: this one found it, and did nothing.
+    already_finished: bool = False
+
+    @staticmethod
+    def of_finished(output: str, rejects: str | None, note: dict[str, Any], parts: int, on_error: str) -> Summary:
+        """Of a run that was finished; `note` is what its output says of it."""
+        known = Counts.__dataclass_fields__  # another version may count more
+        counts = Counts(**{name: count for name, count in note["counts"].items() if name in known})
+        return Summary(output, rejects, counts, counts.rows, parts, 0.0, 0, 0, on_error, (), True)
 
     @property
     def rows_per_second(self) -> float:
@@ -50,12 +59,17 @@ class Summary:
             "rows_per_second": round(self.rows_per_second, 1),
             "workers": self.workers,
             "replaced_workers": self.replaced_workers,
+            "already_finished": self.already_finished,
             "faults": [asdict(fault) for fault in self.faults],
         }
 
     def __str__(self) -> str:
         counts = self.counts
         lines = [f"{counts.rows:,} rows in = {counts.scored:,} scored + {counts.rejected:,} rejected"]
+        if self.already_finished:
+            lines.append("finished by an earlier run: there was nothing to do")
+            lines.append(self._places())
+            return "\n".join(lines)
         if counts.negative_ids:
             lines.append(
                 f"{counts.negative_ids:,} negative ids were counted from the end of their table"
@@ -70,8 +84,12 @@ class Summary:
             lines.append(f"  and {counts.rejected - len(self.faults):,} more")
         if counts.rejected and self.on_error == "null":
             lines.append("rejected rows are in the output, without results")
-        lines.append(f"output: {self.output}" + (f"; rejected rows: {self.rejects}" if self.rejects else ""))
+        lines.append(self._places())
         return "\n".join(lines)
+
+    def _places(self) -> str:
+        rejects = f"; rejected rows: {self.rejects}" if self.rejects else ""
+        return f"output: {self.output}{rejects}"
 
 
 @contextlib.contextmanager

@@ -8,8 +8,9 @@ holds one batch in memory and not one unit.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ import pyarrow as pa
 from uncork.compiler.compile import load
 from uncork.errors import UncorkError
 from uncork.score.batch import BatchScorer, Scored
-from uncork.score.columns import Fault
+from uncork.score.columns import Fault, take_rows
 from uncork.score.mapping import Mapping
 from uncork.score.outputs import ROW, OutputColumn
 from uncork.score.read import Reader
@@ -50,11 +51,17 @@ class Job:
     on_error: str
     batch_size: int
     negative_ids: bool = True
+    #: What tells the output of this run from that of another (`prepare.run_of`).
+    run: str = ""
+
+    def note(self, counts: Counts) -> str:
+        """What a file of the output says of its run, in JSON."""
+        return json.dumps({"schema": "uncork-score-1", "run": self.run, "counts": asdict(counts)})
 
     @property
     def read_columns(self) -> list[str]:
         """The columns that a worker reads: mapped ones, then kept ones."""
-        kept = [name for name in self.keep if name != ROW or self.source.schema.get_field_index(ROW) >= 0]
+        kept = [name for name in self.keep if name != ROW or ROW in self.source.schema.names]
         return list(dict.fromkeys([*self.mapping.columns, *kept]))
 
     @property
@@ -147,7 +154,7 @@ class UnitScorer:
             while until < len(wanted) and wanted[until] < start + batch.num_rows:
                 until += 1
             if until > position:
-                found.append(batch.take(pa.array([row - start for row in wanted[position:until]])))
+                found.append(take_rows(batch, [row - start for row in wanted[position:until]]))
             start, position = start + batch.num_rows, until
         said = [
             [f.row for f in faults],

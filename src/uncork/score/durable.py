@@ -1,0 +1,38 @@
+"""Renames that outlast a power cut."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+from pathlib import Path
+
+
+def replace_file(source: Path, target: Path) -> None:
+    """Give a durable file another name, also on another file system; the old file stays until then."""
+    try:
+        os.replace(source, target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        scratch = target.with_name(f".{target.name}.joined")
+        try:
+            shutil.copyfile(source, scratch)
+            with open(scratch, "rb+") as file:
+                os.fsync(file.fileno())
+            os.replace(scratch, target)
+        except BaseException:
+            scratch.unlink(missing_ok=True)
+            raise
+    sync_folder(target.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Make a rename durable, where folders can be flushed."""
+    with contextlib.suppress(OSError):
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
