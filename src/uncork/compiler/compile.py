@@ -41,7 +41,7 @@ def read_model(path: str | os.PathLike[str], weights: str | os.PathLike[str] | N
     with _collector_paused():
         model, findings = read_structure(path, weights)
         model, problems = infer(model)
-    findings.problems.extend(problems)
+    findings.extend(problems)
     findings.raise_if_any(str(path))
     return model
 

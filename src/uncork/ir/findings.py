@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from uncork.errors import Problem, UnsupportedError, ValidationError
 from uncork.ops import type_names, versions_of
@@ -15,13 +16,33 @@ _MAX_ADVICE = 20
 
 @dataclass
 class Findings:
-    """Everything wrong with a file, and every operation that is missing, in the order found."""
+    """Everything wrong with a file, and every operation that is missing, in the order found.
 
-    problems: list[Problem] = field(default_factory=list)
+    One mistake is reported once: a problem may name subjects that explain it when they have a problem
+    themselves, and is not reported then. A subject is a layer, an edge, what a layer reads.
+    """
+
     missing: dict[str, list[str]] = field(default_factory=dict)
+    _found: list[_Found] = field(default_factory=list)
 
-    def add(self, where: str, message: str) -> None:
-        self.problems.append(Problem(where, message))
+    def add(
+        self, where: str, message: str, subject: str = "", explained_by: Iterable[str] = ()
+    ) -> None:
+        """A problem of `subject` (of the place where it is, when no other is given)."""
+        self._found.append(
+            _Found(Problem(where, message), subject or where, frozenset(explained_by))
+        )
+
+    def extend(self, inferred: Iterable[Problem]) -> None:
+        """Problems that inference found in layers, which what the layer is said to read explains."""
+        for problem in inferred:
+            self.add(problem.where, problem.message, explained_by=[inputs_of(problem.where)])
+
+    @property
+    def problems(self) -> list[Problem]:
+        """What is reported, missing operations aside."""
+        subjects = set(map(attrgetter("subject"), self._found))
+        return [f.problem for f in self._found if not f.explained_by & subjects]
 
     def all(self) -> list[Problem]:
         """The problems, then one for each missing operation with its layers."""
@@ -30,10 +51,24 @@ class Findings:
 
     def raise_if_any(self, subject: str) -> None:
         """One error for all: UnsupportedError when nothing but operations is missing, else the class that fits."""
-        if self.problems:
+        if self._found:
             raise ValidationError.of_all(subject, self.all())
         if self.missing:
             raise UnsupportedError.of_all(subject, self.all())
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A problem, what it is a problem of, and the subjects whose own problems explain it."""
+
+    problem: Problem
+    subject: str
+    explained_by: frozenset[str]
+
+
+def inputs_of(label: str) -> str:
+    """The subject of problems with what a layer is said to read."""
+    return f"inputs of {label}"
 
 
 def _missing_text(operation: str, layers: list[str], advise: bool) -> str:

@@ -38,6 +38,8 @@ class Port:
     spec: TensorSpec
     names: tuple[str, ...] = ()
     extras: tuple[XmlElement, ...] = ()
+    #: False while nobody says the element type: the file has none, or none that can be read, and nothing was inferred.
+    typed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
