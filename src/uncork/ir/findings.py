@@ -66,9 +66,44 @@ class _Found:
     explained_by: frozenset[str]
 
 
+@dataclass
+class Refused:
+    """Layers and edges of a graph that were reported and left out: what others lack because of them is no other mistake."""
+
+    #: By id; None stands for any, where the id cannot be read.
+    layers: dict[int | None, str] = field(default_factory=dict)
+    #: Ids of layers that edges name and the file does not have, with the first such edge.
+    absent: dict[int, str] = field(default_factory=dict)
+    #: The layer and input port that an edge goes to, None for any, and its place.
+    edges: list[tuple[int | None, int | None, str]] = field(default_factory=list)
+    #: Layers to which such edges go.
+    readers: set[int | None] = field(default_factory=set)
+
+    def edge(self, to_layer: int | None, to_port: int | None, where: str) -> None:
+        self.edges.append((to_layer, to_port, where))
+        self.readers.add(to_layer)
+
+    def layer(self, number: int) -> list[str]:
+        """What explains that there is no layer of this id, or another one."""
+        return [self.layers[i] for i in (number, None) if i in self.layers]
+
+    def edge_to(self, layer: int, port: int) -> list[str]:
+        """What explains that an input port has no edge: each edge that was left out explains one."""
+        for position, (to_layer, to_port, where) in enumerate(self.edges):
+            if to_layer in (layer, None) and to_port in (port, None):
+                del self.edges[position]
+                return [where]
+        return []
+
+
 def inputs_of(label: str) -> str:
     """The subject of problems with what a layer is said to read."""
     return f"inputs of {label}"
+
+
+def ports_of(label: str) -> str:
+    """The subject of problems with the numbers of a layer's ports."""
+    return f"ports of {label}"
 
 
 def _missing_text(operation: str, layers: list[str], advise: bool) -> str:
