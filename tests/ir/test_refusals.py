@@ -281,9 +281,27 @@ def test_missing_operations_are_listed_with_their_layers(tmp_path: Path) -> None
     assert texts[0] == "operation Frobnicate@opset1 is not supported (layers 'n0', 'n1', 'n2', 'n3', 'n4' and 2 more)"
     assert texts[1].startswith("operation Relu6@opset1 is not supported (layer 'layer8'); did the file mean ReLU?")
     assert texts[2].endswith("(layer 'layer9'); did the file mean Gather?")
-    assert texts[3].endswith("(layer 'layer10'); no extension 'private' is known")
-    assert texts[4].endswith("(layer 'layer11'); GRUSequence is known from opset5 on")
-    assert texts[5].endswith("(layer 'layer12'); no extension 'opset99999' is known")
+    assert texts[3].endswith("(layer 'layer11'); GRUSequence is known from opset5 on")
+    assert texts[4].endswith("(layer 'layer12'); there is no opset99999")
+    assert texts[5].startswith("operation Gather@private (layer 'layer10') is a custom operation of an extension, and extensions")
+
+
+def test_custom_operations_are_called_so(tmp_path: Path) -> None:
+    """All of an extension in one problem, which names the package where the file does; no operation is suggested instead."""
+    types = ["RegexNormalization", "StringTensorUnpack", "RegexNormalization"]
+    layers = [parameter(0), *(layer(i, t, [port(0, [2])], [port(1, [2])], version="extension") for i, t in enumerate(types, 1)), result(4)]
+    edges = [edge("0:0", "1:0"), *(edge(f"{i}:1", f"{i + 1}:0") for i in range(1, 4))]
+    error = refusal(Net(layers, edges).save(tmp_path))
+    assert isinstance(error, uncork.UnsupportedError)
+    (problem,) = error.problems
+    assert str(problem).startswith(
+        "operations RegexNormalization@extension, StringTensorUnpack@extension (layers 'layer1', 'layer3', 'layer2') "
+        "are custom operations of an extension, and extensions of OpenVINO cannot be loaded: "
+    )
+    tail = '<rt_info><openvino_version value="2026.4"/><openvino_tokenizers_version value="2026.4"/></rt_info>'
+    error = refusal(Net(layers, edges, tail=tail).save(tmp_path))
+    assert "of openvino_tokenizers, and openvino_tokenizers cannot be loaded" in str(error)
+    assert "did the file mean" not in str(error)
 
 
 def test_every_problem_in_one_error(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 
@@ -23,6 +23,8 @@ class Findings:
     """
 
     missing: dict[str, list[str]] = field(default_factory=dict)
+    #: The package whose custom operations the file says it uses.
+    extension: str = ""
     _found: list[_Found] = field(default_factory=list)
 
     def add(
@@ -45,9 +47,12 @@ class Findings:
         return [f.problem for f in self._found if not f.explained_by & subjects]
 
     def all(self) -> list[Problem]:
-        """The problems, then one for each missing operation with its layers."""
-        missing = [Problem("", _missing_text(op, layers, i < _MAX_ADVICE)) for i, (op, layers) in enumerate(self.missing.items())]
-        return self.problems + missing
+        """The problems, then one for each missing operation with its layers, and one for all custom operations."""
+        custom = {op: layers for op, layers in self.missing.items() if _is_custom(op)}
+        opsets = [(op, layers) for op, layers in self.missing.items() if op not in custom]
+        texts = [_missing_text(op, layers, i < _MAX_ADVICE) for i, (op, layers) in enumerate(opsets)]
+        texts += [_custom_text(custom, self.extension)] if custom else []
+        return [*self.problems, *(Problem("", text) for text in texts)]
 
     def raise_if_any(self, subject: str) -> None:
         """One error for all: UnsupportedError when nothing but operations is missing, else the class that fits."""
@@ -107,18 +112,38 @@ def ports_of(label: str) -> str:
 
 
 def _missing_text(operation: str, layers: list[str], advise: bool) -> str:
+    return f"operation {operation} is not supported ({_named(layers)}){_advice(operation) if advise else ''}"
+
+
+def _named(layers: list[str]) -> str:
     named = ", ".join(f"'{name}'" for name in layers[:5]) + (f" and {len(layers) - 5} more" if len(layers) > 5 else "")
-    advice = _advice(operation) if advise else ""
-    return f"operation {operation} is not supported ({'layer' if len(layers) == 1 else 'layers'} {named}){advice}"
+    return f"{'layer' if len(layers) == 1 else 'layers'} {named}"
+
+
+def _is_custom(operation: str) -> bool:
+    """Whether the name of its opset says that an operation comes from an extension of OpenVINO."""
+    return _NUMBERED.fullmatch(operation.partition("@")[2]) is None
+
+
+def _custom_text(operations: Mapping[str, list[str]], extension: str) -> str:
+    """All of them at once: whoever cannot load the extension has none of its operations."""
+    types = ", ".join(operations)
+    layers = [layer for named in operations.values() for layer in named]
+    one = len(operations) == 1
+    return (
+        f"{'operation' if one else 'operations'} {types} ({_named(layers)}) "
+        f"{'is a custom operation' if one else 'are custom operations'} of {extension or 'an extension'}, and "
+        f"{extension or 'extensions of OpenVINO'} cannot be loaded: run this part of the model with OpenVINO, "
+        "and give what it computes to a model that begins behind it"
+    )
 
 
 def _advice(operation: str) -> str:
     type_name, _, opset = operation.partition("@")
     versions = versions_of(type_name)
     if versions:
-        return (
-            f"; {type_name} is known from opset{min(versions)} on" if opset_number(opset) is not None else f"; no extension '{opset}' is known"
-        )
+        known = opset_number(opset) is not None
+        return f"; {type_name} is known from opset{min(versions)} on" if known else f"; there is no {opset}"
     import difflib  # for mistakes only
 
     by_lower = {name.lower(): name for name in type_names()}
@@ -139,6 +164,7 @@ def shown(text: str | None) -> str:
 
 _UNSIGNED = re.compile(r"\s*\d{1,40}\s*", re.ASCII)
 _OPSET = re.compile(r"opset(\d{1,4})", re.ASCII)
+_NUMBERED = re.compile(r"opset\d+", re.ASCII)
 
 
 def unsigned(text: str | None) -> int | None:

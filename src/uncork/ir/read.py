@@ -57,10 +57,16 @@ def read_structure(path: str | os.PathLike[str], weights: str | os.PathLike[str]
                 raise ReadError(f"has a <{legacy}> section, which would change the inputs and is not supported; convert the model again")
     except UncorkError as error:
         raise error.at(str(path)) from None
-    findings = Findings()
+    findings = Findings(extension=_extension(root))
     reader = _Reader(version, Weights(Path(weights) if weights is not None else path.with_suffix(".bin")), findings)
     model = reader.graph(root, root.get("name", ""), str(path), depth=0)
     return model, findings
+
+
+def _extension(root: ElementTree.Element) -> str:
+    """The package of OpenVINO's extensions that wrote the model, which its runtime information names by its version."""
+    names = (child.tag.removesuffix("_version") for child in root.iterfind("rt_info/*") if child.tag.endswith("_version"))
+    return next((name for name in names if name.startswith("openvino_")), "")
 
 
 def _ir_version(root: ElementTree.Element) -> int:
