@@ -392,7 +392,7 @@ def test_constant_shapes(tmp_path: Path, shape: str, message: str) -> None:
 
 def test_weights_file_missing_or_empty(tmp_path: Path) -> None:
     path = one_constant("f32", "2", 0, 8).save(tmp_path)
-    message = "layer 'layer0' (Const@opset1, id 0): the weights file '{}' cannot be read: No such file or directory"
+    message = "the weights file '{}' cannot be read: No such file or directory. The model's one constant lies in it and needs 8 bytes"
     assert message.format(path.with_suffix(".bin")) in str(refusal(path))
     path.with_suffix(".bin").write_bytes(b"")
     assert "expected bytes 0 to 8 in 'model.bin', which has 0 bytes" in str(refusal(path))

@@ -21,7 +21,7 @@ from uncork.ir.bodies import attach
 from uncork.ir.findings import Findings, Refused, inputs_of, listed, opset_number, ports_of, shown, unsigned
 from uncork.ir.model import Model, Node, Port, Source, XmlElement, split_names
 from uncork.ir.validate import agree, settled
-from uncork.ir.weights import Weights
+from uncork.ir.weights import MissingBytes, Weights
 from uncork.ops import Operation, find
 from uncork.ops._body import SubGraphOperation
 from uncork.ops._compressed import PackedConst
@@ -60,6 +60,9 @@ def read_structure(path: str | os.PathLike[str], weights: str | os.PathLike[str]
     findings = Findings(extension=_extension(root))
     reader = _Reader(version, Weights(Path(weights) if weights is not None else path.with_suffix(".bin")), findings)
     model = reader.graph(root, root.get("name", ""), str(path), depth=0)
+    lacking = reader.weights.problem(root)
+    if lacking is not None:
+        findings.add(lacking.where, lacking.message)
     return model, findings
 
 
@@ -387,9 +390,11 @@ class _Reader:
             elif place and isinstance(operation, (ReadValue3, Assign3)):
                 raise UnsupportedError("a variable inside a sub-graph is not supported")
             return operation
+        except MissingBytes as error:
+            self.weights.missed(place + layer.label, error)
         except UncorkError as error:
             self.findings.add(place + layer.label, error.message)
-            return None
+        return None
 
     def _read_constant(self, constant: Const, attributes: dict[str, str]) -> Const:
         numbers: list[int] = []
