@@ -16,7 +16,7 @@ import numpy as np
 
 from uncork import storage
 from uncork.errors import ReadError, UncorkError, UnsupportedError
-from uncork.ir import xml
+from uncork.ir import foreign, xml
 from uncork.ir.bodies import attach
 from uncork.ir.findings import Findings, Refused, inputs_of, listed, opset_number, ports_of, shown, unsigned
 from uncork.ir.model import Model, Node, Port, Source, XmlElement, split_names
@@ -37,6 +37,8 @@ _SINCE_2 = frozenset({"MVN", "ROIPooling", "ReorgYolo"})
 #: Sub-graphs in sub-graphs: deeper than any converter nests them.
 _MAX_BODIES = 32
 _SINKS = frozenset({"Assign"})
+#: Bytes that tell what a file is that is no XML.
+_HEAD = 1 << 16
 
 
 def read_structure(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = None) -> tuple[Model, Findings]:
@@ -45,10 +47,7 @@ def read_structure(path: str | os.PathLike[str], weights: str | os.PathLike[str]
     Raises ReadError when there is no model at all: the file is missing, is not XML, or is not an IR of version 10 or 11.
     """
     path = Path(path)
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise ReadError(f"cannot be read: {error.strerror or error}", str(path)) from None
+    data = _contents(path)
     try:
         root = xml.parse(data)
         version = _ir_version(root)
@@ -64,6 +63,28 @@ def read_structure(path: str | os.PathLike[str], weights: str | os.PathLike[str]
     if lacking is not None:
         findings.add(lacking.where, lacking.message)
     return model, findings
+
+
+def _contents(path: Path) -> bytes:
+    """The bytes of a model.xml. Raises ReadError that says what is there instead."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(_HEAD)
+            known = "" if _looks_like_xml(head) else foreign.describe(path, head)
+            if known:
+                raise ReadError(known, str(path))
+            file.seek(0)
+            return file.read()
+    except OSError as error:
+        known = foreign.describe(path) if path.is_dir() else ""
+        beside = path.with_name(f"{path.name}.xml")
+        hint = f"; is it '{beside}'?" if not path.exists() and beside.is_file() else ""
+        raise ReadError(known or f"cannot be read: {error.strerror or error}{hint}", str(path)) from None
+
+
+def _looks_like_xml(head: bytes) -> bool:
+    """Whether the first letter is <, in any encoding that XML may have."""
+    return head.lstrip(b"\xef\xbb\xbf\xff\xfe\0 \t\r\n")[:1] == b"<"
 
 
 def _extension(root: ElementTree.Element) -> str:
