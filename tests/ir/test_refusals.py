@@ -79,10 +79,9 @@ def test_not_a_model(tmp_path: Path, data: bytes, message: str) -> None:
 
 
 def test_no_file(tmp_path: Path) -> None:
-    for path in (tmp_path / "missing.xml", tmp_path):
-        with pytest.raises(uncork.ReadError, match=r"cannot be read: (No such file|Is a directory)") as caught:
-            uncork.load(path)
-        assert caught.value.where == str(path)
+    with pytest.raises(uncork.ReadError, match="cannot be read: No such file") as caught:
+        uncork.load(tmp_path / "missing.xml")
+    assert caught.value.where == str(tmp_path / "missing.xml")
 
 
 @pytest.mark.parametrize(

@@ -59,9 +59,7 @@ class BooleanSums:
         data = specs.get(node.inputs[0]) if operation.type_name == "CumSum" and node.inputs else None
         return data is not None and data.element_type is _BOOLEAN
 
-    def _wanted(
-        self, operation: Operation, inputs: Sequence[Source], position: int, specs: Mapping[Source, TensorSpec]
-    ) -> ElementType | None:
+    def _wanted(self, operation: Operation, inputs: Sequence[Source], position: int, specs: Mapping[Source, TensorSpec]) -> ElementType | None:
         """The type that an input has to be converted to, None where it stays."""
         last = len(operation.inputs) - 1
         port = operation.inputs[min(position, last)]
@@ -74,9 +72,7 @@ class BooleanSums:
         beside = any(s in self._counts and operation.inputs[min(i, last)].type_variable == port.type_variable for i, s in enumerate(inputs))
         return _COUNTS if operation.type_name == "CumSum" or (port.type_variable and beside) else None
 
-    def _converted(
-        self, source: Source, wanted: ElementType, node: Node, before: list[Node], specs: dict[Source, TensorSpec]
-    ) -> Source:
+    def _converted(self, source: Source, wanted: ElementType, node: Node, before: list[Node], specs: dict[Source, TensorSpec]) -> Source:
         if (source, wanted) not in self._converts:
             operation = Convert1(destination_type=wanted)
             output = Source(self._next_id, 0)

@@ -27,13 +27,9 @@ class Findings:
     extension: str = ""
     _found: list[_Found] = field(default_factory=list)
 
-    def add(
-        self, where: str, message: str, subject: str = "", explained_by: Iterable[str] = ()
-    ) -> None:
+    def add(self, where: str, message: str, subject: str = "", explained_by: Iterable[str] = ()) -> None:
         """A problem of `subject` (of the place where it is, when no other is given)."""
-        self._found.append(
-            _Found(Problem(where, message), subject or where, frozenset(explained_by))
-        )
+        self._found.append(_Found(Problem(where, message), subject or where, frozenset(explained_by)))
 
     def extend(self, inferred: Iterable[Problem]) -> None:
         """Problems that inference found in layers, which what the layer is said to read explains."""

@@ -14,9 +14,7 @@ _IR = "give the .xml file that it makes"
 _PYTHON = "in Python: import openvino as ov; ov.save_model(ov.convert_model({}), 'model.xml')"
 _SAVED_MODEL = "a SavedModel of TensorFlow"
 _HUGGING_FACE = "optimum-cli export openvino --model {} OUTPUT (pip install 'optimum[openvino]')"
-_CHECKPOINT = "weights without their network. Build the network, load them into it, and " + _PYTHON.format(
-    "network, example_input=..."
-)
+_CHECKPOINT = "weights without their network. Build the network, load them into it, and " + _PYTHON.format("network, example_input=...")
 
 #: Beginnings of files that tell what they are.
 _MAGIC = (

@@ -86,9 +86,7 @@ class Model:
     def __repr__(self) -> str:
         """One line: a model may have a hundred thousand layers."""
         inputs = ", ".join(_port_text(self._input_names[i], self.by_id[p].outputs[0].spec) for i, p in enumerate(self.parameters[:4]))
-        outputs = ", ".join(
-            _port_text(self._output_names[i], self.spec(self.by_id[r].inputs[0])) for i, r in enumerate(self.results[:4])
-        )
+        outputs = ", ".join(_port_text(self._output_names[i], self.spec(self.by_id[r].inputs[0])) for i, r in enumerate(self.results[:4]))
         more = [", ..." if len(ports) > 4 else "" for ports in (self.parameters, self.results)]
         return f"<Model '{self.name}': {inputs or 'no inputs'}{more[0]} -> {outputs or 'no outputs'}{more[1]}; {len(self.nodes)} layers>"
 

@@ -199,11 +199,15 @@ class _Reader:
         That is explained by a problem of the layer before, and is one mistake with other layers that read the same so.
         """
         where = place + node.label
-        first = self.disputed.setdefault((place, producer.id, output, str(said)), inputs_of(where))
-        explained_by = [place + producer.label] if first == inputs_of(where) else [place + producer.label, first]
+        key, subject = (place, producer.id, output, str(said)), inputs_of(where)
+        first = self.disputed.get(key)
+        if first == subject:
+            return
+        self.disputed.setdefault(key, subject)
+        explained_by = [place + producer.label, *([first] if first else [])]
         given = producer.outputs[output].spec
         message = f"input {position}: the file says {said} here and {given} at output {output} of {producer.label}"
-        self.findings.add(where, message, inputs_of(where), explained_by)
+        self.findings.add(where, message, subject, explained_by)
 
     def _check_variables(self, nodes: Iterable[Node], place: str) -> None:
         # Also one that cannot be read for another reason reads its variable.
@@ -254,13 +258,12 @@ class _Reader:
         for element in net.iterfind("edges/edge"):
             texts = [element.get(a) for a in ("from-layer", "from-port", "to-layer", "to-port")]
             where = "{}edge {}:{} -> {}:{}".format(place, *(shown(t).strip("'") for t in texts))
+            explained_by: list[str] = []
             from_layer, from_port, to_layer, to_port = (unsigned(t) for t in texts)
             if from_layer is None or from_port is None or to_layer is None or to_port is None:
-                message, explained_by = "expected four numbers: from-layer, from-port, to-layer, to-port", []
+                message = "expected four numbers: from-layer, from-port, to-layer, to-port"
             else:
-                message, explained_by = self._wrong_edge(
-                    layers, sources, (from_layer, from_port, to_layer, to_port), where, place, refused
-                )
+                message, explained_by = self._wrong_edge(layers, sources, (from_layer, from_port, to_layer, to_port), where, place, refused)
             if message:
                 self.findings.add(where, message, explained_by=explained_by)
                 end = layers.get(-1 if to_layer is None else to_layer)

@@ -92,9 +92,7 @@ def _infer_node(
     return outputs, wrong
 
 
-def _held_against_file(
-    node: Node, arguments: list[TensorSpec], trust_ports: bool
-) -> tuple[tuple[TensorSpec, ...] | None, list[Problem]]:
+def _held_against_file(node: Node, arguments: list[TensorSpec], trust_ports: bool) -> tuple[tuple[TensorSpec, ...] | None, list[Problem]]:
     assert node.operation is not None
     try:
         inferred = node.operation.describe(arguments)

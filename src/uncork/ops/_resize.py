@@ -126,7 +126,7 @@ def coordinates_in_f32(axis: Axis, transformation: str) -> Array:
     """`Axis.coordinates`, each step of it rounded to f32."""
     if transformation == "align_corners" and axis.result > 1:
         step = np.float32(axis.size - 1) / np.float32(axis.result - 1)
-        return np.arange(axis.result, dtype=np.float32) * step
+        return np.asarray(np.arange(axis.result, dtype=np.float32) * step)
     scale = np.float32(axis.factor) if axis.scale is None else axis.scale.astype(np.float32)
     return np.asarray(replace(axis, scale=scale).coordinates(transformation), np.float32)
 
