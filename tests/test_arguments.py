@@ -81,7 +81,11 @@ def test_any_layout(element_type: str) -> None:
         ("f32", True, None),
         ("f64", 0.1, 0.1),
         ("f16", 0.5, 0.5),
-        ("i64", [], None),
+        ("i64", [], []),
+        ("i64", ((), ()), [[], []]),
+        ("boolean", [], []),
+        ("string", [], []),
+        ("i64", np.zeros(0), None),
         ("u4", [0, 15], [0, 15]),
         ("i4", np.int64([-8, 7]), [-8, 7]),
         ("u1", np.uint8([0, 1]), [0, 1]),
@@ -138,13 +142,16 @@ def test_exact_conversions(element_type: str, value: Any, expected: Any) -> None
         ("i64", np.array([True]), "expected i64, got boolean[1]"),
         ("i64", np.array(["1"]), "expected i64, got string[1]"),
         ("i64", "7", "expected i64, got string[]"),
-        ("i64", None, "expected i64, got Python objects (NoneType)"),
+        ("i64", None, "expected an array of i64, got None"),
+        ("i64", [[1, 2], [None, 3]], "expected i64, got Python objects (None at [1, 0])"),
+        ("f32", [0.5, None], "expected f32, got Python objects (None at [1])"),
+        ("i64", np.float64([1, np.nan]), "there is a NaN at [1], which is what becomes of a null among integers: fill it first"),
         ("i64", [[1, 2], [3]], "expected an array of i64, got list: setting an array element with a sequence"),
-        ("i64", 2**70, "expected i64, got Python objects (int)"),
+        ("i64", 2**70, "expected i64, got Python objects (int, of more than 64 bits)"),
         ("f32", np.array([1 + 2j]), "expected f32, got complex128[1]"),
         ("i64", np.array(["2020-01-01"], "M8[D]"), "expected i64, got datetime64[D][1]"),
-        ("f32", {"a": 1}, "expected f32, got Python objects (dict)"),
-        ("f32", object(), "expected f32, got Python objects (object)"),
+        ("f32", {"a": 1}, "expected an array of f32, got dict"),
+        ("f32", object(), "expected an array of f32, got object"),
         ("string", [1, 2], "expected strings, got i64[2]"),
         ("string", np.array(["a", 1], object), "expected strings, got int at element 1"),
         ("string", np.array(["a", None], object), "expected strings, got NoneType at element 1"),
@@ -337,3 +344,59 @@ def test_strings_that_numpy_would_cut() -> None:
     assert kept.tolist() == ["a\0", ""]
     assert present(ElementType.string, np.array([], object)).shape == (0,)
     assert present(ElementType.string, np.array("a", object)).shape == ()
+
+
+# ---- arrays of other libraries
+
+
+def test_a_masked_array_is_taken_when_nothing_is_masked() -> None:
+    values = np.float32([[1, 2], [3, 4]])
+    np.testing.assert_array_equal(taken("f32", np.ma.masked_array(values)), values)
+    assert type(taken("f32", np.ma.masked_array(values))) is np.ndarray
+    masked = np.ma.masked_array(values, mask=[[False, False], [True, True]])
+    assert refused("f32", masked) == "expected an array of f32, got MaskedArray: it is masked at [1, 0]: fill it first, by .filled(value)"
+    np.testing.assert_array_equal(taken("f32", masked.filled(0)), [[1, 2], [0, 0]])
+    with pytest.raises(uncork.InputError, match=r"gather: input 'data': .* it is masked at \[1, 0\]"):
+        uncork.functional.gather(masked, [0], axis=0)
+
+
+def test_a_sparse_matrix_is_refused_with_what_to_do() -> None:
+    class Sparse:
+        """As those of scipy: no sequence, no array, but `toarray`."""
+
+        def toarray(self) -> np.ndarray:
+            return np.eye(2, dtype=np.float32)
+
+    assert refused("f32", Sparse()) == "expected an array of f32, got Sparse, which is sparse: give its .toarray()"
+
+
+@pytest.mark.oracle
+def test_tensors_of_torch() -> None:
+    torch = pytest.importorskip("torch")
+    learned = torch.ones(2, requires_grad=True)
+    np.testing.assert_array_equal(taken("f32", learned * 3), [3, 3])
+    np.testing.assert_array_equal(uncork.functional.gather(learned * 3, [1], axis=0), [3])
+    half = torch.tensor([1.5, -2.0, float("inf")], dtype=torch.bfloat16)
+    np.testing.assert_array_equal(taken("f32", half), np.float32([1.5, -2, np.inf]))
+    np.testing.assert_array_equal(taken("bf16", half), [0x3FC0, 0xC000, 0x7F80])
+    np.testing.assert_array_equal(taken("f32", torch.ones(2, dtype=torch.half)), [1, 1])
+    np.testing.assert_array_equal(taken("i64", torch.tensor([], dtype=torch.int64)), [])
+    assert "to_dense()" in refused("f32", torch.eye(2).to_sparse())
+    assert "meta device" in refused("f32", torch.ones(2, device="meta"))
+
+
+def test_losing_conversions_say_how() -> None:
+    assert refused("f32", np.full(2, 0.1)).endswith(": convert the array yourself if the loss is meant, by .astype(np.float32)")
+    assert refused("i64", np.ones(1)).endswith("never rounded: convert them yourself, by .astype(np.int64)")
+    assert refused("bf16", np.full(2, 0.1)).endswith(": convert the array yourself if the loss is meant")
+
+
+def test_types_equal_their_names() -> None:
+    element_type = port("f32").element_type
+    assert element_type == "f32"
+    assert element_type == ElementType.f32
+    assert not element_type != "f32"
+    for other in ("i64", "FP32", "", None, np.float32, ElementType.f64, ElementType.bf16):
+        assert element_type != other
+    assert {element_type: 1}["f32"] == 1  # type: ignore[index]
+    assert len({*ElementType, *(t.name for t in ElementType)}) == len(ElementType)

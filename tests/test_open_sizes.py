@@ -14,8 +14,8 @@ import pytest
 import uncork
 from uncork.compiler.compile import compile_model
 from uncork.errors import InputError
-from uncork.ir.subgraphs import GraphBody
 from uncork.ir.model import Source
+from uncork.ir.subgraphs import GraphBody
 from uncork.ops._common.body import BodyInput, BodyMap, BodyOutput
 
 BACKENDS = ("cpu", "reference")

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import uncork
+from tests._openvino import OpenVino
+from tests.ir._files import Net, edge, layer, parameter, port, result
 
 
 def running_sum() -> uncork.Model:
@@ -63,3 +65,61 @@ def test_an_assignment_that_nothing_reads_is_refused(tmp_path: Path) -> None:
     path.write_text(text[:first] + 'variable_id="t"' + text[first + len('variable_id="s"') :], encoding="utf-8")
     with pytest.raises(uncork.ValidationError, match="assigns to variable 's', which no ReadValue reads"):
         uncork.load(path)
+
+
+# ---- variables whose type the file leaves open
+
+
+def remembers(folder: Path, **changed: str) -> Path:
+    """y = what x was in the first call: a variable that keeps its first value, as a decoder keeps its cross-attention."""
+    said = {"variable_type": "dynamic", "variable_shape": "...", "precision": "FP32"} | changed
+    variable = {"variable_id": "v", "variable_type": said["variable_type"], "variable_shape": said["variable_shape"]}
+    ports = [port(0, [-1, 2])], [port(1, [-1, 2], said["precision"])]
+    layers = [
+        parameter(0, [-1, 2]),
+        layer(1, "ReadValue", *ports, version="opset6", **variable),
+        layer(2, "Assign", *ports, version="opset6", **variable),
+        layer(3, "ReLU", *ports),
+        result(4, [-1, 2]),
+    ]
+    return Net(layers, [edge("0:0", "1:0"), edge("1:1", "2:0"), edge("1:1", "3:0"), edge("3:1", "4:0")]).save(folder)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+@pytest.mark.parametrize("changed", [{}, {"variable_type": "undefined"}, {"precision": "dynamic"}, {"variable_shape": "?,2"}], ids=str)
+def test_a_type_left_open_is_that_of_the_initial_value(tmp_path: Path, backend: str, changed: dict[str, str]) -> None:
+    compiled = uncork.load(remembers(tmp_path, **changed), backend=backend)
+    assert str(compiled.outputs[0].element_type) == "f32"
+    assert compiled.outputs[0].shape.rank == 2
+    first = np.array([[1, -2], [3, 4], [5, 6]], np.float32)
+    for given in (first, first[:1] * 9, first[:2] * 0):
+        np.testing.assert_array_equal(compiled(given)[0], np.maximum(first, 0))
+    compiled.reset_state()
+    np.testing.assert_array_equal(compiled(first[:1])[0], [[1, 0]])
+
+
+@pytest.mark.oracle
+def test_a_type_left_open_in_openvino(tmp_path: Path, openvino: OpenVino) -> None:
+    path = remembers(tmp_path)
+    given = np.array([[1, -2], [3, 4], [5, 6]], np.float32)
+    np.testing.assert_array_equal(openvino.run(path, [given])[0], uncork.load(path)(given)[0])
+    # Written again, the file still leaves it open.
+    uncork.write_model(uncork.read_model(path), tmp_path / "again.xml")
+    assert 'variable_type="dynamic"' in (tmp_path / "again.xml").read_text(encoding="utf-8")
+    np.testing.assert_array_equal(openvino.run(tmp_path / "again.xml", [given])[0], np.maximum(given, 0))
+
+
+def test_a_type_that_nothing_says_is_refused(tmp_path: Path) -> None:
+    path = remembers(tmp_path)
+    text = path.read_text(encoding="utf-8").replace(edge("0:0", "1:0"), "").replace("<input>" + port(0, [-1, 2]) + "</input>", "", 1)
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(uncork.ValidationError, match="variable 'v' has variable_type dynamic and no input 'init_value'") as caught:
+        uncork.load(path)
+    assert len(caught.value.problems) == 1
+
+
+def test_a_variable_that_cannot_be_read_is_one_problem(tmp_path: Path) -> None:
+    """Its Assign has a variable, though that is wrong for another reason."""
+    with pytest.raises(uncork.ValidationError, match=r"attribute 'variable_type': expected an element type .*, got 'f99'") as caught:
+        uncork.load(remembers(tmp_path, variable_type="f99"))
+    assert len(caught.value.problems) == 1

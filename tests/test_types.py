@@ -297,3 +297,12 @@ def test_values_as_integers_and_sizes() -> None:
     assert partial.dimensions() == [7, DYNAMIC]
     assert str(spec([2, None])) == "i64[2,?]"
     assert (spec([2]).rank, spec(None).rank) == (1, None)
+
+
+def test_bounds_as_pairs() -> None:
+    shape = PartialShape([1, None, (2, 8), (3, None), (4, -1), (5, 5)])
+    assert str(shape) == "[1,?,2..8,3..,4..,5]"
+    assert shape == [1, -1, Dimension(2, 8), (3, -1), Dimension(4), 5]
+    for wrong, message in (((8, 2), "bounds must satisfy"), ((-1, 2), "bounds must satisfy"), ((1, 2, 3), "expected a pair of bounds")):
+        with pytest.raises(ValueError, match=message):
+            PartialShape([wrong])  # type: ignore[list-item]

@@ -104,6 +104,13 @@ class ElementType(enum.Enum):
     def __repr__(self) -> str:
         return f"ElementType.{self.name}"
 
+    def __eq__(self, other: object) -> bool:
+        """Whether it is the same type; the name of a type is equal to it too: `port.element_type == "f32"`."""
+        return self is other or (isinstance(other, str) and other == self.name)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
     @staticmethod
     def parse(text: str) -> ElementType:
         """An element type by either spelling of the file format, `f32` or `FP32`, in any case. Raises KeyError."""
@@ -239,14 +246,24 @@ DimensionLike = Union[int, None, Dimension]
 _DIMENSION = re.compile(r"\s*(?:(\?|-1)|(\d+)|(\d*)\.\.(\d*))\s*", re.ASCII)
 
 
+def _dimension(value: DimensionLike | tuple[int, int | None]) -> Dimension:
+    """From what `Dimension.of` takes, or a pair of bounds of which the upper may be None or -1, for none."""
+    if not isinstance(value, tuple):
+        return Dimension.of(value)
+    if len(value) != 2:
+        raise ValueError(f"expected a pair of bounds for a dimension, got {value}")
+    low, high = value
+    return Dimension(low, None if high == -1 else high)
+
+
 class PartialShape(Sequence[Dimension]):
     """A shape whose dimensions, or even rank, may be unknown. A slice of it is again a PartialShape."""
 
     __slots__ = ("_dims",)
 
-    def __init__(self, dims: Iterable[DimensionLike] | None = None) -> None:
-        """`PartialShape()` has unknown rank; `PartialShape([])` is a scalar."""
-        self._dims: tuple[Dimension, ...] | None = None if dims is None else tuple(map(Dimension.of, dims))
+    def __init__(self, dims: Iterable[DimensionLike | tuple[int, int | None]] | None = None) -> None:
+        """`PartialShape()` has unknown rank; `PartialShape([])` is a scalar. `(2, 8)` is a dimension from 2 to 8."""
+        self._dims: tuple[Dimension, ...] | None = None if dims is None else tuple(map(_dimension, dims))
 
     @property
     def rank(self) -> int | None:

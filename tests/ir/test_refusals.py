@@ -79,10 +79,9 @@ def test_not_a_model(tmp_path: Path, data: bytes, message: str) -> None:
 
 
 def test_no_file(tmp_path: Path) -> None:
-    for path in (tmp_path / "missing.xml", tmp_path):
-        with pytest.raises(uncork.ReadError, match=r"cannot be read: (No such file|Is a directory)") as caught:
-            uncork.load(path)
-        assert caught.value.where == str(path)
+    with pytest.raises(uncork.ReadError, match="cannot be read: No such file") as caught:
+        uncork.load(tmp_path / "missing.xml")
+    assert caught.value.where == str(tmp_path / "missing.xml")
 
 
 @pytest.mark.parametrize(
@@ -204,7 +203,7 @@ STRUCTURE = [
     ("a very long dimension", _set_layer(1, relu(1, ["1" * 9999])), r"got '1{37}\.\.\.'"),
     (
         "contradicting port",
-        _set_layer(1, relu(1, [3])),
+        _relu([port(0, [2])], [port(1, [3])]),
         r"layer 'layer1' \(ReLU-1, id 1\): output 0: the file says f32\[3\], its inputs give f32\[2\]",
     ),
     ("contradicting type", _relu([port(0, [2])], [port(1, [2], "I64")]), "output 0: the file says i64, its inputs give f32"),
@@ -255,7 +254,7 @@ def test_a_net_with_nothing_in_it(tmp_path: Path) -> None:
     path = tmp_path / "model.xml"
     path.write_text('<net version="11"/>')
     error = refusal(path)
-    assert [str(p) for p in error.problems] == ["has no <layers>", "has no Result layer: there is nothing to compute"]
+    assert [str(p) for p in error.problems] == ["has no <layers>"]
 
 
 def test_a_long_cycle_is_named_in_its_order(tmp_path: Path) -> None:
@@ -281,9 +280,27 @@ def test_missing_operations_are_listed_with_their_layers(tmp_path: Path) -> None
     assert texts[0] == "operation Frobnicate@opset1 is not supported (layers 'n0', 'n1', 'n2', 'n3', 'n4' and 2 more)"
     assert texts[1].startswith("operation Relu6@opset1 is not supported (layer 'layer8'); did the file mean ReLU?")
     assert texts[2].endswith("(layer 'layer9'); did the file mean Gather?")
-    assert texts[3].endswith("(layer 'layer10'); no extension 'private' is known")
-    assert texts[4].endswith("(layer 'layer11'); GRUSequence is known from opset5 on")
-    assert texts[5].endswith("(layer 'layer12'); no extension 'opset99999' is known")
+    assert texts[3].endswith("(layer 'layer11'); GRUSequence is known from opset5 on")
+    assert texts[4].endswith("(layer 'layer12'); there is no opset99999")
+    assert texts[5].startswith("operation Gather@private (layer 'layer10') is a custom operation of an extension, and extensions")
+
+
+def test_custom_operations_are_called_so(tmp_path: Path) -> None:
+    """All of an extension in one problem, which names the package where the file does; no operation is suggested instead."""
+    types = ["RegexNormalization", "StringTensorUnpack", "RegexNormalization"]
+    layers = [parameter(0), *(layer(i, t, [port(0, [2])], [port(1, [2])], version="extension") for i, t in enumerate(types, 1)), result(4)]
+    edges = [edge("0:0", "1:0"), *(edge(f"{i}:1", f"{i + 1}:0") for i in range(1, 4))]
+    error = refusal(Net(layers, edges).save(tmp_path))
+    assert isinstance(error, uncork.UnsupportedError)
+    (problem,) = error.problems
+    assert str(problem).startswith(
+        "operations RegexNormalization@extension, StringTensorUnpack@extension (layers 'layer1', 'layer3', 'layer2') "
+        "are custom operations of an extension, and extensions of OpenVINO cannot be loaded: "
+    )
+    tail = '<rt_info><openvino_version value="2026.4"/><openvino_tokenizers_version value="2026.4"/></rt_info>'
+    error = refusal(Net(layers, edges, tail=tail).save(tmp_path))
+    assert "of openvino_tokenizers, and openvino_tokenizers cannot be loaded" in str(error)
+    assert "did the file mean" not in str(error)
 
 
 def test_every_problem_in_one_error(tmp_path: Path) -> None:
@@ -374,7 +391,7 @@ def test_constant_shapes(tmp_path: Path, shape: str, message: str) -> None:
 
 def test_weights_file_missing_or_empty(tmp_path: Path) -> None:
     path = one_constant("f32", "2", 0, 8).save(tmp_path)
-    message = "layer 'layer0' (Const@opset1, id 0): the weights file '{}' cannot be read: No such file or directory"
+    message = "the weights file '{}' cannot be read: No such file or directory. The model's one constant lies in it and needs 8 bytes"
     assert message.format(path.with_suffix(".bin")) in str(refusal(path))
     path.with_suffix(".bin").write_bytes(b"")
     assert "expected bytes 0 to 8 in 'model.bin', which has 0 bytes" in str(refusal(path))

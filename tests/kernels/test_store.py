@@ -17,10 +17,10 @@ pytest.importorskip("llvmlite")
 
 import uncork
 from uncork import UncorkWarning
-from uncork.kernels.runtime import target as cpu
+from uncork.kernels.codegen.emit import F64, I64, Kernel
 from uncork.kernels.runtime import exec_memory as executable
 from uncork.kernels.runtime import kernel_cache as store_module
-from uncork.kernels.codegen.emit import F64, I64, Kernel
+from uncork.kernels.runtime import target as cpu
 from uncork.kernels.runtime.disk_cache import Folder
 from uncork.kernels.runtime.kernel_cache import ObjectStore, kernel_name
 from uncork.kernels.runtime.target import host_target

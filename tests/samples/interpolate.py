@@ -74,6 +74,15 @@ BOTH = [
     line("cubic: border cells repeat", 8, [*HALF, *(5 - v for v in HALF[::-1])], "cubic"),
     line("antialias: the triangle is stretched", 2, [3 / 1.75, 5 - 3 / 1.75], "linear", "ignores antialias", antialias=True),
     # coordinates 1/4, 7/4; kernel values at 1/4 .. 7/4 above, and 127 * 1.1 is too much
+    # the middle of the third row is 2.5, which the roundings to f32 on the way to it move up
+    (
+        "u8 by linear_onnx is computed in f32",
+        np.array([[[[1, 0], [3, 5], [3, 2]]]], "u1"),
+        (7, 3),
+        np.array([[[[1, 0, 0], [1, 1, 1], [2, 3, 3], [3, 4, 5], [3, 3, 4], [3, 3, 2], [3, 2, 2]]]], "u1"),
+        {**SIZES, "mode": "linear_onnx"},
+        "",
+    ),
     ("u8: halves to even", np.array([[[[0, 1, 2]]]], "u1"), (1, 2), np.array([[[[0, 2]]]], "u1"), {**SIZES, "mode": "linear"}, ""),
     (
         "i8 does not wrap",

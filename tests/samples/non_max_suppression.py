@@ -61,6 +61,7 @@ ALL = [
     Sample("removed boxes do not come back below a threshold of 0", [IMAGE, SCORES, *limits(4, 0.4, -1.0)], [taken(3, 1)]),
     Sample("a threshold of 0 leaves one box of a class", [IMAGE, SCORES, *limits(4, 0.0)], [taken(3)]),
     Sample("equal scores: the first box", [IMAGE, np.full((1, 1, 4), 0.5, "f4"), *limits(4, 0.4)], [taken(0, 2)]),
+    Sample("counts per class in i32", [IMAGE, SCORES, np.array(1, "i4"), *limits(4, 0.4)[1:]], [taken(3)]),
     Sample("no limit given: no boxes", [IMAGE, SCORES], [taken()]),
     Sample("a negative limit: no boxes", [IMAGE, SCORES, *limits(-1, 0.4)], [taken()]),
     Sample(

@@ -72,6 +72,7 @@ REFUSALS = [
 ]
 PLAIN = {"center": False, "normalized": False}
 SPECTRA = real([[3, 5, 8], [-1, -1, -2]])
+ODD = real([[6, 15], [0, 0]])
 INVERSE = [
     # pieces 1 2, 2 3, 3 5
     Sample("overlapping frames", [SPECTRA, ONES, TWO, ONE], [SIGNAL], PLAIN),
@@ -89,10 +90,14 @@ INVERSE = [
     Sample(
         "the page's example",
         [np.zeros((4, 6, 16, 2), "f4"), np.ones(7, "f4"), np.int64(11), np.int64(3)],
-        [np.zeros((4, 45), "f4")],
+        # 56 cells are reached, and 5 fall away at both ends; the page says 45
+        [np.zeros((4, 46), "f4")],
         {**PLAIN, "center": True},
-        openvino="gives 46 numbers: half an odd frame is cut on both sides",
     ),
+    # frames of 3 cells, all equal: 2 2 2 and 5 5 5 by a step of 1; what both reach is their mean
+    Sample("half an odd frame at both ends", [ODD, f32([1, 1, 1]), np.int64(3), ONE], [f32([3.5, 3.5])], {**PLAIN, "center": True}),
+    Sample("all of odd frames", [ODD, f32([1, 1, 1]), np.int64(3), ONE], [f32([2, 3.5, 3.5, 5])], PLAIN),
+    Sample("one odd frame", [ODD[:, :1], f32([1, 1, 1]), np.int64(3), ONE], [f32([2])], {**PLAIN, "center": True}),
 ]
 INVERSE_REFUSALS = [
     Refusal("frequencies", [SPECTRA, ONES, np.int64(4), ONE], "'data': expected 3 frequencies for frames of 4, got 2", PLAIN),
@@ -152,7 +157,8 @@ def inverse_loop(case: Case) -> list[np.ndarray]:
     data, at = plain(case, 0), case.attributes
     window, size, step = framed(case)
     frames = data.shape[-2]
-    first, natural = (size // 2, (frames - 1) * step) if at["center"] else (0, (frames - 1) * step + size)
+    first, last = (size // 2, size - size // 2) if at["center"] else (0, size)
+    natural = (frames - 1) * step + last - first
     length = int(case.inputs[4]) if len(case.inputs) > 4 else natural
     result = np.zeros((*data.shape[:-3], length))
     for *lead, i in np.ndindex(*result.shape):

@@ -30,7 +30,7 @@ def look(path: str, weights: str | None) -> Look:
     """Raises ReadError when the file is no IR model at all."""
     model, findings = read_structure(path, weights)
     model, problems = infer(model)
-    findings.problems.extend(problems)
+    findings.extend(problems)
     return Look(model, findings)
 
 

@@ -121,15 +121,42 @@ def accept(port: ModelPort, value: Any) -> Array:
 
 
 def _as_array(where: str, port: ModelPort, value: Any) -> Array:
-    if isinstance(value, np.ndarray):
+    if type(value) is np.ndarray:
         return value
     try:
         # Python numbers have no width of their own: 0.1 is meant to become the nearest f32, an int must fit.
-        literal = port.element_type.is_float and not hasattr(value, "dtype") and not hasattr(value, "__array__")
-        array = np.asarray(value)
-        return array.astype(np.float32 if port.element_type.bits < 64 else np.float64) if literal and array.dtype == np.float64 else array
-    except (ValueError, TypeError, OverflowError) as error:
+        literal = not hasattr(value, "dtype") and not hasattr(value, "__array__")
+        array = np.asarray(plain(value))
+    except (ValueError, TypeError, OverflowError, RuntimeError) as error:
         raise InputError(f"expected an array of {port.element_type}, got {type(value).__name__}: {error}", where) from None
+    if array.dtype == object and array.ndim == 0 and not isinstance(value, (str, int)):
+        hint = ", which is sparse: give its .toarray()" if callable(getattr(value, "toarray", None)) else ""
+        raise InputError(f"expected an array of {port.element_type}, got {kind_of(value)}{hint}", where)
+    if literal and array.dtype == np.float64 and array.size == 0:
+        return array.astype(port.element_type.dtype)  # an empty list has no type; NumPy calls it float
+    if literal and array.dtype == np.float64 and port.element_type.is_float:
+        return array.astype(np.float32 if port.element_type.bits < 64 else np.float64)
+    return array
+
+
+def plain(value: Any) -> Any:
+    """What NumPy can make an array of without losing anything: a masked array of which nothing is masked as its values, a
+    tensor of torch without its gradient, and one of bf16 as the f32 of the same values. Raises ValueError for masked values.
+    """
+    if isinstance(value, np.ma.MaskedArray):
+        masked = np.ma.getmaskarray(value)
+        if masked.any():
+            first = [int(i) for i in np.argwhere(masked)[0]]
+            raise ValueError(f"it is masked at {first}: fill it first, by .filled(value)")
+        return value.data
+    if getattr(value, "requires_grad", False):
+        value = value.detach()
+    return value.float() if str(getattr(value, "dtype", "")) == "torch.bfloat16" else value
+
+
+def kind_of(value: Any) -> str:
+    """How a message names the type of one Python value."""
+    return "None" if value is None else type(value).__name__
 
 
 def _converted(where: str, target: ElementType, array: Array) -> Array:
@@ -139,12 +166,14 @@ def _converted(where: str, target: ElementType, array: Array) -> Array:
     if target is ElementType.string:
         return _strings(where, array)
     if array.dtype == object:
-        first = type(array.flat[0]).__name__ if array.size else "none"
-        raise InputError(f"expected {target}, got Python objects ({first})", where)
+        raise InputError(f"expected {target}, got Python objects ({_odd_object(array)})", where)
     source = array.dtype.kind
     allowed = {"float": "fiu", "signed": "iu", "unsigned": "iu", "boolean": "b"}[target.kind]
     if source not in allowed:
-        hint = "; ids and counts are never rounded: convert them yourself" if source == "f" else ""
+        hint = f"; ids and counts are never rounded: convert them yourself{_by_astype(target)}" if source == "f" else ""
+        if source == "f" and np.isnan(array).any():
+            place = [int(i) for i in np.argwhere(np.isnan(array))[0]]
+            hint += f"; there is a NaN at {place}, which is what becomes of a null among integers: fill it first"
         raise InputError(f"expected {target}, got {describe_array(array)}{hint}", where)
     if target.is_native:
         if array.dtype == target.dtype:
@@ -161,10 +190,25 @@ def _converted(where: str, target: ElementType, array: Array) -> Array:
         position = tuple(int(i) for i in np.unravel_index(int(np.argmin(same)), same.shape))
         raise InputError(
             f"expected {target}, got {describe_array(array)}, and {array[position]} at {list(position)} is not a value of {target}: "
-            "convert the array yourself if the loss is meant",
+            f"convert the array yourself if the loss is meant{_by_astype(target)}",
             where,
         )
     return cast
+
+
+def _by_astype(target: ElementType) -> str:
+    """How to convert to a type, where NumPy has it."""
+    return f", by .astype(np.{target.dtype.name})" if target.is_native else ""
+
+
+def _odd_object(array: Array) -> str:
+    """What keeps an array of Python objects from being one of numbers."""
+    for position, element in enumerate(array.reshape(-1)):
+        if not isinstance(element, (int, float, np.number)):
+            return f"{kind_of(element)} at {[int(i) for i in np.unravel_index(position, array.shape)]}"
+    if array.size and all(isinstance(element, int) for element in array.flat):
+        return "int, of more than 64 bits" if max(map(abs, array.flat)) >= 2**63 else "int"
+    return type(array.flat[0]).__name__ if array.size else "none"
 
 
 def unchanged(before: Array, after: Array) -> Array:

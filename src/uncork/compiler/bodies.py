@@ -12,9 +12,9 @@ import numpy as np
 
 from uncork.compiler.plan import Plan, Step
 from uncork.concurrency import lazy, renews_locks
-from uncork.ir.subgraphs import GraphBody
 from uncork.ir.interpret import interpret
 from uncork.ir.model import Model, Node
+from uncork.ir.subgraphs import GraphBody
 from uncork.ir.validate import infer
 from uncork.ops._common.body import Body, BodyMap, SubGraphOperation
 from uncork.types import Array, TensorSpec

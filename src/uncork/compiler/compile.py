@@ -19,11 +19,11 @@ from uncork.compiler.plan import Plan
 from uncork.compiler.together import available_threads
 from uncork.concurrency import renews_locks
 from uncork.errors import InputError, UncorkError, UnsupportedError, ValidationError
-from uncork.ir.subgraphs import configure
 from uncork.ir.constants import mapped_files
 from uncork.ir.interpret import State
 from uncork.ir.model import Model
 from uncork.ir.read import read_structure
+from uncork.ir.subgraphs import configure
 from uncork.ir.validate import infer
 from uncork.kernels.runtime.target import Target
 from uncork.types import Array
@@ -51,7 +51,7 @@ def read_model(path: str | os.PathLike[str], weights: str | os.PathLike[str] | N
     with _collector_paused():
         model, findings = read_structure(path, weights, mmap)
         model, problems = infer(model)
-    findings.problems.extend(problems)
+    findings.extend(problems)
     findings.raise_if_any(str(path))
     return model
 

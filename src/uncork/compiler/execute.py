@@ -15,10 +15,6 @@ import numpy as np
 
 from uncork.compiler.direct import Direct, Refused
 from uncork.compiler.lengths import open_lengths
-from uncork.passes.fold_constants import fold_constants
-from uncork.passes.absorb_index_converts import fuse_ids
-from uncork.passes.fuse_matmul import fuse_linear
-from uncork.passes.eliminate_noop_moves import views_of_moves
 from uncork.compiler.plan import Plan
 from uncork.compiler.specialise import Specialisation
 from uncork.concurrency import lazy, renews_locks, unforked
@@ -31,6 +27,10 @@ from uncork.kernels import select
 from uncork.kernels.runtime.program import Like
 from uncork.kernels.runtime.target import Target, host_target, with_tiles
 from uncork.ops._common.body import SubGraphOperation
+from uncork.passes.absorb_index_converts import fuse_ids
+from uncork.passes.eliminate_noop_moves import views_of_moves
+from uncork.passes.fold_constants import fold_constants
+from uncork.passes.fuse_matmul import fuse_linear
 from uncork.types import Array, PartialShape, TensorSpec
 
 if TYPE_CHECKING:
@@ -122,8 +122,8 @@ class Executor:
     def _stateful(self) -> StateExecutor | None:
         """What runs the model when it has variables; None when only the interpreter does."""
         with unforked():
-            from uncork.passes.functionalize_variables import lift_state
             from uncork.compiler.state import StateExecutor
+            from uncork.passes.functionalize_variables import lift_state
 
             lifted = lift_state(self.model) if self.use_kernels and self.model.sinks else None
             return None if lifted is None else StateExecutor(self.model, lifted, Executor(lifted.model, self.target))
@@ -301,8 +301,8 @@ class Executor:
         from uncork.passes.fuse_elementwise import fuse_elementwise  # with kernels only
 
         if any(select.family_of(node.type_name) == "recurrent" for node in model.nodes):
-            from uncork.passes.sink_selection import last_step
             from uncork.passes.precompute_input_projection import looked_up
+            from uncork.passes.sink_selection import last_step
 
             model = looked_up(last_step(model))
         return fuse_elementwise(views_of_moves(model), self.target)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from uncork.compiler.arguments import ModelPort, accept, present
+from uncork.compiler.arguments import ModelPort, accept, plain, present
 from uncork.errors import InputError, UncorkError, ValidationError
 from uncork.ops import find
 from uncork.types import Array, ElementType, PartialShape, TensorSpec, describe_array
@@ -111,7 +111,7 @@ class Call:
 
     def _array(self, name: str, value: Any) -> Array:
         try:
-            return np.asarray(value)
+            return np.asarray(plain(value))
         except (ValueError, TypeError, RuntimeError, OverflowError) as error:
             raise self.error(f"input '{name}': expected an array, got {type(value).__name__}: {error}") from None
 

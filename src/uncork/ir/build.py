@@ -35,8 +35,10 @@ class Builder:
         self._specs: dict[Source, TensorSpec] = {}
         self._info: dict[str, str] = {}
 
-    def parameter(self, name: str, element_type: ElementType | str, shape: PartialShape | Sequence[DimensionLike]) -> Source:
-        """An input of the model; None or -1 is a dynamic dimension."""
+    def parameter(
+        self, name: str, element_type: ElementType | str, shape: PartialShape | Sequence[DimensionLike | tuple[int, int | None]]
+    ) -> Source:
+        """An input of the model; None or -1 is a dynamic dimension, (2, 8) one from 2 to 8."""
         shape = shape if isinstance(shape, PartialShape) else PartialShape(shape)
         return self._append(Parameter(element_type=_type_of_name(element_type), shape=shape), name, (), (name,))[0]
 

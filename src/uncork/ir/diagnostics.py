@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from uncork.errors import Problem, UnsupportedError, ValidationError, shortened
 from uncork.ops import type_names, versions_of
@@ -17,42 +18,132 @@ _MAX_LISTED = 1000
 
 @dataclass
 class Findings:
-    """Everything wrong with a file, and every operation that is missing, in the order found."""
+    """Everything wrong with a file, and every operation that is missing, in the order found.
 
-    problems: list[Problem] = field(default_factory=list)
+    One mistake is reported once: a problem may name subjects that explain it when they have a problem
+    themselves, and is not reported then. A subject is a layer, an edge, what a layer reads.
+    """
+
     missing: dict[str, list[str]] = field(default_factory=dict)
+    #: The package whose custom operations the file says it uses.
+    extension: str = ""
+    _found: list[_Found] = field(default_factory=list)
 
-    def add(self, where: str, message: str) -> None:
-        self.problems.append(Problem(where, message))
+    def add(self, where: str, message: str, subject: str = "", explained_by: Iterable[str] = ()) -> None:
+        """A problem of `subject` (of the place where it is, when no other is given)."""
+        self._found.append(_Found(Problem(where, message), subject or where, frozenset(explained_by)))
+
+    def extend(self, inferred: Iterable[Problem]) -> None:
+        """Problems that inference found in layers, which what the layer is said to read explains."""
+        for problem in inferred:
+            self.add(problem.where, problem.message, explained_by=[inputs_of(problem.where)])
+
+    @property
+    def problems(self) -> list[Problem]:
+        """What is reported, missing operations aside."""
+        subjects = set(map(attrgetter("subject"), self._found))
+        return [f.problem for f in self._found if not f.explained_by & subjects]
 
     def all(self) -> list[Problem]:
-        """The problems, then one for each missing operation with its layers; of very many the first, and how many there are."""
-        missing = [Problem("", _missing_text(op, layers, i < _MAX_ADVICE)) for i, (op, layers) in enumerate(self.missing.items())]
-        found = self.problems + missing
+        """The problems, then one for each missing operation with its layers, and one for all custom operations; of very many the first."""
+        custom = {op: layers for op, layers in self.missing.items() if _is_custom(op)}
+        opsets = [(op, layers) for op, layers in self.missing.items() if op not in custom]
+        texts = [_missing_text(op, layers, i < _MAX_ADVICE) for i, (op, layers) in enumerate(opsets)]
+        texts += [_custom_text(custom, self.extension)] if custom else []
+        found = [*self.problems, *(Problem("", text) for text in texts)]
         more = len(found) - _MAX_LISTED
         return found if more <= 0 else [*found[:_MAX_LISTED], Problem("", f"and {more:,} more problems, which are not listed")]
 
     def raise_if_any(self, subject: str) -> None:
         """One error for all: UnsupportedError when nothing but operations is missing, else the class that fits."""
-        if self.problems:
+        if self._found:
             raise ValidationError.of_all(subject, self.all())
         if self.missing:
             raise UnsupportedError.of_all(subject, self.all())
 
 
+@dataclass(frozen=True)
+class _Found:
+    """A problem, what it is a problem of, and the subjects whose own problems explain it."""
+
+    problem: Problem
+    subject: str
+    explained_by: frozenset[str]
+
+
+@dataclass
+class Refused:
+    """Layers and edges of a graph that were reported and left out: what others lack because of them is no other mistake."""
+
+    #: By id; None stands for any, where the id cannot be read.
+    layers: dict[int | None, str] = field(default_factory=dict)
+    #: Ids of layers that edges name and the file does not have, with the first such edge.
+    absent: dict[int, str] = field(default_factory=dict)
+    #: The layer and input port that an edge goes to, None for any, and its place.
+    edges: list[tuple[int | None, int | None, str]] = field(default_factory=list)
+    #: Layers to which such edges go.
+    readers: set[int | None] = field(default_factory=set)
+
+    def edge(self, to_layer: int | None, to_port: int | None, where: str) -> None:
+        self.edges.append((to_layer, to_port, where))
+        self.readers.add(to_layer)
+
+    def layer(self, number: int) -> list[str]:
+        """What explains that there is no layer of this id, or another one."""
+        return [self.layers[i] for i in (number, None) if i in self.layers]
+
+    def edge_to(self, layer: int, port: int) -> list[str]:
+        """What explains that an input port has no edge: each edge that was left out explains one."""
+        for position, (to_layer, to_port, where) in enumerate(self.edges):
+            if to_layer in (layer, None) and to_port in (port, None):
+                del self.edges[position]
+                return [where]
+        return []
+
+
+def inputs_of(label: str) -> str:
+    """The subject of problems with what a layer is said to read."""
+    return f"inputs of {label}"
+
+
+def ports_of(label: str) -> str:
+    """The subject of problems with the numbers of a layer's ports."""
+    return f"ports of {label}"
+
+
 def _missing_text(operation: str, layers: list[str], advise: bool) -> str:
+    return f"operation {shortened(operation)} is not supported ({_named(layers)}){_advice(operation) if advise else ''}"
+
+
+def _named(layers: list[str]) -> str:
     named = ", ".join(f"'{shortened(name)}'" for name in layers[:5]) + (f" and {len(layers) - 5} more" if len(layers) > 5 else "")
-    advice = _advice(operation) if advise else ""
-    return f"operation {shortened(operation)} is not supported ({'layer' if len(layers) == 1 else 'layers'} {named}){advice}"
+    return f"{'layer' if len(layers) == 1 else 'layers'} {named}"
+
+
+def _is_custom(operation: str) -> bool:
+    """Whether the name of its opset says that an operation comes from an extension of OpenVINO."""
+    return _NUMBERED.fullmatch(operation.partition("@")[2]) is None
+
+
+def _custom_text(operations: Mapping[str, list[str]], extension: str) -> str:
+    """All of them at once: whoever cannot load the extension has none of its operations."""
+    types = ", ".join(map(shortened, list(operations)[:_MAX_LISTED]))
+    layers = [layer for named in operations.values() for layer in named]
+    one = len(operations) == 1
+    return (
+        f"{'operation' if one else 'operations'} {types} ({_named(layers)}) "
+        f"{'is a custom operation' if one else 'are custom operations'} of {extension or 'an extension'}, and "
+        f"{extension or 'extensions of OpenVINO'} cannot be loaded: run this part of the model with OpenVINO, "
+        "and give what it computes to a model that begins behind it"
+    )
 
 
 def _advice(operation: str) -> str:
     type_name, _, opset = map(shortened, operation.partition("@"))  # a search takes time by the length
     versions = versions_of(type_name)
     if versions:
-        return (
-            f"; {type_name} is known from opset{min(versions)} on" if opset_number(opset) is not None else f"; no extension '{opset}' is known"
-        )
+        known = opset_number(opset) is not None
+        return f"; {type_name} is known from opset{min(versions)} on" if known else f"; there is no {opset}"
     import difflib  # for mistakes only
 
     by_lower = {name.lower(): name for name in type_names()}
@@ -73,6 +164,7 @@ def shown(text: str | None) -> str:
 
 _UNSIGNED = re.compile(r"\s*\d{1,40}\s*", re.ASCII)
 _OPSET = re.compile(r"opset(\d{1,4})", re.ASCII)
+_NUMBERED = re.compile(r"opset\d+", re.ASCII)
 
 
 def unsigned(text: str | None) -> int | None:

@@ -38,6 +38,8 @@ class Port:
     spec: TensorSpec
     names: tuple[str, ...] = ()
     extras: tuple[XmlElement, ...] = ()
+    #: False while nobody says the element type: the file has none, or none that can be read, and nothing was inferred.
+    typed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,13 @@ class Model:
     extras: tuple[XmlElement, ...] = ()
     #: What messages call the model: its file's path.
     source: str = field(default="model", compare=False)
+
+    def __repr__(self) -> str:
+        """One line: a model may have a hundred thousand layers."""
+        inputs = ", ".join(_port_text(self._input_names[i], self.by_id[p].outputs[0].spec) for i, p in enumerate(self.parameters[:4]))
+        outputs = ", ".join(_port_text(self._output_names[i], self.spec(self.by_id[r].inputs[0])) for i, r in enumerate(self.results[:4]))
+        more = [", ..." if len(ports) > 4 else "" for ports in (self.parameters, self.results)]
+        return f"<Model '{self.name}': {inputs or 'no inputs'}{more[0]} -> {outputs or 'no outputs'}{more[1]}; {len(self.nodes)} layers>"
 
     @lazy
     def by_id(self) -> Mapping[int, Node]:
@@ -124,6 +133,10 @@ class Model:
         if self.ir_version != 10:
             return ()
         return (node.name if len(node.outputs) == 1 else f"{node.name}.{output}",)
+
+
+def _port_text(names: tuple[str, ...], spec: TensorSpec) -> str:
+    return f"{names[0] if names else '(no name)'} {spec}"
 
 
 def _told_apart(tensors: list[tuple[str, ...]], layers: list[tuple[str, ...]]) -> list[tuple[str, ...]]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from uncork.errors import Problem, UncorkError
+from uncork.ir.boolean_sums import BooleanSums
 from uncork.ir.model import Model, Node, Port, Source
 from uncork.types import PartialShape, TensorSpec
 
@@ -14,27 +15,48 @@ def infer(model: Model, inputs: Mapping[int, TensorSpec] | None = None, *, trust
     """The model with its specs inferred, and every problem found on the way.
 
     `inputs` gives other specs to some parameters, by node id. The file's own statements are checked unless `trust_ports`
-    says that they no longer hold (after a rewrite). A node that cannot be inferred keeps the file's specs, so that one
-    mistake is reported once. With the file's own inputs, operations whose meaning depends on the model are settled too.
+    says that they no longer hold (after a rewrite). With the file's own inputs, operations whose meaning depends on the
+    model are settled too.
+
+    One mistake is reported once. A node that cannot be inferred keeps the file's specs. Behind a node whose file says one
+    thing and whose inputs give another, a node is wrong only if it is wrong by both.
     """
     problems: list[Problem] = []
     specs: dict[Source, TensorSpec] = {}
+    contradicted: dict[Source, TensorSpec] = {}  # what the file says where that is not in `specs`
     nodes: list[Node] = []
+    sums = BooleanSums(model) if inputs is None and not trust_ports else None
     for node in model.nodes:
-        if inputs is None and not trust_ports:
-            node = _settled(node, specs)
-        outputs = _infer_node(node, specs, problems, None if inputs is None else inputs.get(node.id), trust_ports)
-        ports = tuple(Port(spec, port.names, port.extras) for spec, port in zip(outputs, _padded(node.outputs, outputs)))
-        for position, spec in enumerate(outputs):
+        if sums is not None:
+            node = _settled(sums.explicit(node, nodes, specs), specs)
+        declared = {i: port.spec for i, port in enumerate(node.outputs) if port.typed}
+        outputs, wrong = _infer_node(node, specs, contradicted, None if inputs is None else inputs.get(node.id), trust_ports)
+        problems.extend(wrong)
+        for position, spec in (declared if outputs is None else dict(enumerate(outputs))).items():
             specs[Source(node.id, position)] = spec
-        nodes.append(replace(node, outputs=ports) if node.type_name != "Result" else node)
+        if wrong:
+            contradicted.update((Source(node.id, i), spec) for i, spec in declared.items())
+        if sums is not None:
+            sums.note(node, outputs)
+        if outputs is not None and node.type_name != "Result":
+            ports = (replace(port, spec=spec, typed=True) for spec, port in zip(outputs, _padded(node.outputs, outputs)))
+            node = replace(node, outputs=tuple(ports))
+        nodes.append(node)
     return replace(model, nodes=tuple(nodes)), problems
 
 
 def settled(body: Model) -> Model:
-    """A sub-graph with its operations settled by what it says itself of its parameters; all else as it was."""
+    """A sub-graph with its operations settled by what it says itself of its parameters, and its sums of booleans made
+    explicit; all else as it was."""
     checked, _ = infer(body)
-    return replace(body, nodes=tuple(replace(n, operation=c.operation) for n, c in zip(body.nodes, checked.nodes)))
+    said = body.by_id
+    return replace(body, nodes=tuple(_settled_as(said.get(node.id, node), node) for node in checked.nodes))
+
+
+def _settled_as(said: Node, checked: Node) -> Node:
+    ports = zip(said.outputs, checked.outputs)
+    outputs = tuple(p if p.spec.element_type is c.spec.element_type and p.typed else c for p, c in ports)
+    return replace(said, operation=checked.operation, inputs=checked.inputs, outputs=outputs)
 
 
 def _settled(node: Node, specs: Mapping[Source, TensorSpec]) -> Node:
@@ -49,31 +71,48 @@ def _padded(ports: tuple[Port, ...], specs: tuple[TensorSpec, ...]) -> tuple[Por
 
 
 def _infer_node(
-    node: Node, specs: dict[Source, TensorSpec], problems: list[Problem], given: TensorSpec | None, trust_ports: bool
-) -> tuple[TensorSpec, ...]:
-    declared = tuple(port.spec for port in node.outputs)
+    node: Node,
+    specs: Mapping[Source, TensorSpec],
+    contradicted: Mapping[Source, TensorSpec],
+    given: TensorSpec | None,
+    trust_ports: bool,
+) -> tuple[tuple[TensorSpec, ...] | None, list[Problem]]:
+    """What a node gives, None where nothing can be inferred, and what is wrong with it."""
     if given is not None:
-        return (given,)
-    if node.operation is None:
-        return declared
-    arguments = [specs.get(source) for source in node.inputs]
-    if any(a is None for a in arguments):  # behind a cycle or a layer without that output: reported already
-        return declared
+        return (given,), []
+    # Without a spec: behind a cycle, or a layer that does not say what it gives. That is reported there.
+    if node.operation is None or any(source not in specs for source in node.inputs):
+        return None, []
+    outputs, wrong = _held_against_file(node, [specs[source] for source in node.inputs], trust_ports)
+    if wrong and any(source in contradicted for source in node.inputs):
+        by_the_file = [contradicted.get(source, specs[source]) for source in node.inputs]
+        outputs_then, wrong_then = _held_against_file(node, by_the_file, trust_ports)
+        if not wrong_then:
+            return outputs_then, []
+    return outputs, wrong
+
+
+def _held_against_file(node: Node, arguments: list[TensorSpec], trust_ports: bool) -> tuple[tuple[TensorSpec, ...] | None, list[Problem]]:
+    assert node.operation is not None
     try:
         inferred = node.operation.describe(arguments)
     except UncorkError as error:
-        problems.append(Problem(node.label, error.message))
-        return declared
+        return None, [Problem(node.label, error.message)]
+    wrong: list[Problem] = []
     if node.type_name == "Result" or trust_ports:
-        return inferred
-    if len(declared) > len(inferred):
-        problems.append(Problem(node.label, f"expected {len(inferred)} output ports, the file has {len(declared)}"))
-    for position, (said, found) in enumerate(zip(declared, inferred)):
+        return inferred, wrong
+    if len(node.outputs) > len(inferred):
+        wrong.append(Problem(node.label, f"expected {len(inferred)} output ports, the file has {len(node.outputs)}"))
+    for position, (port, found) in enumerate(zip(node.outputs, inferred)):
+        said = port.spec
+        if not port.typed:
+            continue
         if said.element_type is not found.element_type:
-            problems.append(Problem(node.label, f"output {position}: the file says {said.element_type}, its inputs give {found.element_type}"))
+            message = f"output {position}: the file says {said.element_type}, its inputs give {found.element_type}"
+            wrong.append(Problem(node.label, message))
         elif not agree(said.shape, found.shape):
-            problems.append(Problem(node.label, f"output {position}: the file says {said}, its inputs give {found}"))
-    return inferred
+            wrong.append(Problem(node.label, f"output {position}: the file says {said}, its inputs give {found}"))
+    return inferred, wrong
 
 
 def agree(said: PartialShape, found: PartialShape) -> bool:

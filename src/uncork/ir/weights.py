@@ -1,11 +1,24 @@
-"""`model.bin`: mapped unless it is small, and every range checked with unbounded integers before it is viewed."""
+"""`model.bin`: mapped unless it is small, and every range checked with unbounded integers before it is viewed.
+
+A file that is missing, too short, or of another model is one problem, however many constants lie in it.
+"""
 
 from __future__ import annotations
 
+import warnings
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 from uncork import files
-from uncork.errors import ReadError
+from uncork.errors import Problem, ReadError
+from uncork.ir.diagnostics import unsigned
+
+#: Bytes behind the last constant that are taken for padding; OpenVINO writes none.
+_PADDING = 64
+
+
+class MissingBytes(ReadError):
+    """Bytes of a constant that the weights file does not have."""
 
 
 class Weights:
@@ -18,18 +31,73 @@ class Weights:
         self.path = path
         self._mapped = mapped
         self._data: memoryview | None = None
+        self._unreadable = ""
+        self._missed: list[Problem] = []
 
     def slice(self, offset: int, size: int) -> memoryview:
-        """Bytes offset .. offset + size. Raises ReadError when the file is missing or too short."""
+        """Bytes offset .. offset + size. Raises MissingBytes when the file is missing or too short."""
         data = self._map()
-        if offset < 0 or size < 0 or offset + size > len(data):
-            raise ReadError(f"expected bytes {offset} to {offset + size} in '{self.path.name}', which has {len(data)} bytes")
+        if data is None or offset + size > len(data):
+            has = "cannot be read" if data is None else f"has {len(data)} bytes"
+            raise MissingBytes(f"expected bytes {offset} to {offset + size} in '{self.path.name}', which {has}")
         return data[offset : offset + size]
 
-    def _map(self) -> memoryview:
-        if self._data is None:
+    def _map(self) -> memoryview | None:
+        if self._data is None and not self._unreadable:
             try:
                 self._data = files.data_of(self.path, self._mapped)
             except OSError as error:
-                raise ReadError(f"the weights file '{self.path}' cannot be read: {error.strerror or error}") from None
+                self._unreadable = error.strerror or str(error)
         return self._data
+
+    def missed(self, layer: str, error: MissingBytes) -> None:
+        """A layer whose bytes are not there; `problem` speaks of all of them."""
+        self._missed.append(Problem(layer, error.message))
+
+    def problem(self, root: ElementTree.Element) -> Problem | None:
+        """What is wrong with the file, by all constants of the model. A file longer than they need is only warned of."""
+        if self._unreadable:
+            constants, needed = _needs(root)
+            message = (
+                f"the weights file '{self.path}' cannot be read: {self._unreadable}. The model's {_counted(constants)} "
+                f"in it and {'needs' if constants == 1 else 'need'} {needed:,} bytes: put the file that was saved "
+                "with the model there, or name another (weights=, on the command line --weights)"
+            )
+            return Problem("", message)
+        if self._missed:
+            return self._too_short(*_needs(root))
+        if self._data is not None:
+            constants, needed = _needs(root)
+            if len(self._data) > needed + _PADDING:
+                warnings.warn(
+                    f"the weights file '{self.path}' has {len(self._data):,} bytes, and the model's {_counted(constants)} "
+                    f"in the first {needed:,}: is it the file of another model?",
+                    stacklevel=2,
+                )
+        return None
+
+    def _too_short(self, constants: int, needed: int) -> Problem:
+        cause = "the file was cut short, as by a copy that ended early, or it belongs to another model: copy it again, with its model.xml"
+        if len(self._missed) == 1:
+            (only,) = self._missed
+            return Problem(only.where, f"{only.message}. If the offset is right, {cause}")
+        size = 0 if self._data is None else len(self._data)
+        return Problem(
+            "",
+            f"the weights file '{self.path}' has {size:,} bytes, and the model needs {needed:,}: "
+            f"{len(self._missed)} of its {constants} constants lie past the end. Either {cause}",
+        )
+
+
+def _needs(root: ElementTree.Element) -> tuple[int, int]:
+    """How many constants of a model lie in the weights file, layers that nothing reads and sub-graphs included, and its size."""
+    ends = []
+    for data in root.iterfind(".//layer/data[@offset]"):
+        offset, size = unsigned(data.get("offset")), unsigned(data.get("size"))
+        if offset is not None and size:
+            ends.append(offset + size)
+    return len(ends), max(ends, default=0)
+
+
+def _counted(constants: int) -> str:
+    return "one constant lies" if constants == 1 else f"{constants} constants lie"

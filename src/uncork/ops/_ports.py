@@ -180,6 +180,12 @@ numbers: Kind[tuple[float, ...]] = Kind(
 )
 names: Kind[tuple[str, ...]] = Kind("a list of names", lambda t: tuple(_split(t)), _join)
 element_type: Kind[ElementType] = Kind("an element type such as f32 or i64", ElementType.parse, str)
+#: None is `dynamic`, which OpenVINO writes for a variable of which it knows no type (`undefined` before 2024).
+element_type_or_dynamic: Kind[ElementType | None] = Kind(
+    "an element type such as f32 or i64, or dynamic",
+    lambda t: None if t.strip().lower() in ("dynamic", "undefined") else ElementType.parse(t),
+    lambda v: "dynamic" if v is None else str(v),
+)
 shape: Kind[PartialShape] = Kind("a shape such as '1,?,2'", PartialShape.parse, PartialShape.format)
 
 

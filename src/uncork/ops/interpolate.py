@@ -29,6 +29,8 @@ Pages: operation-specs/image/interpolate-1, -4, -11. Decided where they are sile
   default there (OpenVINO takes -0.5 whatever is written);
 - integers are computed in f64 and rounded to the nearest, halves to even, once (*_pillow: after each axis, the last axis first,
   as Pillow does); values beyond the type's range become its limits;
+- linear_onnx of u8 and i8 (pictures) is computed in f32 as OpenVINO does it: the innermost axis first, coordinates in f32, the
+  last product of an axis added without rounding it. A value just between two integers goes where these roundings move it;
 - antialias changes linear only, as in the page's code (OpenVINO's CPU plugin ignores it there too);
 - Interpolate-1 names no coordinates. It means align_corners, or without that asymmetric; but half_pixel for linear without
   padding unless the axes are 2 and 3 of four. nearest rounds by `simple`. Its mode `area` is defined nowhere: unsupported.

@@ -10,7 +10,7 @@ import numpy as np
 
 from uncork.errors import UnsupportedError, shortened
 from uncork.ops._operation import Operation, register
-from uncork.ops._ports import ANY, Attribute, Input, Output, element_type, shape, text
+from uncork.ops._ports import ANY, Attribute, Input, Output, element_type_or_dynamic, shape, text
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
 
@@ -33,16 +33,20 @@ class ReadValue3(Operation):
 
 @register("ReadValue", 6)
 class ReadValue6(ReadValue3):
-    """States type and shape of the variable. Without `init_value` it begins as zeros, dynamic dimensions as 0."""
+    """States type and shape of the variable. Without `init_value` it begins as zeros, dynamic dimensions as 0.
+
+    A type that is left open (`dynamic`, as for the cross-attention of decoders and in tokenizers), and the rank where
+    that is, are those of `init_value`.
+    """
 
     init_value = Input(ANY, optional=True, moved=True)
     output = Output()
-    variable_type = Attribute(element_type)
+    variable_type = Attribute(element_type_or_dynamic)
     variable_shape = Attribute(shape)
 
     def infer(self, init_value: TensorSpec | None) -> TensorSpec:
         self.require(
-            init_value is None or init_value.element_type is self.variable_type,
+            init_value is None or self.variable_type in (None, init_value.element_type),
             "input 'init_value': expected {} (variable_type), got {}",
             self.variable_type,
             init_value and init_value.element_type,
@@ -53,13 +57,26 @@ class ReadValue6(ReadValue3):
             self.variable_shape,
             init_value and init_value.shape,
         )
-        return TensorSpec(self.variable_type, self.variable_shape)
+        variable_type, variable_shape = self.variable_type, self.variable_shape
+        if init_value is not None:
+            variable_type = init_value.element_type
+            if variable_shape.rank is None and init_value.rank is not None:
+                # As in version 3: what is assigned later may have another shape of the same rank.
+                variable_shape = PartialShape([None] * init_value.rank)
+        self.require(
+            variable_type is not None,
+            "variable '{}' has variable_type dynamic and no input 'init_value': nothing says its element type",
+            self.variable_id,
+        )
+        assert variable_type is not None
+        return TensorSpec(variable_type, variable_shape)
 
     def reference(self, init_value: Array | None) -> Array:
         if init_value is not None:
             return init_value
         if self.variable_shape.rank is None:
             raise UnsupportedError(f"variable '{shortened(self.variable_id)}' has no initial value and a shape of unknown rank")
+        assert self.variable_type is not None  # `infer` has seen to that
         blank = "" if self.variable_type is ElementType.string else 0
         return np.full([d.size or 0 for d in self.variable_shape], blank, self.variable_type.dtype)
 

@@ -4,12 +4,13 @@
     ISTFT   signal[.., s] = sum over t of window[n] * piece[t, n] / sum over t of window[n] ** 2      with n = s - t * frame_step
 
 for k = 0 .. frame_size // 2; `piece` is the inverse transform of a spectrum, of real numbers. A shorter window stands in the middle
-of the frame, (frame_size - window_length) // 2 zeros before it. ISTFT with `center` leaves out the first frame_size // 2 cells,
+of the frame, (frame_size - window_length) // 2 zeros before it. ISTFT with `center` leaves out frame_size // 2 cells at both ends,
 and with `normalized` multiplies by sqrt(frame_size). Complex numbers are pairs in a last dimension of 2.
 
 Pages: operation-specs/signals/stft-15, istft-16. Decided:
 
-- the page of ISTFT has no formula; this is that of torch, from where the operation comes, and of OpenVINO. Where the divisor is 0,
+- the page of ISTFT has no formula; this is that of torch, from where the operation comes, and of OpenVINO. So is the length
+  without signal_length: an odd frame with `center` leaves one cell more than the page's example has. Where the divisor is 0,
   and past the last frame up to signal_length, the signal is 0;
 - windows longer than a frame or empty, frames longer than the signal, and a signal_length below 0 are refused.
 """
@@ -121,8 +122,12 @@ class ISTFT16(Operation):
         )
         length = DYNAMIC if wanted is None else Dimension.of(wanted)
         if signal_length is None and size is not None and step is not None:
-            length = (frames - 1) * step + (0 if self.center else size)
+            length = (frames - 1) * step + self._beside(size)
         return PartialShape([*data.shape[:-3], length])
+
+    def _beside(self, size: int) -> int:
+        """How many cells of the signal there are beside one step for each frame but the first."""
+        return size - 2 * (size // 2) if self.center else size
 
     def reference(self, data: Array, window: Array, frame_size: Array, frame_step: Array, signal_length: Array | None) -> Array:
         size, step = frame_size.item(), frame_step.item()
@@ -140,7 +145,7 @@ class ISTFT16(Operation):
         if self.normalized:
             signal = signal * data.dtype.type(math.sqrt(size))
         first = size // 2 if self.center else 0
-        length = (frames - 1) * step + (0 if self.center else size) if signal_length is None else signal_length.item()
+        length = (frames - 1) * step + self._beside(size) if signal_length is None else signal_length.item()
         output = np.zeros((*lead, length), data.dtype)
         kept = signal[..., first : first + length]
         output[..., : kept.shape[-1]] = kept

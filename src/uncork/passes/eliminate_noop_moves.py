@@ -11,10 +11,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from uncork.passes.rewrite import replaced
+from uncork.internal_ops.view import View
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels import select as choose
-from uncork.internal_ops.view import View
+from uncork.passes.rewrite import replaced
 from uncork.types import ElementType, TensorSpec
 
 

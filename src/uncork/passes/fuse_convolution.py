@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from uncork.passes.rewrite import constant_addend, only_reader, readers, replaced
-from uncork.ir.model import Model, Node, Source
 from uncork.internal_ops.fused_convolution import FusedConvolution
+from uncork.ir.model import Model, Node, Source
+from uncork.passes.rewrite import constant_addend, only_reader, readers, replaced
 from uncork.types import ElementType
 
 _CONVOLUTIONS = frozenset({"Convolution", "ConvolutionBackpropData", "GroupConvolution", "GroupConvolutionBackpropData"})

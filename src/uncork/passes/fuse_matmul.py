@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from uncork.passes.rewrite import constant_addend, only_reader, readers, replaced
-from uncork.ir.model import Model, Node, Source
 from uncork.internal_ops.fused import FusedLinear
+from uncork.ir.model import Model, Node, Source
+from uncork.passes.rewrite import constant_addend, only_reader, readers, replaced
 from uncork.types import ElementType
 
 #: Activations that the kernel of a linear layer can end with.

@@ -17,7 +17,21 @@ from typing import Any, Union
 import numpy as np
 
 from uncork.concurrency import in_child
-from uncork.kernels.runtime.cpython_entry import BUSY, HEAD, IN_ORDER, LIKE, OTHERS, PATCH, RESULT, STEP, WELL, WRITEABLE, bound, functions, native_entry
+from uncork.kernels.runtime.cpython_entry import (
+    BUSY,
+    HEAD,
+    IN_ORDER,
+    LIKE,
+    OTHERS,
+    PATCH,
+    RESULT,
+    STEP,
+    WELL,
+    WRITEABLE,
+    bound,
+    functions,
+    native_entry,
+)
 
 __all__ = ["BUSY", "OTHERS", "WELL", "Address", "Call", "Is", "Like", "Program", "Size", "native_entry"]
 

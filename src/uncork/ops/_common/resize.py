@@ -6,7 +6,7 @@ The formulas, and what is decided about them, stand in `interpolate.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -69,6 +69,8 @@ def resize(data: Array, axes: Sequence[Axis], how: Settings) -> Array:
             cells = nearest_cells(a, a.coordinates(how.coordinate_transformation_mode), how.nearest_mode)
             data = data.take(cells, axis=a.axis)
         return data
+    if how.mode == "linear_onnx" and data.dtype.kind != "f" and data.dtype.itemsize == 1:
+        return linear_onnx_of_bytes(data, changed, how.coordinate_transformation_mode)
     smoothed = how.antialias and any(a.factor < 1 for a in axes)
     by_pillow = how.mode.endswith("pillow")
     values = data if data.dtype.kind == "f" else data.astype(np.float64)
@@ -101,6 +103,38 @@ def linear_onnx_taps(axis: Axis, coordinates: Array) -> Taps:
     low = np.floor(inside).astype(np.int64)
     part = inside - low
     return np.stack([low, np.minimum(low + 1, axis.size - 1)], axis=1), np.stack([1 - part, part], axis=1)
+
+
+def linear_onnx_of_bytes(data: Array, axes: Sequence[Axis], transformation: str) -> Array:
+    """linear_onnx in the arithmetic that pictures are resized with elsewhere (decided in interpolate.py)."""
+    values = data.astype(np.float32)
+    for axis in sorted(axes, key=lambda a: -a.axis):
+        cells, weights = linear_onnx_taps(axis, coordinates_in_f32(axis, transformation))
+        along = [1] * data.ndim
+        along[axis.axis] = axis.result
+        low, high = (values.take(c, axis=axis.axis) for c in cells.T)
+        low_weight, high_weight = (w.astype(np.float32).reshape(along) for w in weights.T)
+        # Rows round the product of the low cell and add the other unrounded; columns and depth the other way round.
+        products = [(low, low_weight), (high, high_weight)]
+        if axis.axis == data.ndim - 2:
+            products.reverse()
+        values = fused_multiply_add(*products[0], products[1][0] * products[1][1])
+    return whole(values, data)
+
+
+def coordinates_in_f32(axis: Axis, transformation: str) -> Array:
+    """`Axis.coordinates`, each step of it rounded to f32."""
+    if transformation == "align_corners" and axis.result > 1:
+        step = np.float32(axis.size - 1) / np.float32(axis.result - 1)
+        return np.asarray(np.arange(axis.result, dtype=np.float32) * step)
+    scale = np.float32(axis.factor) if axis.scale is None else axis.scale.astype(np.float32)
+    return np.asarray(replace(axis, scale=scale).coordinates(transformation), np.float32)
+
+
+def fused_multiply_add(a: Array, b: Array, c: Array) -> Array:
+    """a * b + c of f32, rounded once: f64 holds the product exactly."""
+    total: Array = (a.astype(np.float64) * b + c).astype(np.float32)
+    return total
 
 
 def cubic_taps(axis: Axis, coordinates: Array, coefficient: float) -> Taps:
