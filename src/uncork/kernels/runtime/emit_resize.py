@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from uncork.kernels.emit import I32, I64, Kernel, Value
+from uncork.kernels.emit import I32, I64, U8, Kernel, Value
 from uncork.kernels.runtime.layout import (
     ALIGNMENT,
     BUFFER,
@@ -183,8 +183,11 @@ def _patch(k: Kernel, tables: Tables) -> None:
     with k.loop(0, tables.head("patches")) as i:
         target, width, constant, a, b, c = tables.entry("patch_table", i, PATCH)
         value = constant + k.load(a, I64) + k.load(b, I64) + k.load(c, I64)
-        with k.either(width.equals(8)) as (whole, half):
+        with k.either(width.equals(8), likely=True) as (whole, narrow):
             with whole:
                 k.store(value, target)
-            with half:
-                k.store(value.to(I32), target)
+            with narrow:
+                with k.when(width.equals(4)):
+                    k.store(value.to(I32), target)
+                with k.when(width < 4):
+                    k.store(value.to(U8), target)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Union
@@ -56,7 +57,15 @@ class SlotAddress:
     slot: int
 
 
-Word = Union[int, Slot, ArgumentAddress, BufferAddress, SlotAddress]
+@dataclass(frozen=True, slots=True)
+class TensorAddress:
+    """The address of a small tensor that is made of sizes, in bytes from the first of them, plus an offset in bytes."""
+
+    first: int
+    offset: int = 0
+
+
+Word = Union[int, Slot, ArgumentAddress, BufferAddress, SlotAddress, TensorAddress]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +128,15 @@ class MadeResult:
 
 
 @dataclass(frozen=True, slots=True)
+class SizeTensor:
+    """A small tensor that is made of sizes: where it begins (see `TensorAddress`), the bytes of an element, its elements."""
+
+    first: int
+    width: int
+    elements: tuple[Number, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SegmentPlan:
     """What a segment does, without memory of its own: see the classes above. `cost` is in nanoseconds."""
 
@@ -128,8 +146,7 @@ class SegmentPlan:
     checks: tuple[SizeCheck, ...] = ()
     buffers: tuple[PlacedBuffer, ...] = ()
     cost: Slot | None = None
-    #: Tensors that are made of sizes: (buffer, bytes of an element, elements).
-    tensors: tuple[tuple[int, int, tuple[Number, ...]], ...] = ()
+    tensors: tuple[SizeTensor, ...] = ()
 
 
 class _Block(np.ndarray):
@@ -141,13 +158,14 @@ class _Block(np.ndarray):
 class Context:
     """Memory of one running call: slots, the places of buffers, the working memory. Segments of the call share it."""
 
-    def __init__(self, slots: Sequence[int], buffers: int) -> None:
+    def __init__(self, slots: Sequence[int], buffers: int, tensor_bytes: int = 0) -> None:
         """`slots`: their first values; constants keep theirs."""
         self._slots_at = len(CONTEXT)
         self._offsets_at = self._slots_at + len(slots)
         #: A word that is 0 and one that is 1.
         self._zero_at = self._offsets_at + buffers
-        self.words = np.zeros(self._zero_at + 2, np.int64)
+        self._tensors_at = self._zero_at + 2
+        self.words = np.zeros(self._tensors_at + -(-tensor_bytes // 8), np.int64)
         self.words[self._slots_at : self._offsets_at] = slots
         self.words[self._zero_at + 1] = 1
         self.words[CONTEXT.index("version")] = 1
@@ -161,6 +179,16 @@ class Context:
     def offset(self, buffer: int) -> int:
         """The address of the word that says where a buffer lies."""
         return self._base + 8 * (self._offsets_at + buffer)
+
+    def tensor(self, first: int) -> int:
+        """The address of a tensor of sizes."""
+        return self._base + 8 * self._tensors_at + first
+
+    def tensor_array(self, first: int, dtype: np.dtype[Any], sizes: Sequence[int]) -> Array:
+        """A tensor of sizes as it is for this call."""
+        count = math.prod(sizes)
+        found: Array = self.words[self._tensors_at :].view(np.uint8)[first : first + count * dtype.itemsize].view(dtype).reshape(sizes)
+        return found
 
     def word(self, name: str) -> int:
         """The address of a word of the context."""
@@ -347,6 +375,8 @@ class Segment:
                     patches.append((True, target, 8, 0, context.slot(word.number), zero, zero))
                 elif isinstance(word, SlotAddress):
                     words[target] = context.slot(word.slot)
+                elif isinstance(word, TensorAddress):
+                    words[target] = context.tensor(word.first) + word.offset
                 elif isinstance(word, ArgumentAddress):
                     addresses.append((word.argument, *number(word.offset), target))
                 else:
@@ -355,6 +385,10 @@ class Segment:
         for target, size in self._result_words:
             if isinstance(size, Slot):
                 patches.append((True, target, 8, 0, context.slot(size.number), zero, zero))
+        for tensor in plan.tensors:
+            for position, element in enumerate(tensor.elements):
+                place = context.tensor(tensor.first) + position * tensor.width
+                patches.append((False, place, tensor.width, *number(element), zero, zero))
         return patches, addresses
 
     def _bind_row(self, bind: Bind) -> tuple[int, int, int, int]:
