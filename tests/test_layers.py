@@ -14,6 +14,8 @@ ROOT = Path(uncork.__file__).parent
 #: From the ground up. What stands together may import each other.
 LAYERS: list[set[str]] = [
     {"errors"},
+    {"symbolic"},
+    {"dimension"},
     {"types"},
     {"storage"},
     {"ops"},

@@ -316,7 +316,7 @@ class _Instance:
         if isinstance(operand, choose.Length):
             source = step.node.inputs[operand.position]
             place = self.shared.places[source]
-            size = self.shared.model.spec(source).shape[operand.axis].size
+            size = self.shared.model.spec(source).shape[operand.axis].static_size
             if size is not None:
                 return size
             assert isinstance(place, _Argument), "only an input of the model has a size that is left open"

@@ -39,7 +39,7 @@ class GraphBody:
                 raise ValidationError(f"parameter '{name}' of the body: expected {declared}, got {given}")
         # Bodies in bodies are described several times by each layer around them: without this memory the cost is exponential.
         key = tuple((s.element_type, s.shape) for s in inputs)
-        plain = all(s.value is None and s.partial is None for s in inputs)
+        plain = all(s.value is None and s.elements is None for s in inputs)
         if plain and key in self._described:
             return self._described[key]
         checked, problems = infer(self.model, dict(zip(self.model.parameters, inputs)), trust_ports=True)

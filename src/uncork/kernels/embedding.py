@@ -112,7 +112,7 @@ def _padded(inputs: Sequence[TensorSpec | None], count: int) -> list[TensorSpec 
 
 def cost_of_rows(indices: TensorSpec, bags: int, row_bytes: float) -> float:
     """What a kernel costs that reads a row for each index, in nanoseconds. `bags` counts where only the call knows how many there are."""
-    count = indices.shape.size.size
+    count = indices.shape.size.static_size
     if count is None:
         count = _BAG * bags
     return count * _ROW_COST * max(1.0, row_bytes / 64)

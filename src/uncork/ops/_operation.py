@@ -270,7 +270,8 @@ class Operation:
             return None
         if result is None or not known.any():
             return None
-        return TensorSpec(output.element_type, output.shape, None, (result, np.broadcast_to(known, result.shape)))
+        pairs = zip(result.ravel().tolist(), np.broadcast_to(known, result.shape).ravel().tolist())
+        return TensorSpec(output.element_type, output.shape, None, tuple(int(v) if k else None for v, k in pairs))
 
     def _finished(self, spec: TensorSpec, result: Any, moves: bool) -> TensorSpec:
         array = np.asarray(result)

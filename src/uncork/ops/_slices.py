@@ -24,8 +24,8 @@ def sliced(dim: Dimension, start: int | None, stop: int | None, step: int | None
     """The sizes that a slice of `dim` can have; None for a bound that is not known."""
     if start is None or stop is None or step is None:
         return Dimension(0, dim.high if dim.high is None or step is None else -(-dim.high // abs(step)))
-    if dim.size is not None:
-        size = _count(ends(dim.size, start, stop, step))
+    if dim.static_size is not None:
+        size = _count(ends(dim.static_size, start, stop, step))
         return Dimension(size, size)
     start, stop = (n if abs(n) < FAR else _INFINITE if n > 0 else -_INFINITE for n in (start, stop))
     # Over the sizes of the dimension the slice's is piecewise linear, up to rounding by the step, with corners where a bound

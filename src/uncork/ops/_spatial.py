@@ -173,8 +173,8 @@ class Sliding(Operation):
         if self.rounding_type == "ceil":
             return count
         # ceil_torch: a last window that would start past the data, in the padding at its end, is left out.
-        if count.size is not None and start_limit.size is not None:
-            return count - 1 if (count.size - 1) * stride >= start_limit.size else count
+        if count.static_size is not None and start_limit.static_size is not None:
+            return count - 1 if (count.static_size - 1) * stride >= start_limit.static_size else count
         return Dimension(max(1, count.low - 1), count.high)
 
     def slides(self, data: Array, kernel: Sequence[int]) -> list[Slide]:

@@ -57,7 +57,7 @@ class DeformablePSROIPooling1(Operation):
                 self.part_size,
                 offsets.shape,
             )
-            pairs = dims[1].size
+            pairs = dims[1].static_size
             self.require(
                 pairs is None or (pairs > 0 and pairs % 2 == 0 and self.output_dim % (pairs // 2) == 0),
                 "input 'offsets': expected two channels for each class, and classes that divide output_dim {}, got {} channels",

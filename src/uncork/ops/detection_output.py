@@ -71,7 +71,7 @@ class _Detection(Operation):
         for name, shape in shapes.items():
             self.require(shape.rank in (None, _RANKS[name]), "input '{}': expected rank {}, got shape {}", name, _RANKS[name], shape)
         images = self._images(shapes)
-        priors, classes = self._counts({name: s[-1].size for name, s in shapes.items() if s.rank is not None}, shapes)
+        priors, classes = self._counts({name: s[-1].static_size for name, s in shapes.items() if s.rank is not None}, shapes)
         return PartialShape([1, 1, self._rows(images, Dimension.of(priors), Dimension.of(classes)), 7])
 
     def _rows(self, images: Dimension, priors: Dimension, classes: Dimension) -> Dimension:

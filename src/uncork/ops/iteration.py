@@ -126,7 +126,7 @@ class _Iteration(SubGraphOperation):
                 continue
             spec = self.external(inputs, entry)
             if spec.rank is not None:
-                size = spec.shape[self._axis(entry.slicing, spec.rank)].size
+                size = spec.shape[self._axis(entry.slicing, spec.rank)].static_size
                 if size is not None:
                     counts[entry.port] = len(self._parts(entry.slicing, size))
         self.require(len(set(counts.values())) <= 1, "the sliced inputs ask for different numbers of iterations (input: number): {}", counts)
@@ -194,7 +194,7 @@ class _Iteration(SubGraphOperation):
             self.refuse("output {} has no shape: there was no iteration, and the body's rank is unknown", entry.port)
         axis = self._axis(entry.slicing, len(result.shape))
         # A size that no iteration decided can only be 0: no element exists that would contradict it.
-        sizes = [0 if d == axis else dim.size or 0 for d, dim in enumerate(result.shape)]
+        sizes = [0 if d == axis else dim.static_size or 0 for d, dim in enumerate(result.shape)]
         return np.zeros(sizes, result.element_type.dtype)
 
 

@@ -44,12 +44,12 @@ class _Reduction(Operation):
         self.require(count.low <= data.rank, "input 'axes': {} axes, but data has only rank {}", count, data.rank)
         if self.keep_dims:
             return PartialShape([dim.union(1) for dim in data.shape])
-        if count.size is None:
+        if count.static_size is None:
             return PartialShape()
         # Whatever the axes are, the dimension at a place of the output is one of the next `count` of the input.
-        result = [data.shape[i] for i in range(data.rank - count.size)]
+        result = [data.shape[i] for i in range(data.rank - count.static_size)]
         for i in range(len(result)):
-            for later in data.shape[i + 1 : i + 1 + count.size]:
+            for later in data.shape[i + 1 : i + 1 + count.static_size]:
                 result[i] = result[i].union(later)
         return PartialShape(result)
 

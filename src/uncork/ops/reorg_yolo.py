@@ -32,7 +32,7 @@ class ReorgYolo2(Operation):
         block = self.stride**2
         self.require(channels.high is None or channels.high >= block, "expected at least {} channels, stride^2, got {}", block, image.shape)
         self.require(
-            not self.strict or channels.size is None or channels.size % block == 0,
+            not self.strict or channels.static_size is None or channels.static_size % block == 0,
             "expected a multiple of {} channels, stride^2, got {}",
             block,
             image.shape,

@@ -28,7 +28,7 @@ class _Tuples(Operation):
     def infer(self, data: TensorSpec, indices: TensorSpec, updates: TensorSpec) -> PartialShape:
         for name, spec in (("data", data), ("indices", indices)):
             self.require(spec.rank != 0, "input '{}': expected at least one dimension, got a scalar", name)
-        size = None if indices.rank is None else indices.shape[-1].size
+        size = None if indices.rank is None else indices.shape[-1].static_size
         if data.rank is None or size is None:
             return data.shape
         self.require(size <= data.rank, "expected at most {} indices a tuple (data {}), got indices {}", data.rank, data.shape, indices.shape)

@@ -5,6 +5,8 @@ Pages: operation-specs/movement/split-1, variadic-split-1.
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from uncork.ops._indices import normalised_axis
@@ -21,13 +23,11 @@ def _parts(data: TensorSpec, axis: int | None, sizes: list[Dimension]) -> list[T
         shapes = [PartialShape() if data.rank is None else PartialShape([None] * data.rank) for _ in sizes]
     else:
         shapes = [PartialShape([*data.shape[:axis], size, *data.shape[axis + 1 :]]) for size in sizes]
-    if data.partial is None or data.rank != 1 or not all(s.is_static for s in sizes):
+    if data.elements is None or data.rank != 1 or not all(s.is_static for s in sizes):
         return [TensorSpec(data.element_type, shape) for shape in shapes]
-    values, known = data.partial
-    cuts = np.cumsum([int(s) for s in sizes])[:-1]
-    return [
-        TensorSpec(data.element_type, *part) for part in zip(shapes, [None] * len(sizes), zip(np.split(values, cuts), np.split(known, cuts)))
-    ]
+    ends = list(itertools.accumulate(map(int, sizes)))
+    cuts = [data.elements[end - int(size) : end] for size, end in zip(sizes, ends)]
+    return [TensorSpec(data.element_type, shape, None, cut) for shape, cut in zip(shapes, cuts)]
 
 
 class _Split(Operation):
@@ -79,7 +79,7 @@ class VariadicSplit1(_Split):
     def infer(self, data: TensorSpec, axis: TensorSpec, split_lengths: TensorSpec) -> list[TensorSpec]:
         along = self.along(data, axis)
         numbers = vector(self, "split_lengths", split_lengths)
-        self.parts = length(split_lengths).size if self.parts is None else self.parts
+        self.parts = length(split_lengths).static_size if self.parts is None else self.parts
         self.require(
             self.parts is not None,
             "input 'split_lengths': its length is the number of outputs and must be known, got shape {}",

@@ -61,7 +61,7 @@ class ReadValue6(ReadValue3):
         if self.variable_shape.rank is None:
             raise UnsupportedError(f"variable '{self.variable_id}' has no initial value and a shape of unknown rank")
         blank = "" if self.variable_type is ElementType.string else 0
-        return np.full([d.size or 0 for d in self.variable_shape], blank, self.variable_type.dtype)
+        return np.full([d.static_size or 0 for d in self.variable_shape], blank, self.variable_type.dtype)
 
 
 @register("Assign", 3)

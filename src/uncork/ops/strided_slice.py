@@ -86,7 +86,7 @@ class StridedSlice1(Operation):
     def infer(self, data: TensorSpec, begin: TensorSpec, end: TensorSpec, stride: TensorSpec | None) -> PartialShape:
         named = {"begin": begin, "end": end} | ({} if stride is None else {"stride": stride})
         numbers = {name: vector(self, name, spec) for name, spec in named.items()}
-        count = common_length(self, named).size
+        count = common_length(self, named).static_size
         if data.rank is None or count is None:
             return PartialShape()
         begins, ends, strides = (numbers.get(name, [1] * count) or [None] * count for name in ("begin", "end", "stride"))

@@ -1,7 +1,8 @@
 """Sizes as expressions over symbols: one inference, and one plan, for every size."""
 
+from uncork.symbolic.atoms import Origin, Symbol
 from uncork.symbolic.facts import Check, Facts, Guard, Relation, facts_of
-from uncork.symbolic.size import Origin, Size, SizeLike, Symbol, ceil, floor, maximum, minimum, plain, quotient, substitute
+from uncork.symbolic.size import Size, SizeLike, ceil, floor, maximum, minimum, plain, quotient, substitute
 
 __all__ = [
     "Check",

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from uncork.symbolic.size import Origin, Size, SizeLike, Symbol, substitute
+from uncork.symbolic.atoms import Origin, Symbol
+from uncork.symbolic.size import Size, SizeLike, substitute
 
 RelationKind = Literal["==", "!=", ">=", "<", "is a multiple of"]
 #: Which symbol an equality replaces: the last of these kinds.

@@ -14,89 +14,14 @@ import math
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, Union
+from typing import TYPE_CHECKING, Union
 
 from uncork.symbolic import intervals
+from uncork.symbolic.atoms import Atom, Function, Monomial, Symbol, monomial_order, order_of, term_text
 from uncork.symbolic.intervals import Exact, Interval, exact
 
 if TYPE_CHECKING:
     from uncork.symbolic.facts import Facts
-
-#: What sorts atoms: symbols in the order in which they were made, then functions by their text.
-_Order = tuple[int, int, str]
-
-
-class Origin(NamedTuple):
-    """What a symbol stands for: a dimension of a layer's output or, where `is_element`, an element of it in C order."""
-
-    node: int
-    output: int
-    position: int
-    is_element: bool = False
-
-
-class Symbol:
-    """A whole number in [low, high] (`high` None: no bound) that a call, or a step of it, binds.
-
-    `kind` is "input" (an open dimension of a Parameter), "state" (a dimension of a variable), "found" (a size that a step
-    finds out) or "number" (an element of a small integer tensor that shapes may read).
-    """
-
-    __slots__ = ("facts", "high", "kind", "low", "name", "order", "origin")
-
-    def __init__(self, name: str, low: int, high: int | None, kind: str, origin: Origin, facts: Facts, number: int) -> None:
-        self.name, self.low, self.high, self.kind = name, low, high, kind
-        self.origin, self.facts = origin, facts
-        self.order: _Order = (0, number, name)
-
-    @property
-    def bounds(self) -> Interval:
-        return self.low, intervals.INF if self.high is None else self.high
-
-    @property
-    def symbols(self) -> frozenset[Symbol]:
-        return frozenset((self,))
-
-    @property
-    def is_whole(self) -> bool:
-        return True
-
-    def __repr__(self) -> str:
-        return self.name
-
-
-class Function:
-    """floor(x), max(x, ..) or quotient(x, y): an atom of a polynomial. Make it by the functions of this file."""
-
-    __slots__ = ("_hash", "arguments", "bounds", "is_whole", "name", "order", "symbols")
-
-    def __init__(self, name: str, arguments: tuple[Size, ...]) -> None:
-        self.name, self.arguments = name, arguments
-        self.symbols = frozenset[Symbol]().union(*(a.symbols for a in arguments))
-        self.is_whole = name != "max" or all(a.is_whole for a in arguments)
-        self.bounds = _bounds_of(name, arguments)
-        self.order: _Order = (1, 0, str(self))
-        self._hash = hash((name, arguments))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Function) and self.name == other.name and self.arguments == other.arguments
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __repr__(self) -> str:
-        if self.name == "quotient":
-            return "floor({} / {})".format(*map(_in_brackets, self.arguments))
-        if self.name == "floor":
-            (size,) = self.arguments
-            divisor = math.lcm(*(Fraction(f).denominator for f in size.terms.values()))
-            return f"floor({_in_brackets(size * divisor)} / {divisor})"
-        return f"{self.name}({', '.join(map(str, self.arguments))})"
-
-
-Atom = Union[Symbol, Function]
-#: A product of atoms in their order, each as often as its power says; the empty one is 1.
-Monomial = tuple[Atom, ...]
 
 
 class Size:
@@ -174,7 +99,7 @@ class Size:
         right = Size.of(other).terms
         for a, f in self.terms.items():
             for b, g in right.items():
-                _accumulate(terms, tuple(sorted((*a, *b), key=_order)) if a and b else a or b, f * g)
+                _accumulate(terms, tuple(sorted((*a, *b), key=order_of)) if a and b else a or b, f * g)
         return Size(terms)
 
     __rmul__ = __mul__
@@ -210,7 +135,7 @@ class Size:
     @cached_property
     def leading(self) -> Monomial:
         """The first monomial by degree, then by the order of its atoms: an order that products keep."""
-        return min(self.terms, key=_monomial_order)
+        return min(self.terms, key=monomial_order)
 
     # ---- values
 
@@ -261,12 +186,12 @@ class Size:
 
     @cached_property
     def _text(self) -> str:
-        ordered = sorted(self.terms, key=_monomial_order)
+        ordered = sorted(self.terms, key=monomial_order)
         first = next((m for m in ordered if self.terms[m] > 0), None)
         if first is not None:  # "b - a" rather than "-a + b"
             ordered.remove(first)
             ordered.insert(0, first)
-        text = " + ".join(_term_text(monomial, self.terms[monomial]) for monomial in ordered)
+        text = " + ".join(term_text(monomial, self.terms[monomial]) for monomial in ordered)
         return text.replace("+ -", "- ") or "0"
 
     def __str__(self) -> str:
@@ -314,7 +239,7 @@ def floor(x: Size) -> Size:
 def _nearest(factor: Exact) -> int:
     """The nearest whole number; of a half, the one nearer to 0."""
     cut = int(factor)
-    return cut if abs(factor - cut) <= Fraction(1, 2) else round(factor)
+    return cut if abs(Fraction(factor) - cut) <= Fraction(1, 2) else round(factor)
 
 
 def ceil(x: Size) -> Size:
@@ -418,14 +343,6 @@ def _substituted(atom: Atom, table: Mapping[Symbol, Size]) -> Size:
 # ---- inner workings
 
 
-def _order(atom: Atom) -> _Order:
-    return atom.order
-
-
-def _monomial_order(monomial: Monomial) -> tuple[int, tuple[_Order, ...]]:
-    return -len(monomial), tuple(map(_order, monomial))
-
-
 def _accumulate(terms: dict[Monomial, Exact], monomial: Monomial, factor: Exact) -> None:
     total = exact(terms.get(monomial, 0) + factor)
     if total:
@@ -452,16 +369,6 @@ def _only_atom(size: Size) -> Atom | None:
     return monomial[0] if len(monomial) == 1 and factor == 1 else None
 
 
-def _bounds_of(name: str, arguments: tuple[Size, ...]) -> Interval:
-    low, high = arguments[0].bounds
-    if name == "max":
-        return (intervals.largest(a.bounds[0] for a in arguments), intervals.largest(a.bounds[1] for a in arguments))
-    if name == "floor":
-        return intervals.floor_end(low), intervals.floor_end(high)
-    # A divisor of at least 1 brings x nearer to 0.
-    return (0 if low >= 0 else intervals.floor_end(low)), (intervals.floor_end(high) if high >= 0 else -1)
-
-
 def _value_of(atom: Function, values: Mapping[Symbol, int]) -> Exact:
     arguments = [a.exact_value(values) for a in atom.arguments]
     if atom.name == "max":
@@ -469,19 +376,3 @@ def _value_of(atom: Function, values: Mapping[Symbol, int]) -> Exact:
     if atom.name == "floor":
         return math.floor(arguments[0])
     return arguments[0] // max(arguments[1], Fraction(1))
-
-
-def _in_brackets(size: Size) -> str:
-    return f"({size})" if len(size.terms) > 1 else str(size)
-
-
-def _term_text(monomial: Monomial, factor: Exact) -> str:
-    atoms = [str(atom) for atom in monomial]
-    if len(monomial) == 1 and isinstance(monomial[0], Function) and monomial[0].name == "max" and factor < 0:
-        factor, atoms = -factor, [f"min({', '.join(str(-a) for a in monomial[0].arguments)})"]
-    product = "*".join(f"{a}^{n}" if (n := atoms.count(a)) > 1 else a for a in dict.fromkeys(atoms))
-    over = f"/{factor.denominator}" if isinstance(factor, Fraction) else ""
-    if not product:
-        return f"{factor.numerator}{over}"
-    sign = {1: "", -1: "-"}.get(factor.numerator)
-    return (f"{factor.numerator}*" if sign is None else sign) + product + over

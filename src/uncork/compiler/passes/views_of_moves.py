@@ -40,7 +40,7 @@ def _transpose(inputs: Specs, output: TensorSpec) -> int | None:
     if order is None or inputs[0].rank is None:
         return None
     axes = [int(axis) for axis in order.reshape(-1)] or list(range(inputs[0].rank))[::-1]
-    moved = [axis for axis in axes if inputs[0].shape[axis].size != 1]
+    moved = [axis for axis in axes if inputs[0].shape[axis].static_size != 1]
     return 0 if moved == sorted(moved) else None
 
 
