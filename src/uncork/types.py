@@ -294,6 +294,11 @@ class TensorSpec:
         values = np.array([e if isinstance(e, int) else 0 for e in self.elements], self.element_type.dtype)
         return values.reshape(self.shape.static), known.reshape(self.shape.static)
 
+    @property
+    def has_all_elements(self) -> bool:
+        """Every element is a number or an expression."""
+        return self.elements is not None and all(element is not None for element in self.elements)
+
     def dimensions(self) -> list[Dimension] | None:
         """A 1-D or scalar integer tensor read as a list of sizes, unknown ones dynamic; None when its length is unknown.
 

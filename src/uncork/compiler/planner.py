@@ -174,7 +174,7 @@ class Planner:
             needed.add(node.id)
             choice = self.choices[node.id]
             if isinstance(choice, choose.Native):
-                positions = {word.position for _, words in _calls(choice) for word in words if isinstance(word, choose.In)}
+                positions = {word.position for _, words, *_ in choice.calls for word in words if isinstance(word, choose.In)}
                 for size in _sizes_of(choice):
                     symbols |= size.symbols
             elif isinstance(choice, choose.Alias):
@@ -331,17 +331,22 @@ class Planner:
         scratch = None
         if not isinstance(choice.room, int) or choice.room:
             scratch = self._new_buffer(choice.room)
-        for function, operands in choice.calls:
+        for function, operands, *when in choice.calls:
             words = tuple(self._word(node, operand, places, scratch) for operand in operands)
-            segment.steps.append(Step(function, words))
+            segment.steps.append(Step(function, words, self._condition(*when)))
         self._keep += choice.keep
         segment.cost = segment.cost + _whole_cost(choice.cost)
         self._print(node, choice.kernel, node.operation.note if node.operation else "")
         self._step += 1
 
+    def _condition(self, when: choose.AtLeast | None = None) -> Slot | None:
+        if when is None:
+            return None
+        return (self.program.below if when.otherwise else self.program.at_least)(when.size, when.least)
+
     @staticmethod
     def _reads(choice: choose.Native, position: int) -> bool:
-        return any(isinstance(w, choose.In) and w.position == position for _, words in choice.calls for w in words)
+        return any(isinstance(w, choose.In) and w.position == position for _, words, *_ in choice.calls for w in words)
 
     def _word(self, node: Node, operand: choose.Operand, places: dict[int, Place], scratch: int | None) -> Word:
         if isinstance(operand, (int, Size)):
@@ -517,14 +522,11 @@ def dimensions_or_none(spec: TensorSpec) -> tuple[SizeLike, ...] | None:
         return None
 
 
-def _calls(choice: choose.Native) -> Sequence[choose.KernelCall]:
-    return choice.calls
-
-
 def _sizes_of(choice: choose.Native) -> list[Size]:
     """The open sizes among the operands of a kernel plan."""
     found = [choice.room, choice.cost]
-    for _, words in choice.calls:
+    for _, words, *when in choice.calls:
+        found += [w.size for w in when]
         for word in words:
             found.append(word if isinstance(word, (int, Size)) else getattr(word, "offset", 0))
     return [size for size in found if isinstance(size, Size)]

@@ -14,7 +14,9 @@ from itertools import pairwise
 from typing import TypeVar, Union
 
 from uncork.kernels.cpu import host
+from uncork.kernels.extents import KernelDeclined
 from uncork.ops import Operation, versions_of
+from uncork.symbolic import Size, SizeLike, minimum
 from uncork.types import TensorSpec
 
 
@@ -23,7 +25,7 @@ class In:
     """The address of an input of the operation."""
 
     position: int
-    offset: int = 0
+    offset: SizeLike = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +33,14 @@ class Out:
     """The address of an output of the operation."""
 
     position: int
-    offset: int = 0
+    offset: SizeLike = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
     """An address in the step's working memory."""
 
-    offset: int = 0
+    offset: SizeLike = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +51,31 @@ class Length:
     axis: int = 0
 
 
-Operand = Union[int, In, Out, Room, Length]
-#: A call of a kernel by its address and operands.
-KernelCall = tuple[int, Sequence[Operand]]
+Operand = Union[int, Size, In, Out, Room, Length]
 
 
-def shares(count: int, parts: int, block: int = 1) -> list[tuple[int, int]]:
-    """`count` things as up to so many runs of about equal length, each of whole blocks but the last: (first, number)."""
+@dataclass(frozen=True, slots=True)
+class AtLeast:
+    """A call is made only where a size is at least a number; with `otherwise`, only where it is below it."""
+
+    size: Size
+    least: int
+    otherwise: bool = False
+
+
+#: A call of a kernel by its address and operands, and where only some sizes want it, when.
+KernelCall = Union[tuple[int, Sequence[Operand]], tuple[int, Sequence[Operand], AtLeast]]
+
+
+def shares(count: SizeLike, parts: int, block: int = 1) -> list[tuple[SizeLike, SizeLike]]:
+    """`count` things as up to so many runs of about equal length, each of whole blocks but the last: (first, number).
+
+    Where only the call knows how many things there are, some runs may have none.
+    """
+    if isinstance(count, Size):
+        blocks_of = (count + (block - 1)) // block
+        ends = [minimum([count, blocks_of * part // parts * block]) for part in range(1, parts)]
+        return [(first, end - first) for first, end in pairwise([Size.of(0), *ends, count])]
     blocks = -(-count // block)
     parts = max(1, min(parts, blocks))
     borders = [min(count, blocks * part // parts * block) for part in range(parts + 1)]
@@ -77,11 +97,11 @@ class Native:
     kernel: str
     calls: Sequence[KernelCall]
     #: Bytes of working memory.
-    room: int = 0
+    room: SizeLike = 0
     #: What lies at addresses among the operands: it must outlive the calls.
     keep: Sequence[object] = field(default=())
     #: Rough cost in nanoseconds, to decide whether other threads should run meanwhile.
-    cost: float = 0.0
+    cost: Union[float, Size] = 0.0
     #: The same work for so many threads.
     split: Callable[[int], Stages] | None = None
 
@@ -161,7 +181,12 @@ def choose(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: S
     if chooser is None and operation.moves_values and operation.deterministic:
         _imported("")
         chooser = _choosers.get(Operation)  # what serves every operation that only moves values
-    return "no kernel" if chooser is None else chooser(operation, inputs, outputs)
+    if chooser is None:
+        return "no kernel"
+    try:
+        return chooser(operation, inputs, outputs)
+    except KernelDeclined as declined:
+        return str(declined)
 
 
 @functools.lru_cache(maxsize=1)

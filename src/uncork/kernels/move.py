@@ -14,6 +14,7 @@ import numpy as np
 from uncork.errors import UncorkError
 from uncork.kernels.choose import Choice, In, Native, Operand, Out, chooses
 from uncork.kernels.store import STORE
+from uncork.kernels.strided_moves import choose_strided
 from uncork.ops import Operation
 from uncork.types import Array, ElementType, TensorSpec
 
@@ -51,14 +52,21 @@ def _runs(spec: Runs) -> int:
 
 @chooses(Operation)
 def choose_move(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
-    """For every operation with `moved` inputs whose other inputs are constants."""
+    """For every operation with `moved` inputs: by strided copies where a rule tells them, else by a table of runs."""
+    if any(spec is not None and spec.element_type is ElementType.string for spec in inputs):
+        return "no kernel for strings"
+    return choose_strided(operation, inputs, outputs) or _choose_runs(operation, inputs, outputs)
+
+
+def _choose_runs(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
+    """For static shapes, where all inputs that are not moved are constants."""
     ports = [operation.inputs[min(i, len(operation.inputs) - 1)] for i in range(len(inputs))]
     total = 0
     for port, spec in zip(ports, inputs):
         if spec is None:
             continue
-        if spec.element_type is ElementType.string or not spec.shape.is_static:
-            return "no kernel for strings and open shapes"
+        if not spec.shape.is_static:
+            return "no kernel for open shapes"
         if not port.moved and spec.value is None:
             return "what is moved where is known at the call only"
         total += int(spec.shape.size)

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from uncork.compiler.passes.graph import replaced
 from uncork.ir.model import Model, Node
+from uncork.kernels.extents import KernelDeclined, extents, product, same
 from uncork.ops._view import View
 from uncork.types import ElementType, TensorSpec
 
@@ -23,16 +24,25 @@ def views_of_moves(model: Model) -> Model:
         if test is None or len(node.outputs) != 1 or not node.inputs:
             continue
         output, inputs = node.outputs[0].spec, [model.spec(source) for source in node.inputs]
-        if output.value is not None or not output.shape.is_static or output.element_type is ElementType.string:
+        if output.value is not None or output.rank is None or output.element_type is ElementType.string:
             continue
         position = test(inputs, output)
-        if position is not None and inputs[position].shape.is_static and inputs[position].shape.size == output.shape.size:
+        if position is not None and _as_many(inputs[position], output):
             operation = View(output.shape)
             new[node.id] = replace(node, inputs=(node.inputs[position],), operation=operation, type_name=operation.type_name)
     return replaced(model, new) if new else model
 
 
 Specs = list[TensorSpec]
+
+
+def _as_many(a: TensorSpec, b: TensorSpec) -> bool:
+    """Both tensors have as many elements in every call."""
+    try:
+        counts = product(extents(a)), product(extents(b))
+    except KernelDeclined:
+        return False
+    return same(*counts)
 
 
 def _transpose(inputs: Specs, output: TensorSpec) -> int | None:
@@ -57,7 +67,7 @@ def _pad(inputs: Specs, output: TensorSpec) -> int | None:
 
 def _concat(inputs: Specs, output: TensorSpec) -> int | None:
     """The only one with elements."""
-    full = [i for i, spec in enumerate(inputs) if not spec.shape.is_static or 0 not in spec.shape.static]
+    full = [i for i, spec in enumerate(inputs) if spec.rank is None or not any(dim.static_size == 0 for dim in spec.shape.dims)]
     return full[0] if len(full) == 1 else None
 
 
