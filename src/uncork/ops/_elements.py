@@ -102,7 +102,8 @@ def by_moving(operation: Operation, bound: Sequence[TensorSpec | None], parts: S
 
 def by_place(operation: Operation, bound: Sequence[TensorSpec | None], parts: Sequence[Elements | None], output: TensorSpec) -> Elements | None:
     """What becomes of the elements at each place of inputs that stretch to one shape by NumPy's rule."""
-    if any(part is None for part in parts):
+    source = bound[0]
+    if source is None or any(part is None for part in parts):
         return None
     arrays = [part.ravel() for part in np.broadcast_arrays(*[part for part in parts if part is not None])]
     places = list(zip(*arrays))
@@ -115,7 +116,7 @@ def by_place(operation: Operation, bound: Sequence[TensorSpec | None], parts: Se
         result[numbers] = _object_array(_flat(values.tolist(), 1), (len(numbers),))
     for i in set(range(len(places))).difference(numbers):
         if not any(element is None for element in places[i]):
-            result[i] = operation.of_sizes(output.element_type, *map(Size.of, places[i]))
+            result[i] = operation.of_sizes(source.element_type, *map(Size.of, places[i]))
     return result.reshape(output.shape.static)
 
 

@@ -122,8 +122,8 @@ class Operation:
             return by_place(self, bound, parts, output)
         return by_moving(self, bound, parts) if any(port.moved for port in self.inputs) else None
 
-    def of_sizes(self, output: ElementType, *elements: Size) -> Element:
-        """For element-wise operations on numbers: an element of the output where some of the inputs' are expressions."""
+    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
+        """For element-wise operations on numbers of type `source`: an element of the output where inputs are expressions."""
         return None
 
     # ---- for use in a subclass

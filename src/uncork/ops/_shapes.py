@@ -19,7 +19,7 @@ def require_rank(operation: Operation, name: str, spec: TensorSpec, *ranks: int)
 
 def require_one(operation: Operation, name: str, spec: TensorSpec) -> None:
     """Refuse an input that is neither a scalar nor has one element."""
-    fits = spec.shape.compatible(PartialShape([])) or spec.shape.compatible(PartialShape([1]))
+    fits = spec.shape.agrees(PartialShape([])) or spec.shape.agrees(PartialShape([1]))
     operation.require(fits, "input '{}': expected a scalar or one element, got shape {}", name, spec.shape)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from uncork.symbolic import Facts, Size, ceil, facts_of, floor, plain
+from uncork.symbolic import Facts, Size, ceil, facts_of, floor, maximum, plain
 from uncork.types import Element, ElementType
 
 #: Factors of floats have numerators and denominators up to the first, and what they make whole again stays below the second:
@@ -25,6 +25,12 @@ def computed(output: ElementType, result: Size, *inputs: Size) -> Element:
     if output.is_float and not all(is_exact(output, size) for size in (result, *inputs)):
         return None
     return plain(result)
+
+
+def larger(a: Size, b: Size) -> Size:
+    """The larger of two sizes: one of them where their facts say so."""
+    facts = facts_of([a, b])
+    return maximum([a, b]) if facts is None else facts.larger(a, b)
 
 
 def is_exact(element_type: ElementType, size: Size) -> bool:
@@ -73,8 +79,8 @@ def _is_divisor(b: Size) -> bool:
 
 
 def whole(source: ElementType, size: Size, upwards: bool = False) -> Element:
-    """The floor, or upwards the ceiling, of a float as a whole number; None when the float may be another number."""
-    if size.constant is None and not size.is_whole and not _is_below_limit(source, size):
+    """The floor, or upwards the ceiling, of a number of this type; None when it may be another one."""
+    if source.is_float and size.constant is None and not _is_below_limit(source, size):
         return None
     return plain(ceil(size) if upwards else floor(size))
 
@@ -87,17 +93,17 @@ def _is_below_limit(source: ElementType, size: Size) -> bool:
     return facts.certainly_at_least(size, 0) and facts.suppose_at_least(_LIMIT, size * scale)
 
 
-def equal(a: Size, b: Size) -> Element:
+def equal(source: ElementType, a: Size, b: Size) -> Element:
     """1 or 0; None when only a number of the call tells."""
-    facts = _asked(a - b)
+    facts = None if source.is_float else _asked(a - b)
     if facts is None:
         return None
     return int(facts.suppose_equal(a, b, usual=b.constant is None and a.constant is None))
 
 
-def at_least(a: Size, b: Size) -> Element:
+def at_least(source: ElementType, a: Size, b: Size) -> Element:
     """Whether a >= b: 1 or 0; None when only a number of the call tells."""
-    facts = _asked(a - b)
+    facts = None if source.is_float else _asked(a - b)
     return None if facts is None else int(facts.suppose_at_least(a, b))
 
 

@@ -27,13 +27,18 @@ def vector(operation: Operation, name: str, spec: TensorSpec, scalar_too: bool =
     return spec.integers()
 
 
-def sizes(operation: Operation, name: str, spec: TensorSpec) -> list[Element] | None:
-    """As `vector`, for an input that gives sizes: also those that are expressions, which every call must keep from being negative."""
-    vector(operation, name, spec, scalar_too=True)
-    elements = spec.sizes()
-    for element in elements or []:
+def sizes(operation: Operation, name: str, spec: TensorSpec) -> list[Element]:
+    """The elements of an input that gives sizes, after `vector` has looked at it. Those that are expressions may not be negative."""
+    elements = spec.sizes() or []
+    for element in elements:
         demand_size(operation, name, element)
     return elements
+
+
+def size(operation: Operation, name: str, spec: TensorSpec) -> Element:
+    """The one element of an input that gives a size, after `scalar` has looked at it."""
+    elements = sizes(operation, name, spec)
+    return elements[0] if elements else None
 
 
 def demand_size(operation: Operation, name: str, element: Element) -> None:

@@ -17,8 +17,8 @@ from uncork.ops._elementwise import Binary, refuse_zero
 from uncork.ops._indices import refuse_first
 from uncork.ops._operation import register
 from uncork.ops._ports import REAL, Attribute, Input, boolean
-from uncork.ops._size_arithmetic import computed, divided, rest
-from uncork.symbolic import Size, maximum, minimum
+from uncork.ops._size_arithmetic import computed, divided, larger, rest
+from uncork.symbolic import Size
 from uncork.types import Array, Element, ElementType
 
 
@@ -29,9 +29,9 @@ class Add(Binary):
     def function(self, a: Array, b: Array) -> Array:
         return np.add(a, b)
 
-    def of_sizes(self, output: ElementType, *elements: Size) -> Element:
+    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
         a, b = elements
-        return computed(output, a + b, a, b)
+        return computed(source, a + b, a, b)
 
 
 @register("Subtract", 1)
@@ -41,9 +41,9 @@ class Subtract(Binary):
     def function(self, a: Array, b: Array) -> Array:
         return np.subtract(a, b)
 
-    def of_sizes(self, output: ElementType, *elements: Size) -> Element:
+    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
         a, b = elements
-        return computed(output, a - b, a, b)
+        return computed(source, a - b, a, b)
 
 
 @register("Multiply", 1)
@@ -53,9 +53,9 @@ class Multiply(Binary):
     def function(self, a: Array, b: Array) -> Array:
         return np.multiply(a, b)
 
-    def of_sizes(self, output: ElementType, *elements: Size) -> Element:
+    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
         a, b = elements
-        return computed(output, a * b, a, b)
+        return computed(source, a * b, a, b)
 
 
 @register("Divide", 1)
@@ -74,9 +74,9 @@ class Divide(Binary):
         # The floor is one too low where the division leaves a rest and the signs differ.
         return np.asarray(floor + ((floor * b != a) & ((a < 0) != (b < 0))).astype(a.dtype))
 
-    def of_sizes(self, output: ElementType, *elements: Size) -> Element:
+    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
         a, b = elements
-        return divided(output, a, b, cut=not self.m_pythondiv)
+        return divided(source, a, b, cut=not self.m_pythondiv)
 
 
 @register("Mod", 1)
@@ -87,9 +87,9 @@ class Mod(Binary):
         refuse_zero(self, b, np.broadcast(a, b).size)
         return np.fmod(a, b)
 
-    def of_sizes(self, output: ElementType, *elements: Size) -> Element:
+    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
         a, b = elements
-        return rest(output, a, b, cut=True)
+        return rest(source, a, b, cut=True)
 
 
 @register("FloorMod", 1)
@@ -100,9 +100,9 @@ class FloorMod(Binary):
         refuse_zero(self, b, np.broadcast(a, b).size)
         return np.mod(a, b)
 
-    def of_sizes(self, output: ElementType, *elements: Size) -> Element:
+    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
         a, b = elements
-        return rest(output, a, b, cut=False)
+        return rest(source, a, b, cut=False)
 
 
 @register("Power", 1)
@@ -137,9 +137,9 @@ class Maximum(Binary):
     def function(self, a: Array, b: Array) -> Array:
         return np.maximum(a, b)
 
-    def of_sizes(self, output: ElementType, *elements: Size) -> Element:
+    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
         a, b = elements
-        return computed(output, maximum([a, b]), a, b)
+        return computed(source, larger(a, b), a, b)
 
 
 @register("Minimum", 1)
@@ -149,9 +149,9 @@ class Minimum(Binary):
     def function(self, a: Array, b: Array) -> Array:
         return np.minimum(a, b)
 
-    def of_sizes(self, output: ElementType, *elements: Size) -> Element:
+    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
         a, b = elements
-        return computed(output, minimum([a, b]), a, b)
+        return computed(source, -larger(-a, -b), a, b)
 
 
 @register("Atan2", 17)

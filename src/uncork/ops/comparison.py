@@ -29,9 +29,9 @@ class Equal(_Comparison):
     def function(self, a: Array, b: Array) -> Array:
         return np.equal(a, b)
 
-    def of_sizes(self, output: ElementType, *elements: Size) -> Element:
+    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
         a, b = elements
-        return equal(a, b)
+        return equal(source, a, b)
 
 
 @register("NotEqual", 1)
@@ -41,9 +41,9 @@ class NotEqual(_Comparison):
     def function(self, a: Array, b: Array) -> Array:
         return np.not_equal(a, b)
 
-    def of_sizes(self, output: ElementType, *elements: Size) -> Element:
+    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
         a, b = elements
-        return negated(equal(a, b))
+        return negated(equal(source, a, b))
 
 
 @register("Less", 1)
@@ -53,9 +53,9 @@ class Less(_Comparison):
     def function(self, a: Array, b: Array) -> Array:
         return np.less(a, b)
 
-    def of_sizes(self, output: ElementType, *elements: Size) -> Element:
+    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
         a, b = elements
-        return negated(at_least(a, b))
+        return negated(at_least(source, a, b))
 
 
 @register("LessEqual", 1)
@@ -65,9 +65,9 @@ class LessEqual(_Comparison):
     def function(self, a: Array, b: Array) -> Array:
         return np.less_equal(a, b)
 
-    def of_sizes(self, output: ElementType, *elements: Size) -> Element:
+    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
         a, b = elements
-        return at_least(b, a)
+        return at_least(source, b, a)
 
 
 @register("Greater", 1)
@@ -77,9 +77,9 @@ class Greater(_Comparison):
     def function(self, a: Array, b: Array) -> Array:
         return np.greater(a, b)
 
-    def of_sizes(self, output: ElementType, *elements: Size) -> Element:
+    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
         a, b = elements
-        return negated(at_least(b, a))
+        return negated(at_least(source, b, a))
 
 
 @register("GreaterEqual", 1)
@@ -89,9 +89,9 @@ class GreaterEqual(_Comparison):
     def function(self, a: Array, b: Array) -> Array:
         return np.greater_equal(a, b)
 
-    def of_sizes(self, output: ElementType, *elements: Size) -> Element:
+    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
         a, b = elements
-        return at_least(a, b)
+        return at_least(source, a, b)
 
 
 class _Test(Unary):

@@ -46,13 +46,13 @@ class Convert1(Operation):
             return truncated(data, self.destination_type)
         return data  # rounded or wrapped where the result is stored
 
-    def of_sizes(self, output: ElementType, *elements: Size) -> Element:
+    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
         (x,) = elements
-        if output is ElementType.boolean:
-            return negated(equal(x, Size.of(0)))
-        if output.is_integer and not x.is_whole:
-            return whole(ElementType.f32, x) if certainly_at_least(x, 0) else None  # the fraction is cut off
-        return computed(output, x)
+        if self.destination_type is ElementType.boolean:
+            return negated(equal(source, x, Size.of(0)))
+        if self.destination_type.is_integer and source.is_float:
+            return whole(source, x) if certainly_at_least(x, 0) else None  # the fraction is cut off
+        return computed(self.destination_type, x)
 
 
 @register("ConvertLike", 1)

@@ -30,9 +30,9 @@ class Abs(_Number):
     def reference(self, data: Array) -> Array:
         return np.absolute(data)
 
-    def of_sizes(self, output: ElementType, *elements: Size) -> Element:
+    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
         (x,) = elements
-        return computed(output, x, x) if certainly_at_least(x, 0) else None
+        return computed(source, x, x) if certainly_at_least(x, 0) else None
 
 
 @register("Negative", 1)
@@ -42,9 +42,9 @@ class Negative(_Number):
     def reference(self, data: Array) -> Array:
         return np.negative(data)
 
-    def of_sizes(self, output: ElementType, *elements: Size) -> Element:
+    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
         (x,) = elements
-        return computed(output, -x, x)
+        return computed(source, -x, x)
 
 
 @register("Sign", 1)
@@ -70,9 +70,9 @@ class Floor(_Rounding):
     def rounded(self, x: Array) -> Array:
         return np.floor(x)
 
-    def of_sizes(self, output: ElementType, *elements: Size) -> Element:
+    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
         (x,) = elements
-        return whole(output, x)
+        return whole(source, x)
 
 
 @register("Ceiling", 1)
@@ -82,9 +82,9 @@ class Ceiling(_Rounding):
     def rounded(self, x: Array) -> Array:
         return np.ceil(x)
 
-    def of_sizes(self, output: ElementType, *elements: Size) -> Element:
+    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
         (x,) = elements
-        return whole(output, x, upwards=True)
+        return whole(source, x, upwards=True)
 
 
 @register("Round", 5)
