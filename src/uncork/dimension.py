@@ -53,6 +53,11 @@ class Dimension:
         """The size as an expression, a number too; None while only the bounds are known."""
         return Size.of(self.low) if self.low == self.high else self._size
 
+    @property
+    def is_open(self) -> bool:
+        """The size is an expression and no number."""
+        return self._size is not None
+
     def __int__(self) -> int:
         if self.low != self.high:
             raise ValueError(f"dimension {self} is dynamic")
@@ -115,6 +120,15 @@ class Dimension:
     def agrees(self, other: DimensionLike) -> bool:
         """Some size fits both; where sizes are symbols, that they are equal is demanded of every call."""
         return self.merge(other) is not None
+
+    def covers(self, other: DimensionLike) -> bool:
+        """Some size of it is at least some size of the other; where sizes are symbols, every call is demanded to keep to it."""
+        o = Dimension.of(other)
+        if self.high is not None and self.high < o.low:
+            return False
+        open_sizes = _open_sizes(self, o)
+        facts = None if open_sizes is None else facts_of(open_sizes)
+        return facts is None or open_sizes is None or facts.require_at_least(*open_sizes)
 
     def merge(self, other: DimensionLike) -> Dimension | None:
         """The sizes that fit both; None when there is none. Where sizes are symbols, they are equal from here on."""

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from uncork.dimension import DYNAMIC as DYNAMIC
 from uncork.dimension import Dimension as Dimension
 from uncork.dimension import DimensionLike as DimensionLike
-from uncork.symbolic import Size
+from uncork.symbolic import Size, plain
 
 Array = npt.NDArray[Any]
 
@@ -226,7 +226,8 @@ class PartialShape(Sequence[Dimension]):
             return self
         if not self.compatible(other):
             return None
-        return PartialShape([a.merge(b) for a, b in zip(self._dims, other._dims)])
+        merged = [a.merge(b) for a, b in zip(self._dims, other._dims)]
+        return None if None in merged else PartialShape(merged)
 
     def __str__(self) -> str:
         return "[...]" if self._dims is None else "[" + ",".join(map(str, self._dims)) + "]"
@@ -319,7 +320,7 @@ class TensorSpec:
         if self.value is not None:
             return [int(v) for v in np.asarray(self.value).ravel()]
         if self.elements is not None:
-            return list(self.elements)
+            return [e if not isinstance(e, Size) or (facts := e.facts) is None else plain(facts.canonical(e)) for e in self.elements]
         count = self.shape.size
         return [None] * int(count) if count.is_static and int(count) <= 64 else None
 

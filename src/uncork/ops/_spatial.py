@@ -28,6 +28,7 @@ import numpy as np
 from uncork.ops._operation import Operation
 from uncork.ops._ports import Attribute, integers, one_of
 from uncork.ops._shapes import check_room
+from uncork.symbolic import minimum
 from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
 
 #: Elements of a block.
@@ -141,7 +142,7 @@ class Sliding(Operation):
     def require_channels(self, data: PartialShape, needed: Dimension, filters: TensorSpec) -> None:
         """Refuse data [N, C, ..] whose channels are not as many as the filters need."""
         rule = "expected 'data' with {} channels as 'filters' {} need, got {} in data {}"
-        self.require(data[1].compatible(needed), rule, needed, filters.shape, data[1], data)
+        self.require(data[1].agrees(needed), rule, needed, filters.shape, data[1], data)
 
     def window_counts(self, sizes: Sequence[Dimension], kernels: Sequence[Dimension]) -> list[Dimension]:
         """The number of windows along each axis; refused where not even one fits."""
@@ -153,9 +154,9 @@ class Sliding(Operation):
                 continue
             begin, end = self.fixed_pads(axis)
             padded = size + begin + end
-            window = self.stretched(axis, Dimension(max(1, kernel.low), kernel.high))
+            window = self.stretched(axis, kernel if kernel.low else Dimension(1, kernel.high))
             self.require(
-                padded.high is None or window.low <= padded.high,
+                padded.covers(window),
                 "the kernel spans {} cells along spatial axis {}, the padded data has {}",
                 window,
                 axis,
@@ -175,6 +176,9 @@ class Sliding(Operation):
         # ceil_torch: a last window that would start past the data, in the padding at its end, is left out.
         if count.static_size is not None and start_limit.static_size is not None:
             return count - 1 if (count.static_size - 1) * stride >= start_limit.static_size else count
+        if count.is_open and (begun := start_limit.expression) is not None and (most := count.expression) is not None:
+            # The windows that start before the limit: stride * (count - 1) < limit.
+            return Dimension.of(minimum([most, -(-begun // stride)]))
         return Dimension(max(1, count.low - 1), count.high)
 
     def slides(self, data: Array, kernel: Sequence[int]) -> list[Slide]:

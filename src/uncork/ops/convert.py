@@ -20,7 +20,9 @@ import numpy as np
 from uncork.errors import UnsupportedError
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, Attribute, Input, Output, element_type
-from uncork.types import Array, ElementType, PartialShape, TensorSpec
+from uncork.ops._size_arithmetic import certainly_at_least, computed, equal, negated, whole
+from uncork.symbolic import Size
+from uncork.types import Array, Element, ElementType, PartialShape, TensorSpec
 
 
 @register("Convert", 1)
@@ -43,6 +45,14 @@ class Convert1(Operation):
         if data.dtype.kind == "f" and self.destination_type.is_integer:
             return truncated(data, self.destination_type)
         return data  # rounded or wrapped where the result is stored
+
+    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
+        (x,) = elements
+        if self.destination_type is ElementType.boolean:
+            return negated(equal(source, x, Size.of(0)))
+        if self.destination_type.is_integer and source.is_float:
+            return whole(source, x) if certainly_at_least(x, 0) else None  # the fraction is cut off
+        return computed(self.destination_type, x)
 
 
 @register("ConvertLike", 1)

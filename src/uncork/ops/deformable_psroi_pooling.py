@@ -44,7 +44,7 @@ class DeformablePSROIPooling1(Operation):
 
     def infer(self, data: TensorSpec, rois: TensorSpec, offsets: TensorSpec | None) -> PartialShape:
         channels, wanted = image_dims(self, "data", data)[1], self.output_dim * self.group_size**2
-        self.require(channels.compatible(wanted), "input 'data': expected {} channels by output_dim and group_size, got {}", wanted, channels)
+        self.require(channels.agrees(wanted), "input 'data': expected {} channels by output_dim and group_size, got {}", wanted, channels)
         boxes = box_count(self, "rois", rois, 5)
         if offsets is not None:
             dims = image_dims(self, "offsets", offsets)

@@ -93,7 +93,7 @@ class _Detection(Operation):
             rows = 1 if self.variance_encoded_in_target else 2
             fits = proposals[0].compatible(1) or proposals[0].compatible(images)
             self.require(fits, "input 'proposals': expected a batch of 1 or {}, got shape {}", images, proposals)
-            self.require(proposals[1].contains(rows), "input 'proposals': expected a second dimension of {}, got shape {}", rows, proposals)
+            self.require(proposals[1].agrees(rows), "input 'proposals': expected a second dimension of {}, got shape {}", rows, proposals)
             if not proposals[0].contains(1):
                 images = images.merge(proposals[0]) or images
         return images

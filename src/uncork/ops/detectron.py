@@ -158,7 +158,7 @@ class DetectronROIFeatureExtractor6(Operation):
         channels = DYNAMIC
         for level in pyramid:
             image, own, *_ = image_dims(self, "pyramid", level)
-            self.require(image.contains(1), "input 'pyramid': expected levels of a single image, got shape {}", level.shape)
+            self.require(image.agrees(1), "input 'pyramid': expected levels of a single image, got shape {}", level.shape)
             merged = channels.merge(own)
             self.require(merged is not None, "input 'pyramid': expected {} channels, got shape {}", channels, level.shape)
             channels = merged or channels

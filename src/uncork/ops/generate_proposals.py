@@ -112,7 +112,7 @@ class GenerateProposalsSingleImage6(_Proposals):
         sizes = self.sizes({"im_info": "3", "anchors": "count, 4", "deltas": "4 * A, H, W", "scores": "A, H, W"}, specs)
         boxes = sizes.get("H", DYNAMIC) * sizes.get("W", DYNAMIC) * sizes["A"]
         count = sizes.get("count", DYNAMIC)
-        self.require(count.compatible(boxes), "input 'anchors': expected {} boxes, H * W * A of the scores, got {}", boxes, count)
+        self.require(count.agrees(boxes), "input 'anchors': expected {} boxes, H * W * A of the scores, got {}", boxes, count)
         return PartialShape([self.post_nms_count, 4]), PartialShape([self.post_nms_count])
 
     def reference(self, im_info: Array, anchors: Array, deltas: Array, scores: Array) -> tuple[Array, Array]:

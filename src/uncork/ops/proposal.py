@@ -80,7 +80,7 @@ class Proposal1(Operation):
         batch, anchors = DYNAMIC, len(self.ratio) * len(self.scale)
         place = PartialShape([None, None])
         for name, spec, channels in (("class_probs", class_probs, 2 * anchors), ("bbox_deltas", bbox_deltas, 4 * anchors)):
-            fits = spec.rank is None or (spec.rank == 4 and spec.shape[1].compatible(channels))
+            fits = spec.rank is None or (spec.rank == 4 and spec.shape[1].agrees(channels))
             self.require(fits, "input '{}': expected [N, {}, H, W] for {} anchors, got {}", name, channels, anchors, spec.shape)
             if spec.rank is not None:
                 both, image = place.merge(spec.shape[2:]), batch.merge(spec.shape[0])

@@ -6,6 +6,7 @@ Pages: operation-specs/movement/split-1, variadic-split-1.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -13,8 +14,9 @@ from uncork.ops._indices import normalised_axis
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Output, integer
 from uncork.ops._shapes import divided
-from uncork.ops._vectors import length, scalar, vector
-from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
+from uncork.ops._vectors import demand_size, length, scalar, vector
+from uncork.symbolic import facts_of
+from uncork.types import DYNAMIC, Array, Dimension, Element, PartialShape, TensorSpec
 
 
 def _parts(data: TensorSpec, axis: int | None, sizes: list[Dimension]) -> list[TensorSpec]:
@@ -93,6 +95,9 @@ class VariadicSplit1(_Split):
         if along is None:
             return _parts(data, None, sizes)
         whole = data.shape[along]
+        elements = split_lengths.sizes() or []
+        if (size := whole.expression) is not None and facts_of([size, *elements]) is not None and all(e is not None for e in elements):
+            return _parts(data, along, self.open_sizes(whole, elements))
         given = sum(n for n in numbers if n is not None and n >= 0)
         rest = Dimension(max(0, whole.low - given), None if whole.high is None else max(0, whole.high - given))
         unknown = [i for i, n in enumerate(numbers) if n is None or n < 0]
@@ -101,6 +106,19 @@ class VariadicSplit1(_Split):
         for i in unknown:
             sizes[i] = rest if len(unknown) == 1 else Dimension(0, rest.high)
         return _parts(data, along, sizes)
+
+    def open_sizes(self, whole: Dimension, lengths: Sequence[Element]) -> list[Dimension]:
+        """The sizes of the parts where some are expressions; one of those is not taken for -1."""
+        for n in lengths:
+            demand_size(self, "split_lengths", n)
+        sizes = [Dimension.of(n) for n in lengths]
+        minus = [i for i, n in enumerate(lengths) if isinstance(n, int) and n == -1]
+        given = sum((size for i, size in enumerate(sizes) if i not in minus), Dimension(0, 0))
+        fits = whole.covers(given) if minus else whole.agrees(given)
+        self.require(fits, "input 'split_lengths': expected lengths that add up to {}, got {}", whole, lengths)
+        for i in minus:
+            sizes[i] = whole - given
+        return sizes
 
     def reference(self, data: Array, axis: Array, split_lengths: Array) -> list[Array]:
         along = int(axis.reshape(-1)[0])

@@ -48,7 +48,7 @@ class ReadValue6(ReadValue3):
             init_value and init_value.element_type,
         )
         self.require(
-            init_value is None or init_value.shape.compatible(self.variable_shape),
+            init_value is None or init_value.shape.agrees(self.variable_shape),
             "input 'init_value': expected shape {} (variable_shape), got {}",
             self.variable_shape,
             init_value and init_value.shape,

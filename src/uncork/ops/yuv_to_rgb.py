@@ -35,7 +35,7 @@ class _Planes(Operation):
         batch, height, width = DYNAMIC, DYNAMIC, DYNAMIC
         for place, (name, shape) in enumerate(planes):
             channels = self.channels if place else 1
-            fits = shape.rank is None or (shape.rank == 4 and shape[3].compatible(channels))
+            fits = shape.rank is None or (shape.rank == 4 and shape[3].agrees(channels))
             self.require(fits, "input '{}': expected a shape [N, H, W, {}], got {}", name, channels, shape)
             if shape.rank is None:
                 continue

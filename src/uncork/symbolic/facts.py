@@ -7,13 +7,14 @@ neither. Every answer is a fact for the questions behind it: of two equal sizes 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
 from uncork.symbolic.atoms import Origin, Symbol
-from uncork.symbolic.size import Size, SizeLike, substitute
+from uncork.symbolic.size import Size, SizeLike, maximum, substitute
 
 RelationKind = Literal["==", "!=", ">=", "<", "is a multiple of"]
 #: Which symbol an equality replaces: the last of these kinds.
@@ -92,8 +93,9 @@ class Facts:
 
     # ---- what is known
 
-    def canonical(self, size: Size) -> Size:
+    def canonical(self, size: SizeLike) -> Size:
         """The size with all equalities put in."""
+        size = Size.of(size)
         if size.symbols.isdisjoint(self.equal):
             return size
         known = self._canonical.get(size)
@@ -115,6 +117,15 @@ class Facts:
         if difference.bounds[0] >= 0:
             return True
         return any(not fact.symbols.isdisjoint(difference.symbols) and (difference - fact).bounds[0] >= 0 for fact in self.at_least_0)
+
+    def smaller(self, a: SizeLike, b: SizeLike) -> Size:
+        """The smaller of two sizes: one of them where that is certain."""
+        return -self.larger(-Size.of(a), -Size.of(b))
+
+    def larger(self, a: SizeLike, b: SizeLike) -> Size:
+        """The larger of two sizes: one of them where that is certain."""
+        a, b = self.canonical(a), self.canonical(b)
+        return a if self.certainly_at_least(a, b) else b if self.certainly_at_least(b, a) else maximum([a, b])
 
     # ---- what is demanded
 
@@ -140,7 +151,7 @@ class Facts:
 
     def require_multiple(self, a: SizeLike, b: SizeLike) -> None:
         """Demand that b divides a."""
-        ratio = self.canonical(Size.of(a)).over(self.canonical(Size.of(b)))
+        ratio = self.canonical(a).over(self.canonical(b))
         if ratio is None or not ratio.is_whole:
             self._check(a, "is a multiple of", b)
 
@@ -173,17 +184,27 @@ class Facts:
         self._is_at_least_0(difference if answer else -difference - 1)
         return answer
 
+    @contextmanager
+    def tentative(self) -> Iterator[None]:
+        """What is demanded inside may not come to pass (a branch that is not taken): it is forgotten at the end, guards are not."""
+        equal, at_least_0, checks = dict(self.equal), list(self.at_least_0), list(self.checks)
+        try:
+            yield
+        finally:
+            self.equal, self.at_least_0, self.checks = equal, at_least_0, checks
+            self._canonical.clear()
+
     # ---- inner workings
 
     def _difference(self, a: SizeLike, b: SizeLike) -> Size:
         return self.canonical(Size.of(a) - b)
 
     def _guard(self, a: SizeLike, kind: RelationKind, b: SizeLike) -> None:
-        left, right = self.canonical(Size.of(a)), self.canonical(Size.of(b))
+        left, right = self.canonical(a), self.canonical(b)
         self.guards.append(Guard(left, kind, right, self._node, self._where))
 
     def _check(self, a: SizeLike, kind: RelationKind, b: SizeLike) -> None:
-        left, right = self.canonical(Size.of(a)), self.canonical(Size.of(b))
+        left, right = self.canonical(a), self.canonical(b)
         check = Check(left, kind, right, self._node, self._where)
         if not any(c.left == left and c.kind == kind and c.right == right for c in self.checks):
             self.checks.append(check)
