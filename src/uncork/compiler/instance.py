@@ -9,8 +9,8 @@ import numpy as np
 
 from uncork.compiler.call_plan import CallPlan, ConstantPlace, FoundSymbol, PlacedTensor, ReadStep, ReferenceStep
 from uncork.errors import UncorkError
-from uncork.kernels.program import Is, Like
 from uncork.kernels.runtime.layout import NO_MEMORY, OK
+from uncork.kernels.runtime.program import Is, Like
 from uncork.kernels.runtime.segment import (
     ArgumentAddress,
     Context,
@@ -188,7 +188,5 @@ class NativeCall:
         inputs, count = len(plan.input_shapes), len(arguments)
         places = {**dict(enumerate(positions)), **{inputs + n: count + n for n in range(len(plan.results))}}
         results = [_made(plan, number) for number in range(len(plan.results))]
-        segment = Segment(
-            moved(part, places), context, plan.buffers, likes=arguments, results=results, release_cost=RELEASE_COST, keep=plan
-        )
+        segment = Segment(moved(part, places), context, plan.buffers, likes=arguments, results=results, release_cost=RELEASE_COST, keep=plan)
         return segment, context

@@ -21,8 +21,8 @@ from uncork.compiler.call_plan import (
 from uncork.compiler.plan import Step as PrintedStep
 from uncork.compiler.size_program import SizeProgram, Unbound
 from uncork.ir.model import Model, Node, Source
-from uncork.kernels import choose
-from uncork.kernels.copy_bytes import copy_bytes
+from uncork.kernels import select as choose
+from uncork.kernels.movement.copy_bytes import copy_bytes
 from uncork.kernels.runtime.segment import (
     ArgumentAddress,
     Bind,
@@ -506,9 +506,7 @@ class Planner:
             PlacedBuffer(n, self._buffers[n].bytes, self._buffers[n].first, self._buffers[n].last)
             for n in sorted(part.buffers, key=lambda n: self._buffers[n].first)
         )
-        return SegmentPlan(
-            tuple(part.steps), tuple(part.binds), tuple(part.ops), tuple(part.checks), buffers, cost, tuple(part.tensors)
-        )
+        return SegmentPlan(tuple(part.steps), tuple(part.binds), tuple(part.ops), tuple(part.checks), buffers, cost, tuple(part.tensors))
 
 
 _VIEWS = frozenset({"Reshape", "Squeeze", "Unsqueeze", "View"})

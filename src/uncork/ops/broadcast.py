@@ -14,10 +14,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from uncork.ops._broadcast import broadcast_shapes, stretched_dimension
+from uncork.ops._common.broadcast import broadcast_shapes, stretched_dimension
+from uncork.ops._common.vectors import all_known, length, sizes, vector
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Output, one_of
-from uncork.ops._vectors import all_known, length, sizes, vector
 from uncork.types import DYNAMIC, Array, Dimension, Element, PartialShape, TensorSpec
 
 

@@ -18,11 +18,11 @@ import math
 
 import numpy as np
 
-from uncork.ops._embedding import Embedding, below
-from uncork.ops._indices import refuse_first
+from uncork.ops._common.embedding import Embedding, below
+from uncork.ops._common.indices import refuse_first
+from uncork.ops._common.vectors import size
 from uncork.ops._operation import register
 from uncork.ops._ports import ARITHMETIC, I32_I64, Input
-from uncork.ops._vectors import size
 from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 

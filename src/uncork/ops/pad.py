@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from uncork.ops._common.vectors import demand_size, length, vector
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Output, one_of
-from uncork.ops._vectors import demand_size, length, vector
 from uncork.symbolic import Facts, Size, SizeLike, facts_of
 from uncork.types import DYNAMIC, Array, Dimension, Element, ElementType, PartialShape, TensorSpec
 

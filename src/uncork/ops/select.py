@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from uncork.ops._broadcast import Broadcasting
+from uncork.ops._common.broadcast import Broadcasting
 from uncork.ops._elements import Elements, unknown_elements
 from uncork.ops._operation import register
 from uncork.ops._ports import ANY, BOOLEAN, Input, Output

@@ -20,11 +20,11 @@ import math
 
 import numpy as np
 
+from uncork.ops._common.shapes import check_room, require_rank
+from uncork.ops._common.vectors import scalar
+from uncork.ops._common.vectors import size as size_of
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import I32_I64, REAL, Attribute, Input, Output, boolean
-from uncork.ops._shapes import check_room, require_rank
-from uncork.ops._vectors import scalar
-from uncork.ops._vectors import size as size_of
 from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
 
 

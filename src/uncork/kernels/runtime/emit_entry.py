@@ -5,8 +5,8 @@ It knows how CPython and NumPy lay out their objects (see `kernels.entry`, which
 
 from __future__ import annotations
 
-from uncork.kernels.emit import I32, I64, Kernel, Value
-from uncork.kernels.entry import DATA, DTYPE, FLAGS, RANK, SHAPE, TYPE
+from uncork.kernels.codegen.emit import I32, I64, Kernel, Value
+from uncork.kernels.runtime.cpython_entry import DATA, DTYPE, FLAGS, RANK, SHAPE, TYPE
 from uncork.kernels.runtime.emit_resize import Tables
 from uncork.kernels.runtime.layout import (
     ADDRESS,
@@ -49,9 +49,8 @@ class _Entry:
         """Return `what` from a call that has begun."""
         k, tables = self.k, self.tables
         k.store(k.integer(0), tables.address("busy"))
-        with k.when(tables.head("results") > 0):
-            with k.when(self.made.get().equals(0).equals(0)):
-                k.call_address(tables.head("drop"), [self.made.get()])
+        with k.when(tables.head("results") > 0), k.when(self.made.get().equals(0).equals(0)):
+            k.call_address(tables.head("drop"), [self.made.get()])
         k.leave(what)
 
     def argument(self, number: Value) -> Value:

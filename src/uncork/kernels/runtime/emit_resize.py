@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from uncork.kernels.emit import I32, I64, U8, Kernel, Value
+from uncork.kernels.codegen.emit import I32, I64, U8, Kernel, Value
 from uncork.kernels.runtime.layout import (
     ALIGNMENT,
     BUFFER,
@@ -149,17 +149,15 @@ def _place(k: Kernel, tables: Tables) -> None:
         bytes_at, first, last, offset_at = tables.entry("buffer_table", b, BUFFER)
         size = (k.maximum(k.load(bytes_at, I64), k.integer(1)) + (ALIGNMENT - 1)) & -ALIGNMENT
         kept, at, place = k.variable(k.integer(0)), k.variable(k.integer(0)), k.variable(k.integer(-1))
-        with k.loop(0, count.get()) as u:
-            with k.when(k.load(entry(u) + 16, I64) >= first):
-                with k.when(kept.get().equals(u).equals(0)):
-                    copy(entry(u), entry(kept.get()))
-                with k.when(place.get() < 0):
-                    with k.either((k.load(entry(u), I64) - at.get()) >= size) as (fits, too_small):
-                        with fits:
-                            place.set(kept.get())
-                        with too_small:
-                            at.set(k.load(entry(u) + 8, I64))
-                kept.set(kept.get() + 1)
+        with k.loop(0, count.get()) as u, k.when(k.load(entry(u) + 16, I64) >= first):
+            with k.when(kept.get().equals(u).equals(0)):
+                copy(entry(u), entry(kept.get()))
+            with k.when(place.get() < 0), k.either((k.load(entry(u), I64) - at.get()) >= size) as (fits, too_small):
+                with fits:
+                    place.set(kept.get())
+                with too_small:
+                    at.set(k.load(entry(u) + 8, I64))
+            kept.set(kept.get() + 1)
         with k.when(place.get() < 0):
             place.set(kept.get())
         behind = k.variable(kept.get())

@@ -15,11 +15,11 @@ from typing import Any, Union
 
 import numpy as np
 
-from uncork.kernels.entry import IN_ORDER, WRITEABLE, functions, native_entry
-from uncork.kernels.program import Is, Like
 from uncork.kernels.runtime import layout
+from uncork.kernels.runtime.cpython_entry import IN_ORDER, WRITEABLE, functions, native_entry
+from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.kernels.runtime.layout import ALIGNMENT, BUSY, CONTEXT, HEAD, OK, OTHER_ARGUMENTS
-from uncork.kernels.store import STORE
+from uncork.kernels.runtime.program import Is, Like
 from uncork.types import Array
 
 
@@ -302,9 +302,7 @@ class Segment:
             "like_table": [address(v) if n % 5 == 3 else v for n, v in enumerate(tables["likes"])],
             "bind_table": [w for b in plan.binds for w in self._bind_row(b)],
             "op_table": [
-                w
-                for o in plan.ops
-                for w in (layout.OPERATIONS.index(o.operation), slot(o.a.number), slot(o.b.number), slot(o.result.number))
+                w for o in plan.ops for w in (layout.OPERATIONS.index(o.operation), slot(o.a.number), slot(o.b.number), slot(o.result.number))
             ],
             "check_table": [w for c in plan.checks for w in (_check_kind(c), slot(c.a.number), slot(c.b.number), c.number)],
             "buffer_table": [w for b in plan.buffers for w in (slot(b.bytes.number), b.first, b.last, context.offset(b.buffer))],
@@ -404,9 +402,7 @@ class Segment:
 
     def run_by_ctypes(self, *arguments: Any) -> Any:
         """`run` without the native entry, for interpreters whose objects it does not know."""
-        if self._likes and (
-            len(arguments) != len(self._likes) or not all(like.fits(a, arguments) for like, a in zip(self._likes, arguments))
-        ):
+        if self._likes and (len(arguments) != len(self._likes) or not all(like.fits(a, arguments) for like, a in zip(self._likes, arguments))):
             return OTHER_ARGUMENTS
         block = self._block
         if block[HEAD.index("busy")]:
