@@ -18,7 +18,7 @@ from uncork.types import TensorSpec
 
 def _pretend() -> None:
     """The processor has AMX, as far as kernels know."""
-    from uncork.kernels.recurrent.select import select as recurrent
+    from uncork.kernels.recurrent import select as recurrent
     from uncork.kernels.runtime import kernel_cache as store
     from uncork.kernels.runtime import target as cpu
 

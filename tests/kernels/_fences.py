@@ -391,7 +391,7 @@ def main(family: str) -> None:
             taken += found
             if family == "recurrent":  # and by threads that share every step
                 with pytest.MonkeyPatch.context() as patch:
-                    patch.setattr("uncork.kernels.recurrent.select.select._suits_team", lambda *_: True)
+                    patch.setattr("uncork.kernels.recurrent.select._suits_team", lambda *_: True)
                     taken += check(operation, specs)
                 # and with weights that only the call knows
                 taken += check(operation, specs, [*specs[:-3], *(TensorSpec(s.element_type, s.shape) for s in specs[-3:])])

@@ -20,7 +20,7 @@ from tests.test_every_op import ALL, agree
 from uncork import storage
 from uncork.errors import UncorkError
 from uncork.kernels import select as choose
-from uncork.kernels.embedding.select_bags import select_bags as embedding
+from uncork.kernels.embedding import select_bags as embedding
 from uncork.kernels.select import Native
 from uncork.ops import Operation, find
 from uncork.types import ElementType

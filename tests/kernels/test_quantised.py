@@ -7,8 +7,6 @@ import pytest
 
 pytest.importorskip("llvmlite")
 
-from uncork.kernels.embedding.select_bags.select_quantized import rows_of
-
 from tests.kernels._run import run_native, spec_of
 from uncork import storage
 from uncork.internal_ops.quantized_lookup import (
@@ -19,6 +17,7 @@ from uncork.internal_ops.quantized_lookup import (
     CompressedSegments,
     CompressedTable,
 )
+from uncork.kernels.embedding.select_quantized import rows_of
 from uncork.kernels.select import Native
 from uncork.ops import find
 from uncork.types import ElementType, TensorSpec
@@ -144,7 +143,7 @@ def test_every_lookup(stored: str) -> None:
 @pytest.mark.parametrize("lanes", [4, 8, 16])
 @pytest.mark.parametrize("stored", STORED)
 def test_vectors_of_other_machines(stored: str, lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("uncork.kernels.embedding.select_bags.select_quantized.lanes", lambda: lanes)
+    monkeypatch.setattr("uncork.kernels.embedding.select_quantized.lanes", lambda: lanes)
     for columns in (6, 64, 131, 200):
         table, whole = compressed(stored, columns, ("row", "row", False))
         check(CompressedBag(find("EmbeddingBagOffsetsSum", 3)(), table), [i64([3, 1, 59]), i64([0])], summed(whole, np.array([3, 1, 59]))[None])

@@ -259,7 +259,7 @@ def _missing_for(precision: Precision, backend: Backend) -> str:
         return "kernels, which the reference has none of"
     if not kernels_available():
         return "llvmlite, which is not installed"
-    from uncork.kernels.recurrent.select.select import supports  # imports what only recurrent layers need
+    from uncork.kernels.recurrent.select import supports  # imports what only recurrent layers need
 
     return "" if supports(precision) else "a CPU with AVX512-BF16"
 

@@ -113,7 +113,8 @@ class Alias:
     position: int
 
 
-#: The files of this package that choose, by the types of operation that they choose for; "" is every type that has no other.
+#: The families of kernels, by the types of operation that they choose for; "" is every type that has no other. A family that is
+#: `folder` chooses in folder/select.py, one that is `folder.name` in folder/select_name.py.
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "convolution": ("Convolution", "ConvolutionBackpropData", "FusedConvolution", "GroupConvolution", "GroupConvolutionBackpropData"),
     "elementwise": (
@@ -124,25 +125,25 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
         *("Round", "Select", "Selu", "Sigmoid", "Sign", "SoftPlus", "SoftSign", "Sqrt", "SquaredDifference", "Subtract", "Swish"),
         *("Tanh", "Xor"),
     ),
-    "einsum": ("Einsum",),
-    "embedding": (
+    "gemm.einsum": ("Einsum",),
+    "embedding.bags": (
         *("EmbeddingBagOffsets", "EmbeddingBagOffsetsSum", "EmbeddingBagPacked", "EmbeddingBagPackedSum", "EmbeddingSegmentsSum"),
         "NarrowedBag",
     ),
-    "gather": ("Gather",),
-    "last_step": ("LastStates", "LookedUp", "StepLengths"),
-    "linear": ("FusedLinear", "MatMul"),
-    "move": ("",),
-    "pick": ("GatherElements", "TopK"),
-    "quantised": ("CompressedLookup",),
+    "movement.gather": ("Gather",),
+    "recurrent.final_states": ("LastStates", "LookedUp", "StepLengths"),
+    "gemm.matmul": ("FusedLinear", "MatMul"),
+    "movement.copy_table": ("",),
+    "selection": ("GatherElements", "TopK"),
+    "embedding.quantized": ("CompressedLookup",),
     "recurrent": ("GRUSequence", "LSTMSequence", "RNNSequence"),
-    "reduce": (
+    "reduction": (
         *("LogSoftmax", "MVN", "ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"),
         "SoftMax",
     ),
-    "sparse_lookup": ("SparseLookup",),
-    "transpose": ("Transpose",),
-    "views": ("Reshape", "Squeeze", "Unsqueeze", "View"),
+    "embedding.sparse": ("SparseLookup",),
+    "movement.transpose": ("Transpose",),
+    "movement.view": ("Reshape", "Squeeze", "Unsqueeze", "View"),
 }
 _FAMILY_OF = {type_name: family for family, type_names in FAMILIES.items() for type_name in type_names}
 
@@ -206,11 +207,17 @@ def family_of(type_name: str) -> str | None:
     return _FAMILY_OF.get(type_name)
 
 
+def module_of(family: str) -> str:
+    """The module that chooses for a family."""
+    folder, _, name = family.partition(".")
+    return f"uncork.kernels.{folder}.select" + (f"_{name}" if name else "")
+
+
 @functools.cache
 def _imported(type_name: str) -> None:
     family = _FAMILY_OF.get(type_name)
     if family is not None:
-        importlib.import_module(f"uncork.kernels.{family}")
+        importlib.import_module(module_of(family))
 
 
 def operations_with_kernels() -> frozenset[type[Operation]]:
@@ -227,7 +234,7 @@ def chooses_view(*operations: type[Operation]) -> None:
 
 def is_view(operation: Operation | None) -> bool:
     """The output is the first input in another shape."""
-    if operation is None or family_of(operation.type_name) != "views":
+    if operation is None or family_of(operation.type_name) != "movement.view":
         return False
     _imported(operation.type_name)
     return type(operation) in _views

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from uncork.internal_ops.fused import Fused, FusedMember
 from uncork.ir.model import Model, Node, Source
-from uncork.kernels.elementwise.select.lowering import has_word
-from uncork.kernels.elementwise.select.select import Part, expression
+from uncork.kernels.elementwise.lowering import has_word
+from uncork.kernels.elementwise.select import Part, expression
 from uncork.kernels.extents import KernelDeclined, extents, same_extents
 from uncork.passes.rewrite import readers, replaced
 from uncork.types import TensorSpec

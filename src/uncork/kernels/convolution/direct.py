@@ -12,8 +12,8 @@ from itertools import product
 
 import numpy as np
 
-from uncork.kernels.convolution.select.geometry import Geometry, Work
-from uncork.kernels.convolution.select.layout import Layout, blocks_of, direct, lanes_for, layout_of
+from uncork.kernels.convolution.geometry import Geometry, Work
+from uncork.kernels.convolution.layout import Layout, blocks_of, direct, lanes_for, layout_of
 from uncork.kernels.movement.strided_copy import placing
 from uncork.kernels.runtime.kernel_cache import STORE, has_feature
 from uncork.kernels.runtime.packed_weights import packed
@@ -123,7 +123,7 @@ class _Maker:
 
     def function(self, spec: Planes) -> int:
         def make() -> str:
-            from uncork.kernels.convolution.select.emit_direct import emit_planes
+            from uncork.kernels.convolution.emit_direct import emit_planes
 
             return emit_planes(spec, has_feature("avx512f"))
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from uncork.kernels.codegen.activations import STANDALONE
 from uncork.kernels.codegen.emit import F32, I32, I64, Kernel, Value
-from uncork.kernels.convolution.select.direct import ARGUMENTS, BLOCK_WORDS, Planes
+from uncork.kernels.convolution.direct import ARGUMENTS, BLOCK_WORDS, Planes
 from uncork.kernels.gemm.microkernel import in_chains, joined
 
 #: Taps of a channel for itself whose filter is kept in registers all the time.

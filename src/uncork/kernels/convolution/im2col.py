@@ -12,7 +12,7 @@ from itertools import product
 
 import numpy as np
 
-from uncork.kernels.convolution.select.geometry import Geometry, Work
+from uncork.kernels.convolution.geometry import Geometry, Work
 from uncork.kernels.gemm.indirect import multiplied, panels, products
 from uncork.kernels.movement.select_transpose import blocks_fit, turning
 from uncork.kernels.movement.strided_copy import placing

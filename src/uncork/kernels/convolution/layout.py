@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from uncork.kernels.convolution.select.geometry import Geometry
+from uncork.kernels.convolution.geometry import Geometry
 from uncork.types import Array
 
 

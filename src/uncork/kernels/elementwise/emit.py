@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from uncork.kernels.codegen.emit import BOOL, F16, F32, F64, INDEX_TYPES, U8, U16, U32, Kernel, Type, Value
 from uncork.kernels.codegen.scalar_ops import COMPUTED, MOVING, WORDS, converted
-from uncork.kernels.elementwise.select.select import Expression, argument_names
+from uncork.kernels.elementwise.select import Expression, argument_names
 
 #: How values lie in memory. f16 and bf16 pass through as their bits.
 STORED: dict[str, Type] = {"f32": F32, "f64": F64, "f16": U16, "bf16": U16, "boolean": U8, **INDEX_TYPES}

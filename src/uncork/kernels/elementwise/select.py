@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from uncork.internal_ops.fused import Fused
-from uncork.kernels.elementwise.select.lowering import OPERATIONS, Said, said
+from uncork.kernels.elementwise.lowering import OPERATIONS, Said, said
 from uncork.kernels.extents import KernelDeclined, certainly, extents, nanoseconds, product, same
 from uncork.kernels.runtime.kernel_cache import STORE, has_feature, lanes
 from uncork.kernels.select import Choice, In, Native, Operand, Out, chooses
@@ -167,7 +167,7 @@ def _said(part: Part) -> Said | str:
 
 def _kernel(spec: Expression) -> int:
     def make() -> str:
-        from uncork.kernels.elementwise.select.select.emit import emit_expression
+        from uncork.kernels.elementwise.emit import emit_expression
 
         return emit_expression(spec, has_feature("avx512f"))
 

@@ -10,8 +10,8 @@ Terms are added by increasing position, in up to four chains that are joined at 
 from __future__ import annotations
 
 from uncork.kernels.codegen.emit import F16, F32, F64, I8, I64, INDEX_TYPES, U16, U32, U64, Kernel, Value, pieces
-from uncork.kernels.embedding.select_bags.emit_ids import BagIds
-from uncork.kernels.embedding.select_bags.select_bags import Bag, Segments
+from uncork.kernels.embedding.emit_ids import BagIds
+from uncork.kernels.embedding.select_bags import Bag, Segments
 
 #: Table types by the element type's name. bf16 travels as its bits.
 TABLE_TYPES = {"f32": F32, "f16": F16, "bf16": U16, "f64": F64, **INDEX_TYPES}

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from uncork.kernels.codegen.emit import F16, F32, I8, I32, I64, INDEX_TYPES, U8, U16, U32, Kernel, Type, Value, pieces
-from uncork.kernels.embedding.select_bags.emit_ids import BagIds
-from uncork.kernels.embedding.select_bags.select_quantized import QuantisedBag, QuantisedGather, Rows
+from uncork.kernels.embedding.emit_ids import BagIds
+from uncork.kernels.embedding.select_quantized import QuantisedBag, QuantisedGather, Rows
 
 _TYPES = {"u8": U8, "i8": I8, "f16": F16, "bf16": U16}
 #: Vector accumulators that stay in registers beside the operands: a block of columns has no more vectors than this.

@@ -6,7 +6,7 @@ Entries that are not in the order of their rows, or lie outside of the matrix, a
 from __future__ import annotations
 
 from uncork.kernels.codegen.emit import F32, I64, INDEX_TYPES, Kernel, Value, Variable, pieces
-from uncork.kernels.embedding.select_bags.select_sparse import ARGUMENTS, Lookup
+from uncork.kernels.embedding.select_sparse import ARGUMENTS, Lookup
 
 #: Vectors that are summed at a time.
 _TOGETHER = 8

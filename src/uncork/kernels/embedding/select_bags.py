@@ -72,7 +72,7 @@ class Segments:
 
 def _bag(spec: Bag) -> int:
     def make() -> str:
-        from uncork.kernels.embedding.select_bags.select_bags.emit_bags import emit_bag
+        from uncork.kernels.embedding.emit_bags import emit_bag
 
         return emit_bag(spec)
 
@@ -81,7 +81,7 @@ def _bag(spec: Bag) -> int:
 
 def _segment_offsets(spec: Segments) -> int:
     def make() -> str:
-        from uncork.kernels.embedding.select_bags.select_bags.emit_bags import emit_segments
+        from uncork.kernels.embedding.emit_bags import emit_segments
 
         return emit_segments(spec)
 

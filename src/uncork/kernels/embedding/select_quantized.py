@@ -14,7 +14,7 @@ from uncork.internal_ops.quantized_lookup import (
     CompressedSegments,
     CompressedTable,
 )
-from uncork.kernels.embedding.select_bags.select_bags import Segments, cost_of_rows, shared_bags
+from uncork.kernels.embedding.select_bags import Segments, cost_of_rows, shared_bags
 from uncork.kernels.names import flags
 from uncork.kernels.runtime.kernel_cache import STORE, has_feature, lanes
 from uncork.kernels.runtime.packed_weights import begins_a_line
@@ -112,7 +112,7 @@ def _function(spec: QuantisedBag | QuantisedGather) -> int:
 
 def _segment_offsets(spec: Segments) -> int:
     def make() -> str:
-        from uncork.kernels.embedding.select_bags.emit_bags import emit_segments
+        from uncork.kernels.embedding.emit_bags import emit_segments
 
         return emit_segments(spec)
 

@@ -37,7 +37,7 @@ ARGUMENTS = ("table", "values", "indices", "dense_shape", "output", "count", "ro
 
 def _lookup(spec: Lookup) -> int:
     def make() -> str:
-        from uncork.kernels.embedding.select_bags.emit_sparse import emit_lookup
+        from uncork.kernels.embedding.emit_sparse import emit_lookup
 
         return emit_lookup(spec)
 

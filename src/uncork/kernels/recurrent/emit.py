@@ -16,8 +16,8 @@ from uncork.kernels.codegen.emit import F32, I64, INDEX_TYPES, Kernel, Value, Va
 from uncork.kernels.codegen.thread_team import Team
 from uncork.kernels.gemm import microkernel_amx as tiles
 from uncork.kernels.gemm.microkernel import End, Microkernel
-from uncork.kernels.recurrent.select.emit_epilogue import Ends, store_parts
-from uncork.kernels.recurrent.select.spec import TILE_ROOM, Recurrent
+from uncork.kernels.recurrent.emit_epilogue import Ends, store_parts
+from uncork.kernels.recurrent.spec import TILE_ROOM, Recurrent
 
 
 def emit_recurrent(spec: Recurrent, estimates: bool, pauses: bool = False) -> str:

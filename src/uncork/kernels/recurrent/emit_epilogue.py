@@ -5,7 +5,7 @@ from __future__ import annotations
 from uncork.kernels.codegen.activations import ACTIVATIONS
 from uncork.kernels.codegen.emit import F32, I32, U32, Kernel, Value
 from uncork.kernels.gemm.microkernel import Row
-from uncork.kernels.recurrent.select.spec import Recurrent
+from uncork.kernels.recurrent.spec import Recurrent
 
 
 def store_parts(k: Kernel, value: Value, address: Value, low: Value | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from uncork.kernels.codegen.emit import F32, Kernel, Value
-from uncork.kernels.recurrent.select.packed_weights import ARGUMENTS, Panels
+from uncork.kernels.recurrent.packed_weights import ARGUMENTS, Panels
 
 
 def emit_panels(spec: Panels) -> str:

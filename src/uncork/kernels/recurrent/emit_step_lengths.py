@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from uncork.kernels.codegen.emit import I64, INDEX_TYPES, Kernel
-from uncork.kernels.recurrent.select.select_final_states import Lengths
+from uncork.kernels.recurrent.select_final_states import Lengths
 
 
 def emit_lengths(spec: Lengths) -> str:

@@ -32,7 +32,7 @@ def panels_call(spec: Panels, weights: Operand, inner: int, hidden: int, panels:
     """The call that brings weights into panels."""
 
     def make() -> str:
-        from uncork.kernels.recurrent.select.emit_packed_weights import emit_panels
+        from uncork.kernels.recurrent.emit_packed_weights import emit_panels
 
         return emit_panels(spec)
 

@@ -9,8 +9,8 @@ from functools import partial
 
 import numpy as np
 
-from uncork.kernels.recurrent.select.packed_weights import Panels, panels_call
-from uncork.kernels.recurrent.select.spec import ARGUMENTS, Recurrent, look_up, pack
+from uncork.kernels.recurrent.packed_weights import Panels, panels_call
+from uncork.kernels.recurrent.spec import ARGUMENTS, Recurrent, look_up, pack
 from uncork.kernels.runtime.kernel_cache import STORE, has_feature, lanes
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import has_tiles, let_run
@@ -51,7 +51,7 @@ def _products(precision: str, batch: int) -> tuple[str, str]:
 
 def _function(spec: Recurrent) -> int:
     def make() -> str:
-        from uncork.kernels.recurrent.select.emit import emit_recurrent
+        from uncork.kernels.recurrent.emit import emit_recurrent
 
         return emit_recurrent(spec, has_feature("avx512f"), has_feature("sse2"))
 

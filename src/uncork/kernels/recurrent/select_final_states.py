@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from uncork.internal_ops.final_states import LastStates, StepLengths
 from uncork.internal_ops.looked_up_sequence import LookedUp
 from uncork.kernels.names import flags
-from uncork.kernels.recurrent.select.select import Lookup, sequence_of
+from uncork.kernels.recurrent.select import Lookup, sequence_of
 from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.kernels.select import Choice, In, Native, Operand, Out, chooses
 from uncork.ops import Operation
@@ -43,7 +43,7 @@ def choose_lengths(operation: Operation, inputs: Sequence[TensorSpec | None], ou
     spec = Lengths(indices.element_type.name, lengths.element_type.name, wraps, operation.zeros)
 
     def make() -> str:
-        from uncork.kernels.recurrent.select.emit_step_lengths import emit_lengths
+        from uncork.kernels.recurrent.emit_step_lengths import emit_lengths
 
         return emit_lengths(spec)
 

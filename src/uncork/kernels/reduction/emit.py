@@ -16,7 +16,7 @@ from uncork.kernels.codegen import functions
 from uncork.kernels.codegen.activations import exp
 from uncork.kernels.codegen.emit import F32, I32, Kernel, Type, Value, Variable
 from uncork.kernels.codegen.scalar_ops import COMPUTED, absolute
-from uncork.kernels.elementwise.select.emit import STORED, narrowed, widened
+from uncork.kernels.elementwise.emit import STORED, narrowed, widened
 from uncork.kernels.reduction.select import Reduction, Rows
 
 Combine = Callable[[Kernel, Value, Value], Value]
