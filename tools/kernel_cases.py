@@ -66,7 +66,7 @@ def edges(recorder: Recorder) -> Iterator[Line]:
             for variant, other, known in _variants(family, operation, specs):
                 with pytest.MonkeyPatch.context() as patch:
                     if variant == "team":
-                        patch.setattr("uncork.kernels.recurrent.select.select._suits_team", lambda *_: True)
+                        patch.setattr("uncork.kernels.recurrent.select._suits_team", lambda *_: True)
                     patch.setattr(recorder, "tables_begin_lines", variant != "between lines")
                     found = selected(recorder, other, specs, known)
                 yield f"edges of {family}", f"{label} {variant}".strip(), found

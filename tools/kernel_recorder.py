@@ -135,7 +135,7 @@ def _arrays(keep: object) -> Iterator[np.ndarray]:
 def _install(recorder: Recorder, processor: Processor) -> None:
     """Put the recorder and the processor in the place of this machine's."""
     from uncork.kernels.embedding import select_bags as embedding
-    from uncork.kernels.embedding.select_bags import select_quantized as quantised
+    from uncork.kernels.embedding import select_quantized as quantised
     from uncork.kernels.recurrent import select as recurrent
     from uncork.kernels.runtime import kernel_cache as store
     from uncork.kernels.runtime import target as cpu

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from uncork.internal_ops.fused_convolution import FusedConvolution
+from uncork.kernels.convolution import direct as convolution_planes
+from uncork.kernels.convolution import im2col as convolution_rows
 from uncork.kernels.convolution.geometry import Work, geometry
-from uncork.kernels.convolution.select import direct as convolution_planes
-from uncork.kernels.convolution.select import im2col as convolution_rows
 from uncork.kernels.runtime.kernel_cache import lanes
 from uncork.kernels.select import Choice, chooses
 from uncork.ops import Operation

@@ -103,7 +103,7 @@ def rows_of(table: CompressedTable) -> Rows:
 
 def _function(spec: QuantisedBag | QuantisedGather) -> int:
     def make() -> str:
-        from uncork.kernels.embedding.select_bags import emit_quantized as quantised_code
+        from uncork.kernels.embedding import emit_quantized as quantised_code
 
         return quantised_code.emit_bag(spec) if isinstance(spec, QuantisedBag) else quantised_code.emit_gather(spec)
 
