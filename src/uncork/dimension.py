@@ -53,6 +53,13 @@ class Dimension:
         """The size as an expression, a number too; None while only the bounds are known."""
         return Size.of(self.low) if self.low == self.high else self._size
 
+    def as_size(self) -> Size:
+        """The size as an expression; raises ValueError while only the bounds are known."""
+        size = self.expression
+        if size is None:
+            raise ValueError(f"dimension {self} has bounds and no expression")
+        return size
+
     @property
     def is_open(self) -> bool:
         """The size is an expression and no number."""

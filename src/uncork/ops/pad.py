@@ -91,7 +91,7 @@ class Pad12(Operation):
                 self.require(fits, "mode {}: expected smaller pads along axis {} of size {}, got {}", self.pad_mode, axis, dim, pad)
             if not self.crops:
                 demand_size(self, name, pad)
-        return Dimension.of(facts.larger((dim.expression or Size.of(0)) + begin + end, 0))
+        return Dimension.of(facts.larger(dim.as_size() + begin + end, 0))
 
     def reference(self, data: Array, pads_begin: Array, pads_end: Array, pad_value: Array | None) -> Array:
         for axis, (begin, end) in enumerate(zip(map(int, pads_begin), map(int, pads_end))):

@@ -69,7 +69,7 @@ class Reshape1(Operation):
         copied = {i for i, n in enumerate(target) if isinstance(n, int) and self.copies(n)}
         minus = [i for i, n in enumerate(target) if isinstance(n, int) and n == -1]
         self.require(len(minus) <= 1, "input 'shape': expected at most one -1, got {}", target)
-        whole = [d.expression or Size.of(0) for i, d in enumerate(data.shape) if i not in copied]
+        whole = [d.as_size() for i, d in enumerate(data.shape) if i not in copied]
         rest = facts.canonical(math.prod(whole, start=Size.of(1)))
         factors = [n for i, n in enumerate(target) if i not in copied and i not in minus]
         given = facts.canonical(math.prod(factors, start=Size.of(1)))
@@ -81,7 +81,7 @@ class Reshape1(Operation):
             facts.require_multiple(rest, given)
             ratio = rest.over(given)
             dims[minus[0]] = Dimension.of(rest // given if ratio is None else ratio)
-        elif all(facts.certainly_at_least(data.shape[i].expression or 0, 1) for i in copied):
+        elif all(facts.certainly_at_least(data.shape[i].as_size(), 1) for i in copied):
             self.require(facts.require_equal(rest, given), message, data.shape, target)
         else:
             facts.suppose_equal(rest, given)  # of an empty tensor any
@@ -89,8 +89,9 @@ class Reshape1(Operation):
 
     def settled_element(self, element: Element, dim: Dimension | None, facts: Facts) -> SizeLike:
         """An element of `shape` as -1, 0 or a size that is neither: which of them is a question to the facts."""
+        assert element is not None
         if not isinstance(element, Size):
-            return element or 0
+            return element
         if not facts.suppose_at_least(element, 0):
             self.require(facts.require_equal(element, -1), "input 'shape': expected sizes of at least -1, got {}", element)
             return -1
