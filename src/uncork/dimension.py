@@ -137,6 +137,12 @@ class Dimension:
         facts = None if open_sizes is None else facts_of(open_sizes)
         return facts is None or open_sizes is None or facts.require_at_least(*open_sizes)
 
+    def is_multiple_of(self, number: int) -> bool:
+        """It may be a multiple of the number; where sizes are symbols, every call is demanded to make it one."""
+        if self._size is not None and (facts := self._size.facts) is not None:
+            facts.require_multiple(self._size, number)
+        return self.low != self.high or self.low % number == 0
+
     def merge(self, other: DimensionLike) -> Dimension | None:
         """The sizes that fit both; None when there is none. Where sizes are symbols, they are equal from here on."""
         o = Dimension.of(other)

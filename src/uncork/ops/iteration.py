@@ -174,11 +174,10 @@ class _Iteration(SubGraphOperation):
                     counts[entry.port] = self._open_parts(entry.slicing, size)
         first = next(iter(counts.values()), None)
         facts = facts_of(counts.values())
-        alike = (
-            len(set(counts.values())) <= 1
-            if facts is None
-            else all(first is not None and facts.require_equal(c, first) for c in counts.values())
-        )
+        if facts is None or first is None:
+            alike = len(set(counts.values())) <= 1
+        else:
+            alike = all(facts.require_equal(count, first) for count in counts.values())
         self.require(alike, "the sliced inputs ask for different numbers of iterations (input: number): {}", counts)
         return first
 
