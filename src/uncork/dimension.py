@@ -53,6 +53,13 @@ class Dimension:
         """The size as an expression, a number too; None while only the bounds are known."""
         return Size.of(self.low) if self.low == self.high else self._size
 
+    def as_size(self) -> Size:
+        """The size as an expression; raises ValueError while only the bounds are known."""
+        size = self.expression
+        if size is None:
+            raise ValueError(f"dimension {self} has bounds and no expression")
+        return size
+
     @property
     def is_open(self) -> bool:
         """The size is an expression and no number."""
@@ -129,6 +136,12 @@ class Dimension:
         open_sizes = _open_sizes(self, o)
         facts = None if open_sizes is None else facts_of(open_sizes)
         return facts is None or open_sizes is None or facts.require_at_least(*open_sizes)
+
+    def is_multiple_of(self, number: int) -> bool:
+        """It may be a multiple of the number; where sizes are symbols, every call is demanded to make it one."""
+        if self._size is not None and (facts := self._size.facts) is not None:
+            facts.require_multiple(self._size, number)
+        return self.low != self.high or self.low % number == 0
 
     def merge(self, other: DimensionLike) -> Dimension | None:
         """The sizes that fit both; None when there is none. Where sizes are symbols, they are equal from here on."""

@@ -27,6 +27,17 @@ def computed(output: ElementType, result: Size, *inputs: Size) -> Element:
     return plain(result)
 
 
+def fits(element_type: ElementType, size: Size) -> bool:
+    """No value is wrapped or rounded where it is converted to this type: by its bounds or, for 32 bits, as the size of a tensor."""
+    if not element_type.is_integer:
+        return True
+    span = 2**element_type.bits
+    low, high = (0, span - 1) if element_type.kind == "unsigned" else (-span // 2, span // 2 - 1)
+    if low <= size.bounds[0] and size.bounds[1] <= high:
+        return True
+    return element_type.bits >= 32 and all(symbol.kind != "number" for symbol in size.symbols)
+
+
 def larger(a: Size, b: Size) -> Size:
     """The larger of two sizes: one of them where their facts say so."""
     facts = facts_of([a, b])

@@ -48,7 +48,7 @@ class _AdaptivePool(Operation):
         if data.rank is None:
             return PartialShape([None, None, *sizes(self, "output_shape", output_shape)])
         self.require(
-            not any(d.high == 0 for d in data.shape[2:]) or 0 in numbers or None in numbers,
+            0 in numbers or None in numbers or all(d.covers(1) for d in data.shape[2:]),
             "input 'data': a spatial axis of {} is empty, there is nothing to pool into {}",
             data.shape,
             numbers,

@@ -20,7 +20,7 @@ import numpy as np
 from uncork.errors import UnsupportedError
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, Attribute, Input, Output, element_type
-from uncork.ops._size_arithmetic import certainly_at_least, computed, equal, negated, whole
+from uncork.ops._size_arithmetic import certainly_at_least, computed, equal, fits, negated, whole
 from uncork.symbolic import Size
 from uncork.types import Array, Element, ElementType, PartialShape, TensorSpec
 
@@ -52,7 +52,7 @@ class Convert1(Operation):
             return negated(equal(source, x, Size.of(0)))
         if self.destination_type.is_integer and source.is_float:
             return whole(source, x) if certainly_at_least(x, 0) else None  # the fraction is cut off
-        return computed(self.destination_type, x)
+        return computed(self.destination_type, x) if fits(self.destination_type, x) else None
 
 
 @register("ConvertLike", 1)

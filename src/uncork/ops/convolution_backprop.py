@@ -62,8 +62,8 @@ class ConvolutionBackpropData1(Sliding):
 
     def _size(self, axis: int, size: Dimension, kernel: Dimension) -> Dimension:
         """The size of an output axis by the first formula."""
-        self.require(size.high != 0, "input 'data': spatial axis {} is empty", axis)
-        self.require(kernel.high != 0, "the kernel is empty along spatial axis {}", axis)
+        self.require(size.covers(1), "input 'data': spatial axis {} is empty", axis)
+        self.require(kernel.covers(1), "the kernel is empty along spatial axis {}", axis)
         begin, end = self.fixed_pads(axis)
         reached = (size - 1) * self.strides[axis] + self.stretched(axis, kernel) + self.output_padding[axis]
         self.require(

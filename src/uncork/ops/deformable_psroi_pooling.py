@@ -48,7 +48,7 @@ class DeformablePSROIPooling1(Operation):
         boxes = box_count(self, "rois", rois, 5)
         if offsets is not None:
             dims = image_dims(self, "offsets", offsets)
-            fits = dims[0].compatible(boxes) and dims[2].compatible(self.part_size) and dims[3].compatible(self.part_size)
+            fits = dims[0].agrees(boxes) and dims[2].agrees(self.part_size) and dims[3].agrees(self.part_size)
             self.require(
                 fits,
                 "input 'offsets': expected shape [{},2 * classes,{},{}], got {}",

@@ -83,9 +83,10 @@ class _Interpolate(Operation):
         """The size of a resized axis, from the number that is wanted."""
         if isinstance(wanted, Size):
             demand_size(self, name, wanted)
+            size.covers(1)  # but for a wanted size of 0, which no model asks for
             return Dimension.of(wanted)
         self.require(wanted is None or wanted >= 0, "input '{}': {}[{}] is {}, expected a size", name, name, position, wanted)
-        self.require(size.high != 0 or not wanted, "an axis without cells cannot be resized to {} cells", wanted)
+        self.require(not wanted or size.covers(1), "an axis without cells cannot be resized to {} cells", wanted)
         return Dimension.of(wanted)
 
 

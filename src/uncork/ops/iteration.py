@@ -47,7 +47,7 @@ class _Iteration(SubGraphOperation):
         for entry in self.map.inputs:
             given[entry.parameter] = self._body_input(entry, inputs, entry.parameter in carried)
         with maybe_run(inputs, at_least_one):
-            results = self.map.body.describe([given[i] for i in range(len(given))])
+            results: Sequence[TensorSpec] = self.map.body.describe([given[i] for i in range(len(given))])
             later = self._steady(given, carried, results) if at_least_one else None
             if later is not None:
                 given = later
@@ -174,7 +174,10 @@ class _Iteration(SubGraphOperation):
                     counts[entry.port] = self._open_parts(entry.slicing, size)
         first = next(iter(counts.values()), None)
         facts = facts_of(counts.values())
-        alike = len(set(counts.values())) <= 1 if facts is None else all(facts.require_equal(c, first or 0) for c in counts.values())
+        if facts is None or first is None:
+            alike = len(set(counts.values())) <= 1
+        else:
+            alike = all(facts.require_equal(count, first) for count in counts.values())
         self.require(alike, "the sliced inputs ask for different numbers of iterations (input: number): {}", counts)
         return first
 

@@ -86,12 +86,14 @@ class Pad12(Operation):
     def padded_open(self, axis: int, dim: Dimension, begin: SizeLike, end: SizeLike, facts: Facts) -> Dimension:
         """The same where sizes are expressions."""
         for name, pad in (("pads_begin", begin), ("pads_end", end)):
-            if self.pad_mode in ("reflect", "symmetric"):
-                fits = dim.covers(Dimension.of(Size.of(pad) + int(self.pad_mode == "reflect")))
-                self.require(fits, "mode {}: expected smaller pads along axis {} of size {}, got {}", self.pad_mode, axis, dim, pad)
             if not self.crops:
                 demand_size(self, name, pad)
-        return Dimension.of(facts.larger((dim.expression or Size.of(0)) + begin + end, 0))
+            if self.pad_mode == "constant" or (isinstance(pad, int) and pad <= 0):
+                continue
+            least = Size.of(1) if self.pad_mode == "edge" else Size.of(pad) + int(self.pad_mode == "reflect")
+            fits = dim.covers(Dimension.of(least))
+            self.require(fits, "mode {}: expected pads that axis {} of size {} has cells for, got {}", self.pad_mode, axis, dim, pad)
+        return Dimension.of(facts.larger(dim.as_size() + begin + end, 0))
 
     def reference(self, data: Array, pads_begin: Array, pads_end: Array, pad_value: Array | None) -> Array:
         for axis, (begin, end) in enumerate(zip(map(int, pads_begin), map(int, pads_end))):

@@ -12,9 +12,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from uncork.ops._common.vectors import Numbers, vector
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Output, boolean
+from uncork.ops._common.vectors import Numbers, size_or_minus_one, vector
 from uncork.symbolic import Facts, Size, SizeLike, facts_of
 from uncork.types import DYNAMIC, Array, Dimension, Element, PartialShape, TensorSpec
 
@@ -69,7 +69,7 @@ class Reshape1(Operation):
         copied = {i for i, n in enumerate(target) if isinstance(n, int) and self.copies(n)}
         minus = [i for i, n in enumerate(target) if isinstance(n, int) and n == -1]
         self.require(len(minus) <= 1, "input 'shape': expected at most one -1, got {}", target)
-        whole = [d.expression or Size.of(0) for i, d in enumerate(data.shape) if i not in copied]
+        whole = [d.as_size() for i, d in enumerate(data.shape) if i not in copied]
         rest = facts.canonical(math.prod(whole, start=Size.of(1)))
         factors = [n for i, n in enumerate(target) if i not in copied and i not in minus]
         given = facts.canonical(math.prod(factors, start=Size.of(1)))
@@ -81,19 +81,19 @@ class Reshape1(Operation):
             facts.require_multiple(rest, given)
             ratio = rest.over(given)
             dims[minus[0]] = Dimension.of(rest // given if ratio is None else ratio)
-        elif all(facts.certainly_at_least(data.shape[i].expression or 0, 1) for i in copied):
+        elif all(facts.certainly_at_least(data.shape[i].as_size(), 1) for i in copied):
             self.require(facts.require_equal(rest, given), message, data.shape, target)
-        else:
-            facts.suppose_equal(rest, given)  # of an empty tensor any
+        elif not facts.suppose_equal(rest, given):  # then all has to be empty
+            empty = facts.require_equal(math.prod((data.shape[i].as_size() for i in copied), start=Size.of(1)), 0)
+            self.require(empty, message, data.shape, target)
         return PartialShape(dims)
 
     def settled_element(self, element: Element, dim: Dimension | None, facts: Facts) -> SizeLike:
         """An element of `shape` as -1, 0 or a size that is neither: which of them is a question to the facts."""
-        if not isinstance(element, Size):
-            return element or 0
-        if not facts.suppose_at_least(element, 0):
-            self.require(facts.require_equal(element, -1), "input 'shape': expected sizes of at least -1, got {}", element)
-            return -1
+        element = size_or_minus_one(self, "shape", element)
+        assert element is not None
+        if isinstance(element, int):
+            return element
         if self.special_zero and not (dim is not None and dim.expression is not None and facts.certainly_equal(element, dim.expression)):
             return element if facts.suppose_at_least(element, 1) else 0
         return element

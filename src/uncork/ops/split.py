@@ -11,10 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from uncork.ops._common.indices import normalised_axis
-from uncork.ops._common.shapes import divided
-from uncork.ops._common.vectors import demand_size, length, scalar, vector
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Output, integer
+from uncork.ops._common.shapes import divided
+from uncork.ops._common.vectors import length, scalar, size_or_minus_one, vector
 from uncork.symbolic import facts_of
 from uncork.types import DYNAMIC, Array, Dimension, Element, PartialShape, TensorSpec
 
@@ -108,11 +108,11 @@ class VariadicSplit1(_Split):
         return _parts(data, along, sizes)
 
     def open_sizes(self, whole: Dimension, lengths: Sequence[Element]) -> list[Dimension]:
-        """The sizes of the parts where some are expressions; one of those is not taken for -1."""
-        for n in lengths:
-            demand_size(self, "split_lengths", n)
+        """The sizes of the parts where some are expressions."""
+        lengths = [size_or_minus_one(self, "split_lengths", n) for n in lengths]
         sizes = [Dimension.of(n) for n in lengths]
         minus = [i for i, n in enumerate(lengths) if isinstance(n, int) and n == -1]
+        self.require(len(minus) <= 1, "input 'split_lengths': expected at most one -1, got {}", lengths)
         given = sum((size for i, size in enumerate(sizes) if i not in minus), Dimension(0, 0))
         fits = whole.covers(given) if minus else whole.agrees(given)
         self.require(fits, "input 'split_lengths': expected lengths that add up to {}, got {}", whole, lengths)

@@ -38,7 +38,7 @@ def check_window(operation: Operation, window: TensorSpec, frame_size: int | Non
     require_rank(operation, "window", window, 1)
     length = DYNAMIC if window.rank is None else window.shape[0]
     operation.require(
-        length.high != 0 and (frame_size is None or length.low <= frame_size),
+        length.covers(1) and (frame_size is None or Dimension.of(frame_size).covers(length)),
         "input 'window': expected 1 to {} numbers for frames of {}, got {}",
         frame_size,
         frame_size,
@@ -112,7 +112,7 @@ class ISTFT16(Operation):
             return PartialShape()
         frequencies, frames, pair = data.shape[-3:]
         self.require(pair.agrees(2), "input 'data': expected pairs in a last dimension of 2, got shape {}", data.shape)
-        self.require(frames.high != 0, "input 'data': expected at least one frame, got shape {}", data.shape)
+        self.require(frames.covers(1), "input 'data': expected at least one frame, got shape {}", data.shape)
         self.require(
             size is None or frequencies.agrees(size // 2 + 1),
             "input 'data': expected {} frequencies for frames of {}, got {}",

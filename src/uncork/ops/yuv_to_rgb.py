@@ -54,8 +54,7 @@ class _Planes(Operation):
         return PartialShape([batch, height, width, 3])
 
     def _require_multiple(self, name: str, what: str, size: Dimension, factor: int) -> None:
-        fits = size.static_size is None or size.static_size % factor == 0
-        self.require(fits, "input '{}': expected a {} that is a multiple of {}, got {}", name, what, factor, size)
+        self.require(size.is_multiple_of(factor), "input '{}': expected a {} that is a multiple of {}, got {}", name, what, factor, size)
 
     def halves(self, single: Array) -> tuple[Array, Array]:
         """U and V [N, H / 2, W / 2] of a single plane [N, H / 2, W], the part below the brightness."""

@@ -49,6 +49,10 @@ class Symbol:
         return frozenset((self,))
 
     @property
+    def atoms(self) -> frozenset[Atom]:
+        return frozenset((self,))
+
+    @property
     def is_whole(self) -> bool:
         return True
 
@@ -59,7 +63,7 @@ class Symbol:
 class Function:
     """floor(x), max(x, ..) or quotient(x, y): an atom of a polynomial. Make it by the functions of this file."""
 
-    __slots__ = ("_hash", "arguments", "bounds", "is_whole", "name", "order", "symbols")
+    __slots__ = ("_hash", "arguments", "atoms", "bounds", "is_whole", "name", "order", "symbols")
 
     def __init__(self, name: str, arguments: tuple[Size, ...]) -> None:
         self.name, self.arguments = name, arguments
@@ -68,6 +72,7 @@ class Function:
         self.bounds = bounds_of(name, arguments)
         self.order: _Order = (1, 0, str(self))
         self._hash = hash((name, arguments))
+        self.atoms: frozenset[Atom] = frozenset((self,)).union(*(a.atoms for a in arguments))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Function) and self.name == other.name and self.arguments == other.arguments

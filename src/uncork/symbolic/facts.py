@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from uncork.symbolic.atoms import Origin, Symbol
+from uncork.symbolic.atoms import Atom, Function, Origin, Symbol
 from uncork.symbolic.size import Size, SizeLike, maximum, substitute
 
 RelationKind = Literal["==", "!=", ">=", "<", "is a multiple of"]
 #: Which symbol an equality replaces: the last of these kinds.
 _KINDS = ("input", "state", "found", "number")
+#: How often equalities are put into what equalities have changed.
+_ROUNDS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +67,8 @@ class Facts:
     def __init__(self, hints: Mapping[Origin, int] | None = None) -> None:
         """`hints` are values of symbols that questions are answered by; without them the usual answer is taken."""
         self.symbols: list[Symbol] = []
-        #: Symbols that are no longer needed, and what they equal. No symbol that has an entry stands in a value.
-        self.equal: dict[Symbol, Size] = {}
+        #: Symbols, and functions of them, that are no longer needed, and what they equal.
+        self.equal: dict[Atom, Size] = {}
         #: Sizes that are known to be at least 0 although their bounds do not say so.
         self.at_least_0: list[Size] = []
         self.guards: list[Guard] = []
@@ -96,11 +98,14 @@ class Facts:
     def canonical(self, size: SizeLike) -> Size:
         """The size with all equalities put in."""
         size = Size.of(size)
-        if size.symbols.isdisjoint(self.equal):
+        if size.atoms.isdisjoint(self.equal):
             return size
         known = self._canonical.get(size)
         if known is None:
-            known = self._canonical[size] = substitute(size, self.equal)
+            known = size
+            for _ in range(_ROUNDS):  # what is put in may make a function that is replaced in its turn
+                known = substitute(known, self.equal)
+            self._canonical[size] = known
         return known
 
     def certainly_equal(self, a: SizeLike, b: SizeLike) -> bool:
@@ -219,22 +224,27 @@ class Facts:
             self.at_least_0.append(size)
 
     def _equate(self, difference: Size) -> None:
-        """difference == 0: a symbol that stands in it alone is replaced by the rest, the last found one first."""
-        alone = [m[0] for m, f in difference.terms.items() if len(m) == 1 and isinstance(m[0], Symbol) and abs(f) == 1]
-        fit = [s for s in alone if isinstance(s, Symbol) and s not in (difference - Size.of(s) * difference.terms[(s,)]).symbols]
+        """difference == 0: an atom that stands in it alone is replaced by the rest, the last found symbol first, then a function."""
+        alone = [monomial[0] for monomial, factor in difference.terms.items() if len(monomial) == 1 and abs(factor) == 1]
+        fit = [a for a in alone if a not in (difference - Size.of(a) * difference.terms[(a,)]).atoms]
         if not fit:
             return
-        replaced = max(fit, key=lambda s: (_KINDS.index(s.kind), s.order))
+        replaced = max(fit, key=lambda a: (_KINDS.index(a.kind) if isinstance(a, Symbol) else -1, a.order))
         factor = difference.terms[(replaced,)]
         by = (Size.of(replaced) * factor - difference) * factor  # the factor is 1 or -1
-        table = {replaced: by}
-        self.equal = {symbol: substitute(value, table) for symbol, value in self.equal.items()} | table
+        table: dict[Atom, Size] = {replaced: by}
+        self.equal = {atom: substitute(value, table) for atom, value in self.equal.items()} | table
         self._canonical.clear()
         self.at_least_0 = [substitute(fact, table) for fact in self.at_least_0]
-        # The bounds of the symbol that is gone still hold.
-        self._is_at_least_0(by - replaced.low)
-        if replaced.high is not None:
-            self._is_at_least_0(replaced.high - by)
+        # What was known of the atom that is gone still holds.
+        low, high = replaced.bounds
+        if not isinstance(low, float):
+            self._is_at_least_0(by - low)
+        if not isinstance(high, float):
+            self._is_at_least_0(high - by)
+        if isinstance(replaced, Function) and replaced.name == "max":
+            for argument in replaced.arguments:
+                self._is_at_least_0(by - argument)
 
 
 def facts_of(sizes: Iterable[SizeLike | None]) -> Facts | None:

@@ -54,6 +54,11 @@ class Size:
         """The symbols in it, those inside its atoms included."""
         return frozenset[Symbol]().union(*(atom.symbols for monomial in self.terms for atom in monomial))
 
+    @cached_property
+    def atoms(self) -> frozenset[Atom]:
+        """Symbols and functions in it, those inside its functions included."""
+        return frozenset[Atom]().union(*(atom.atoms for monomial in self.terms for atom in monomial))
+
     @property
     def facts(self) -> Facts | None:
         """The facts of the inference that its symbols belong to; None of a number."""
@@ -316,9 +321,9 @@ def minimum(sizes: Iterable[Size]) -> Size:
     return -maximum(-size for size in sizes)
 
 
-def substitute(size: Size, table: Mapping[Symbol, Size]) -> Size:
-    """The size with other sizes in place of some symbols, in normal form again."""
-    if size.symbols.isdisjoint(table):
+def substitute(size: Size, table: Mapping[Atom, Size]) -> Size:
+    """The size with other sizes in place of some atoms, in normal form again."""
+    if size.atoms.isdisjoint(table):
         return size
     total = Size({})
     for monomial, factor in size.terms.items():
@@ -329,9 +334,11 @@ def substitute(size: Size, table: Mapping[Symbol, Size]) -> Size:
     return total
 
 
-def _substituted(atom: Atom, table: Mapping[Symbol, Size]) -> Size:
+def _substituted(atom: Atom, table: Mapping[Atom, Size]) -> Size:
+    if atom in table:
+        return table[atom]
     if isinstance(atom, Symbol):
-        return table[atom] if atom in table else Size.of(atom)
+        return Size.of(atom)
     arguments = [substitute(argument, table) for argument in atom.arguments]
     if atom.name == "floor":
         return floor(arguments[0])

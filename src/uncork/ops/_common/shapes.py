@@ -23,6 +23,15 @@ def require_one(operation: Operation, name: str, spec: TensorSpec) -> None:
     operation.require(fits, "input '{}': expected a scalar or one element, got shape {}", name, spec.shape)
 
 
+def is_one_of(dim: Dimension, first: int, second: int) -> bool:
+    """The dimension may be one of two; where sizes are symbols, which one is a question to their facts."""
+    size = dim.expression
+    facts = None if size is None else size.facts
+    if size is None or facts is None:
+        return dim.compatible(first) or dim.compatible(second)
+    return facts.suppose_equal(size, first) or facts.require_equal(size, second)
+
+
 def image_dims(operation: Operation, name: str, spec: TensorSpec, layout: str = "N, C, H, W") -> tuple[Dimension, ...]:
     """The four dimensions of an input; any other rank is refused."""
     operation.require(spec.rank in (None, 4), "input '{}': expected [{}], got shape {}", name, layout, spec.shape)

@@ -148,13 +148,13 @@ class Sliding(Operation):
         """The number of windows along each axis; refused where not even one fits."""
         counts: list[Dimension] = []
         for axis, (size, kernel) in enumerate(zip(sizes, kernels)):
-            self.require(kernel.high != 0, "the kernel is empty along spatial axis {}", axis)
+            self.require(kernel.covers(1), "the kernel is empty along spatial axis {}", axis)
             if self.auto_pad.startswith("same"):
                 counts.append(size.ceil_div(self.strides[axis]))
                 continue
             begin, end = self.fixed_pads(axis)
             padded = size + begin + end
-            window = self.stretched(axis, kernel if kernel.low else Dimension(1, kernel.high))
+            window = self.stretched(axis, kernel if kernel.low or kernel.is_open else Dimension(1, kernel.high))
             self.require(
                 padded.covers(window),
                 "the kernel spans {} cells along spatial axis {}, the padded data has {}",

@@ -47,6 +47,14 @@ def demand_size(operation: Operation, name: str, element: Element) -> None:
         operation.require(facts.require_at_least(element, 0), "input '{}': expected no negative size, got {}", name, element)
 
 
+def size_or_minus_one(operation: Operation, name: str, element: Element) -> Element:
+    """An element that is a size or -1: which of them an expression is, is a question to its facts."""
+    if not isinstance(element, Size) or (facts := element.facts) is None or facts.suppose_at_least(element, 0):
+        return element
+    operation.require(facts.require_equal(element, -1), "input '{}': expected sizes of at least -1, got {}", name, element)
+    return -1
+
+
 def scalar(operation: Operation, name: str, spec: TensorSpec) -> int | None:
     """The value of an input that is a scalar or has one element; None when it is not known."""
     require_one(operation, name, spec)
