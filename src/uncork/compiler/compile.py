@@ -15,6 +15,7 @@ from uncork.compiler.arguments import ModelPort, Results, accept, match, present
 from uncork.compiler.bind import BoundCall
 from uncork.compiler.direct import Direct, Refused
 from uncork.compiler.execute import Executor, kernels_available
+from uncork.compiler.instance import NativeCall
 from uncork.compiler.plan import Plan
 from uncork.compiler.together import available_threads
 from uncork.errors import InputError, UncorkError, UnsupportedError, ValidationError
@@ -93,7 +94,8 @@ class CompiledModel:
             if ordered is not None and direct is not None and (fast := self._fast(direct, ordered)) is not None:
                 return fast
             arrays = self._plain(ordered)
-            known = None if arrays is None else self._executor.known(arrays)
+            planned = self._executor.plans is not None and not self._executor.plans.reason
+            known = None if arrays is None or planned else self._executor.known(arrays)
             if known is not None and arrays is not None:
                 results = self._executor.run_with(known, arrays)
             else:
@@ -127,7 +129,7 @@ class CompiledModel:
         except KeyError:
             return None
 
-    def _fast(self, direct: Direct, inputs: Sequence[Any]) -> Results | None:
+    def _fast(self, direct: Direct | NativeCall, inputs: Sequence[Any]) -> Results | None:
         """The results, if this call is like the one before it and one native program can do it."""
         if not self._all_native:
             return None

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from uncork.compiler.call_plan import CallPlan, ConstantPlace, FoundSymbol, PlacedTensor, ReadStep, ReferenceStep
+from uncork.compiler.call_plan import CallPlan, ConstantPlace, FoundSymbol, PlacedTensor, ReadStep, ReferenceStep, ResultSpec
+from uncork.compiler.direct import Refused
 from uncork.errors import UncorkError
-from uncork.kernels.runtime.layout import NO_MEMORY, OK
-from uncork.kernels.runtime.program import Is, Like
+from uncork.kernels.runtime.layout import BUSY, NO_MEMORY, OK
+from uncork.kernels.runtime.program import Like
 from uncork.kernels.runtime.segment import (
     ArgumentAddress,
     Context,
@@ -85,8 +87,11 @@ class Instance:
                 self._reference(part, arrays)
             else:
                 self._bind(part.found, [self._value(tensor, arrays) for tensor in part.tensors])
-        results = [arrays[result.argument] for result in self.plan.results]
-        return [array for array in results if array is not None]
+        return [self._result(result, arrays[result.argument]) for result in self.plan.results]
+
+    def _result(self, result: ResultSpec, array: Array | None) -> Array:
+        assert array is not None
+        return array if result.sizes is None else array.reshape(tuple(map(self.context.value, result.sizes)))
 
     def _reference(self, step: ReferenceStep, arrays: list[Array | None]) -> None:
         operation = step.node.operation
@@ -159,16 +164,15 @@ def moved(part: SegmentPlan, positions: dict[int, int]) -> SegmentPlan:
 
 
 class NativeCall:
-    """A plan that is one segment, called without anything around it. May be used from several threads, each in an instance of its own."""
+    """A plan that is one segment, called without anything around it. May be used from several threads, each in memory of its own."""
 
     def __init__(self, plan: CallPlan) -> None:
         assert plan.is_native
         self.plan = plan
-        self._spare: list[tuple[Segment, Context]] = []
-        first = self._made(plan)
-        self._context = first[1]
+        self._spare: list[Segment] = []
+        self._first, self._context = self._made()
         #: Called with the inputs it gives a list of new results, or a number: then ask `again`.
-        self.run = first[0].run
+        self.run = self._first.run
 
     @property
     def inputs(self) -> tuple[Like, ...]:
@@ -176,17 +180,45 @@ class NativeCall:
         plan = self.plan
         return tuple(Like(np.dtype(dtype.char), shape) for dtype, shape in zip(plan.input_dtypes, plan.input_shapes))
 
-    def _made(self, plan: CallPlan) -> tuple[Segment, Context]:
-        return self.among(self.inputs, range(len(self.inputs)))
+    def again(self, found: int, inputs: Sequence[Any]) -> list[Array] | None:
+        """What comes of a call for which `run` gave a number; None when this plan is not for these inputs.
 
-    def among(self, arguments: Sequence[Like | Is], positions: Sequence[int]) -> tuple[Segment, Context]:
-        """A segment, with memory of its own, that finds the inputs at these positions among other arguments and makes the results."""
+        Raises Declined for values that kernels do not compute with.
+        """
+        result: Any = found
+        if result == NO_MEMORY:
+            # New memory comes with a new segment: another thread may be at work in the old one.
+            self._first, self._context = self._made(self._context.get("needed"))
+            self.run = self._first.run
+            result = self.run(*inputs)
+        tried = 0
+        while type(result) is not list and result in (BUSY, NO_MEMORY):
+            if result == NO_MEMORY or tried == len(self._spare):
+                self._spare.append(self._made(self._context.get("needed"))[0])
+                tried = len(self._spare) - 1
+            result = self._spare[tried].run(*inputs)
+            tried += 1
+        if type(result) is list:
+            return result
+        if result < OK:
+            return None
+        raise Refused
+
+    def _made(self, needed: int = 0) -> tuple[Segment, Context]:
         plan = self.plan
         (part,) = plan.parts
         assert isinstance(part, SegmentPlan)
         context = Context(plan.slots, plan.buffers, plan.tensor_bytes)
-        inputs, count = len(plan.input_shapes), len(arguments)
-        places = {**dict(enumerate(positions)), **{inputs + n: count + n for n in range(len(plan.results))}}
+        if needed:
+            context.grow(needed)
         results = [_made(plan, number) for number in range(len(plan.results))]
-        segment = Segment(moved(part, places), context, plan.buffers, likes=arguments, results=results, release_cost=RELEASE_COST, keep=plan)
+        segment = Segment(
+            part, context, plan.buffers, likes=self.inputs, results=results, release_cost=RELEASE_COST, keep=plan
+        )
         return segment, context
+
+    def release_memory(self) -> None:
+        """Give working memory back."""
+        self._spare = []
+        self._first, self._context = self._made()
+        self.run = self._first.run

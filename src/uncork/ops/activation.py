@@ -15,9 +15,9 @@ import numpy as np
 
 from uncork.ops._common.broadcast import broadcast_shapes
 from uncork.ops._common.elementwise import Unary, erf, sigmoid, softplus
+from uncork.ops._common.shapes import require_one
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ARITHMETIC, REAL, Attribute, Input, Output, number, one_of
-from uncork.ops._common.shapes import require_one
 from uncork.symbolic import facts_of
 from uncork.types import Array, Dimension, PartialShape, TensorSpec
 

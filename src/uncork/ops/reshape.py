@@ -12,9 +12,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from uncork.ops._common.vectors import Numbers, size_or_minus_one, vector
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Output, boolean
-from uncork.ops._common.vectors import Numbers, size_or_minus_one, vector
 from uncork.symbolic import Facts, Size, SizeLike, facts_of
 from uncork.types import DYNAMIC, Array, Dimension, Element, PartialShape, TensorSpec
 

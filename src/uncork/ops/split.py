@@ -11,10 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from uncork.ops._common.indices import normalised_axis
-from uncork.ops._operation import Operation, register
-from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Output, integer
 from uncork.ops._common.shapes import divided
 from uncork.ops._common.vectors import length, scalar, size_or_minus_one, vector
+from uncork.ops._operation import Operation, register
+from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Output, integer
 from uncork.symbolic import facts_of
 from uncork.types import DYNAMIC, Array, Dimension, Element, PartialShape, TensorSpec
 

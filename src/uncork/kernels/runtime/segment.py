@@ -228,9 +228,9 @@ class Context:
         """Where a buffer begins in the working memory, for the sizes of this call."""
         return int(self.words[self._offsets_at + buffer]) + int(self.words[0]) - int(self.memory.ctypes.data)
 
-    def grow(self) -> None:
+    def grow(self, needed: int | None = None) -> None:
         """Make the working memory as large as the last sizes need, and a little larger, so that it does not grow at every call."""
-        needed = self.get("needed")
+        needed = self.get("needed") if needed is None else needed
         self.memory = np.empty(0, np.uint8)  # the old one goes first
         self.memory = np.empty(needed + needed // 8 + ALIGNMENT, np.uint8)
         base = -(-int(self.memory.ctypes.data) // ALIGNMENT) * ALIGNMENT
