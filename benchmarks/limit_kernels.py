@@ -69,9 +69,9 @@ def sums(table: Array, indices: Sequence[Array], offsets: Sequence[Array]) -> li
     """Bags of an f32 table whose rows are whole vectors."""
     if table.dtype != np.float32 or not available():
         return []
-    from uncork.kernels.runtime.kernel_cache import lanes
+    from uncork.kernels.runtime.target import host_target
 
-    columns, vector = table.shape[1], lanes()
+    columns, vector = table.shape[1], host_target().lanes
     if columns % vector:
         return []
     output = aligned((len(offsets[0]), columns), np.float32)
@@ -197,9 +197,9 @@ def multiplying() -> tuple[Callable[[], int], float]:
 
     The inner loop of a product of matrices, with nothing around it: libraries reach a part of this rate.
     """
-    from uncork.kernels.runtime.kernel_cache import lanes
+    from uncork.kernels.runtime.target import host_target
 
-    vector = lanes()
+    vector = host_target().lanes
     rows, vectors, inner, times = (4 if vector == 8 else 8), 3, 64, 2000  # as many sums as there are registers for
     panel, source = (aligned(shape, np.float32) for shape in ((inner, vectors * vector), (rows, inner)))
     generator = np.random.default_rng(4)
@@ -235,9 +235,9 @@ def multiplying() -> tuple[Callable[[], int], float]:
 
 def reading(memory: Array, times: int) -> Callable[[], int]:
     """A call that adds up all of `memory`, f32 and aligned, so many times."""
-    from uncork.kernels.runtime.kernel_cache import lanes
+    from uncork.kernels.runtime.target import host_target
 
-    vector = lanes()
+    vector = host_target().lanes
     step = 8 * vector * 4
     result = np.zeros(vector, np.float32)
     name = f"limit_reading_{vector}"

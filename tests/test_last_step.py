@@ -19,7 +19,7 @@ from uncork.compiler.compile import compile_model
 from uncork.errors import InputError
 from uncork.internal_ops.final_states import StepLengths
 from uncork.ir.model import Source
-from uncork.kernels.select import Native
+from uncork.kernels.kernel_plan import Native
 from uncork.types import ElementType
 
 HIDDEN, INNER, STEPS = 19, 7, 9

@@ -16,8 +16,12 @@ from tests.kernels.test_every_kernel import in_f32
 from tests.test_every_op import ALL
 
 import uncork
-from tools.kernel_recorder import Recorder
+from tools.kernel_recorder import Recorder, text_digest
+from uncork.compiler.compile import compile_for
 from uncork.kernels import select as choose
+from uncork.kernels.recurrent.select import supports
+from uncork.kernels.runtime import cpython_entry
+from uncork.kernels.runtime.value_guard import ValueGuard
 from uncork.ops import Operation
 from uncork.ops._common.recurrent import RecurrentSequence
 from uncork.types import TensorSpec
@@ -28,8 +32,16 @@ _THREADS = 4
 Line = tuple[str, str, str]
 
 
+def call_kernels(recorder: Recorder) -> Iterator[Line]:
+    """The kernels that no operation selects: the entry of a call, and guards of values."""
+    for element_type in ("i32", "i64"):
+        yield "calls", f"guard {element_type}", recorder.digest(ValueGuard(element_type))
+    yield "calls", "entry", text_digest(cpython_entry._emit())
+
+
 def everything(recorder: Recorder, folders: Sequence[Path]) -> Iterator[Line]:
     """All cases: (source, case, what is selected)."""
+    yield from call_kernels(recorder)
     yield from samples(recorder)
     yield from edges(recorder)
     yield from built(recorder)
@@ -44,7 +56,7 @@ def selected(recorder: Recorder, operation: Operation, specs: Sequence[TensorSpe
         outputs = [TensorSpec(o.element_type, o.shape) for o in operation.describe(specs)]
     except uncork.UncorkError as error:
         return f"refused: {error}"
-    return recorder.described(choose.choose(operation, known or specs, outputs))
+    return recorder.described(choose.choose(operation, known or specs, outputs, recorder.target))
 
 
 def samples(recorder: Recorder) -> Iterator[Line]:
@@ -100,7 +112,7 @@ def built(recorder: Recorder) -> Iterator[Line]:
         builder = uncork.Builder(family)
         for number, source in enumerate(layers(builder)):
             builder.result(source, f"result_{number}")
-        compiled = uncork.compile_model(builder.model(), threads=_THREADS)
+        compiled = compile_for(builder.model(), recorder.target, _THREADS)
         sizes = {port.name: _sizes(port, test_plans.SIZES) for port in compiled.inputs}
         yield from steps(f"model {family}", recorder, compiled, _ones(compiled, sizes))
 
@@ -116,14 +128,11 @@ def _ones(compiled: uncork.CompiledModel, sizes: Any) -> list[np.ndarray]:
 def files(source: str, recorder: Recorder, paths: Sequence[Path]) -> Iterator[Line]:
     """Models on disk, in every precision, for the inputs that lie beside them."""
     for path in paths:
-        name = path.parent.name
+        name, model = path.parent.name, uncork.read_model(path)
         for precision in ("f32", "bf16", "bf16x3"):
-            try:
-                compiled = uncork.load(path, threads=_THREADS, precision=precision)  # type: ignore[arg-type]
-            except uncork.UncorkError as error:
-                said = str(error).removeprefix(f"{path}: ")
-                yield f"{source} {name}", precision, f"refused: {said}"
+            if not supports(precision, recorder.target):
                 continue
+            compiled = compile_for(model, recorder.target, _THREADS, precision)
             for number, inputs in enumerate(_inputs(path, compiled)):
                 for _, case, found in steps(name, recorder, compiled, inputs):
                     yield f"{source} {name}", f"{precision} {number} {case}", found

@@ -1,65 +1,50 @@
-"""Selects kernels as if on another processor, and keeps the digest of each kernel's LLVM text."""
+"""Selects kernels for any target, and keeps the digest of each kernel's LLVM text."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from uncork.kernels import select as choose
-from uncork.kernels.select import Choice, In, Length, Native, Operand, Out, Room
+from uncork.kernels.kernel_plan import Choice, In, KernelCall, Length, LetRun, Native, Operand, Out, Room
+from uncork.kernels.kernel_spec import KernelSpec, llvm_text
+from uncork.kernels.runtime.target import Target
 
 _V3 = "+sse2,+sse4.2,+avx,+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt,+movbe,+popcnt"
 _V4 = f"{_V3},+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl,-prefer-256-bit"
-
-
-@dataclass(frozen=True)
-class Processor:
-    """A processor in LLVM's words."""
-
-    name: str
-    features: str
-    tiles: bool = False
-
-
+_BF16 = f"{_V4},+avx512vnni,+avx512bf16"
 TARGETS = {
-    "x86-64-v3": Processor("x86-64-v3", _V3),
-    "x86-64-v4": Processor("x86-64-v4", _V4),
-    "avx512bf16": Processor("cooperlake", f"{_V4},+avx512vnni,+avx512bf16"),
-    "amx": Processor("sapphirerapids", f"{_V4},+avx512vnni,+avx512bf16,+amx-tile,+amx-bf16", tiles=True),
-    "aarch64": Processor("neoverse-n1", "+neon,+fp-armv8,+fullfp16,+dotprod"),
+    "x86-64-v3": Target.of("x86_64", "x86-64-v3", _V3),
+    "x86-64-v4": Target.of("x86_64", "x86-64-v4", _V4),
+    "avx512bf16": Target.of("x86_64", "cooperlake", _BF16),
+    "amx": Target.of("x86_64", "sapphirerapids", f"{_BF16},+amx-tile,+amx-bf16", tiles=True),
+    "aarch64": Target.of("aarch64", "neoverse-n1", "+neon,+fp-armv8,+fullfp16,+dotprod"),
 }
-#: Where the addresses begin that stand for kernels.
-_FIRST = 1 << 50
-_LET_RUN = 1 << 49
 #: Greater numbers among operands are addresses.
 _LARGEST_SIZE = 1 << 40
 
 
 class Recorder:
-    """Stands where the store of compiled kernels stands: emits each kernel, and compiles none."""
+    """Emits every kernel that is selected for a target, once."""
 
-    def __init__(self, processor: Processor) -> None:
-        self._kernels: list[tuple[str, str]] = []  # name, digest; by the order of addresses
-        self._addresses: dict[tuple[str, str], int] = {}
-        #: The first row of every table begins at a cache line.
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        #: The first row of every table begins at a cache line: where tables lie changes from run to run.
         self.tables_begin_lines = True
-        _install(self, processor)
+        self._digests: dict[KernelSpec, str] = {}
+        _fix_tables(self)
 
-    def function(self, name: str, description: str, make: Callable[[], str]) -> int:
-        """An address that stands for a kernel; its text is made here."""
-        key = (name, description)
-        if key not in self._addresses:
-            self._addresses[key] = _FIRST + 16 * len(self._kernels)
-            self._kernels.append((name, text_digest(make())))
-        return self._addresses[key]
+    def digest(self, spec: KernelSpec) -> str:
+        """The digest of a kernel's text."""
+        if spec not in self._digests:
+            self._digests[spec] = text_digest(llvm_text(spec, self.target))
+        return self._digests[spec]
 
     def made(self) -> Iterator[tuple[str, str]]:
         """Name and digest of every kernel so far."""
-        yield from sorted(self._kernels)
+        yield from sorted((spec.name, digest) for spec, digest in self._digests.items())
 
     def described(self, choice: Choice) -> str:
         """What was selected, on one line."""
@@ -73,12 +58,12 @@ class Recorder:
             text += f", 4 threads: {self._calls(choice, stages.stages, stages.room)}"
         return f"{text}, cost {choice.cost:.6g}"
 
-    def _calls(self, choice: Native, stages: object, room: int) -> str:
+    def _calls(self, choice: Native, stages: Sequence[Sequence[KernelCall]], room: int) -> str:
         kernels: list[str] = []
         digest = hashlib.sha256(str(room).encode())
-        for stage in stages:  # type: ignore[attr-defined]
-            for function, operands in stage:
-                kernel = self._kernels[(function - _FIRST) // 16][1]
+        for stage in stages:
+            for spec, operands in stage:
+                kernel = self.digest(spec)
                 if kernel not in kernels:
                     kernels.append(kernel)
                 words = " ".join(_operand(operand, choice.keep) for operand in operands)
@@ -112,7 +97,7 @@ def _operand(operand: Operand, keep: object) -> str:
         return f"scratch+{operand.offset}"
     if isinstance(operand, Length):
         return f"size{operand.position}.{operand.axis}"
-    if operand == _LET_RUN:
+    if isinstance(operand, LetRun):
         return "yield"
     if operand < _LARGEST_SIZE:
         return str(operand)
@@ -132,19 +117,8 @@ def _arrays(keep: object) -> Iterator[np.ndarray]:
             yield from _arrays(item)
 
 
-def _install(recorder: Recorder, processor: Processor) -> None:
-    """Put the recorder and the processor in the place of this machine's."""
-    from uncork.kernels.embedding import select_bags as embedding
-    from uncork.kernels.embedding import select_quantized as quantised
-    from uncork.kernels.recurrent import select as recurrent
-    from uncork.kernels.runtime import kernel_cache as store
-    from uncork.kernels.runtime import target as cpu
+def _fix_tables(recorder: Recorder) -> None:
+    from uncork.kernels.embedding import select_bags, select_quantized
 
-    described = (processor.name, processor.features)
-    cpu.host = choose.host = store.host = lambda: described  # type: ignore[attr-defined,assignment]
-    cpu.lanes.cache_clear()
-    recurrent.has_tiles = lambda: processor.tiles  # type: ignore[attr-defined]
-    recurrent.let_run = lambda: _LET_RUN  # type: ignore[attr-defined]
-    # Where tables lie changes from run to run, and with it which kernel is selected.
-    embedding.begins_a_line = quantised.begins_a_line = lambda array: recorder.tables_begin_lines  # type: ignore[attr-defined,assignment]
-    store.ObjectStore.function = lambda _, *given: recorder.function(*given)  # type: ignore[method-assign]
+    for module in (select_bags, select_quantized):
+        module.begins_a_line = lambda array: recorder.tables_begin_lines  # type: ignore[attr-defined]

@@ -9,6 +9,7 @@ result[0], result["scores"]
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from uncork._version import __version__ as __version__
 from uncork.compiler.arguments import ModelPort, Results
 from uncork.compiler.compile import CompiledModel, compile_model, load, read_model
 from uncork.errors import CompileError, InputError, Problem, ReadError, UncorkError, UnsupportedError, ValidationError
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from uncork.ir.build import Builder
     from uncork.ir.write import write_model
     from uncork.score import score
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Builder",

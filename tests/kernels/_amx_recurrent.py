@@ -6,6 +6,7 @@ Run as a process of its own: `python -m tests.kernels._amx_recurrent FOLDER`, wh
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,35 +14,31 @@ import numpy as np
 from tests.kernels import _amx as amx
 from tests.kernels import _fences
 from uncork.kernels import select as choose
+from uncork.kernels.kernel_plan import Native
+from uncork.kernels.runtime.target import Target, host_target, with_tiles
 from uncork.types import TensorSpec
 
 
-def _pretend() -> None:
-    """The processor has AMX, as far as kernels know."""
-    from uncork.kernels.recurrent import select as recurrent
-    from uncork.kernels.runtime import kernel_cache as store
-    from uncork.kernels.runtime import target as cpu
-
-    name, features = cpu.host()
-    kept = [feature for feature in features.split(",") if feature[1:] not in ("amx-tile", "amx-bf16")]
-    store.host = lambda: (name, ",".join([*kept, "+amx-tile", "+amx-bf16"]))  # type: ignore[attr-defined]
-    recurrent.has_tiles = lambda: True  # type: ignore[attr-defined]
+def _with_amx(target: Target) -> Target:
+    """The target, as if it had AMX."""
+    kept = [feature for feature in target.features.split(",") if feature[1:] not in ("amx-tile", "amx-bf16")]
+    return replace(target, features=",".join([*kept, "+amx-tile", "+amx-bf16"]), tiles=True)
 
 
-def _between_fences() -> None:
+def _between_fences(target: Target) -> None:
     """No reads and writes outside, one thread and three."""
     generator = np.random.default_rng(1)
     for label, operation, specs in _fences.recurrent(generator):
         outputs = [TensorSpec(o.element_type, o.shape) for o in operation.describe(specs)]
         for precision in ("bf16", "bf16x3"):
             operation.precision = precision
-            chosen = choose.choose(operation, specs, outputs)
-            assert isinstance(chosen, choose.Native), chosen
+            chosen = choose.choose(operation, specs, outputs, target)
+            assert isinstance(chosen, Native), chosen
             assert "tiles" in chosen.kernel or precision == "bf16x3"
             operation.precision = "f32"
             expected = operation.evaluate(specs)
             for first, threads in ((False, 1), (True, 3)):
-                results = _fences.run_fenced(chosen, specs, outputs, first, threads)
+                results = _fences.run_fenced(chosen, specs, outputs, first, threads, target)
                 assert results is not None
                 for got, wanted in zip(results, expected):
                     np.testing.assert_allclose(got, wanted.value, atol=5e-2 if precision == "bf16" else 1e-4, err_msg=label)
@@ -49,19 +46,18 @@ def _between_fences() -> None:
 
 def main(folder: str) -> None:
     emulator = amx.enable(Path(folder))
-    if emulator is not None:
-        _pretend()
+    target = with_tiles(host_target()) if emulator is None else _with_amx(host_target())
     from tests.kernels.test_recurrent_bf16 import CELLS, compare_with_the_walk
 
     # Sizes around a tile: 16 rows, 32 numbers of an inner product, 16 columns. A batch of 1 makes the products with X in tiles only.
     for cell in CELLS:
         for shape in [(1, 9, 1, 1), (1, 20, 33, 17), (2, 5, 5, 33), (15, 2, 32, 32), (16, 3, 31, 64), (17, 9, 65, 31), (33, 2, 3, 48)]:
             before = emulator.counts()["TDPBF16PS"] if emulator else 0
-            plan = compare_with_the_walk(cell, shape)
+            plan = compare_with_the_walk(cell, shape, target)
             assert f"tiles_{'all' if shape[0] > 1 else 'ahead'}" in plan, plan
             assert emulator is None or emulator.counts()["TDPBF16PS"] > before
             print(cell, shape, "well", flush=True)
-    _between_fences()
+    _between_fences(target)
     print("fences well")
 
 

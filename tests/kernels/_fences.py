@@ -23,8 +23,9 @@ from tests.samples._sample import Samples
 from uncork import storage
 from uncork.errors import UncorkError
 from uncork.kernels import select as choose
-from uncork.kernels.runtime.target import let_run
-from uncork.kernels.select import Alias, Choice, In, Length, Native, Operand, Out, Room
+from uncork.kernels.kernel_plan import Alias, Choice, In, Length, LetRun, Native, Operand, Out, Room
+from uncork.kernels.runtime.kernel_cache import STORE
+from uncork.kernels.runtime.target import Target, host_target, let_run
 from uncork.ops import Operation, find
 from uncork.types import ElementType, PartialShape, TensorSpec
 
@@ -75,7 +76,12 @@ def _fenced(array: np.ndarray, first: bool) -> Fenced:
 
 
 def run_fenced(
-    native: Native, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], first: bool, threads: int = 1
+    native: Native,
+    inputs: Sequence[TensorSpec],
+    outputs: Sequence[TensorSpec],
+    first: bool,
+    threads: int = 1,
+    target: Target | None = None,
 ) -> list[np.ndarray] | None:
     """The outputs; None when a kernel refuses the values. What several threads would do is done by one, the last first."""
     calls, needed = native.calls, native.room
@@ -95,18 +101,19 @@ def run_fenced(
             return made[operand.position].address + operand.offset
         if isinstance(operand, Room):
             return room.address + operand.offset
+        if isinstance(operand, LetRun):
+            return let_run()
         if isinstance(operand, Length):
             return int(inputs[operand.position].value.shape[operand.axis])
         for address, size, fence in kept:
             if address <= operand < address + size:
                 return fence.address + operand - address
-        if operand == let_run():
-            return operand
         assert abs(operand) < 1 << 40 or operand in [int(a.ctypes.data) for a in arrays], "the address of an array that is not kept"
         return operand
 
     status = 0
-    for function, words in calls:
+    for kernel, words in calls:
+        function = STORE.address(kernel, target)
         arguments = _fenced(np.array([word(operand) for operand in words], np.int64), first)
         status = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(function)(arguments.address)
         if status:
@@ -123,7 +130,7 @@ def check(operation: Operation, specs: Sequence[TensorSpec], known: Sequence[Ten
     from tests.test_every_op import agree
 
     outputs = [TensorSpec(o.element_type, o.shape) for o in operation.describe(specs)]
-    chosen: Choice = choose.choose(operation, known or specs, outputs)
+    chosen: Choice = choose.choose(operation, known or specs, outputs, host_target())
     if isinstance(chosen, (str, Alias)):
         return False
     try:

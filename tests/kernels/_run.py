@@ -6,8 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from uncork.kernels.kernel_plan import Alias, Choice, In, Length, LetRun, Native, Out, Room
+from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.kernels.runtime.program import Address, Call, Program, Size
-from uncork.kernels.select import Alias, Choice, In, Length, Native, Out, Room, choose
+from uncork.kernels.runtime.target import Target, host_target, let_run
+from uncork.kernels.select import choose
 from uncork.ops import Operation
 from uncork.types import PartialShape, TensorSpec
 
@@ -33,15 +36,19 @@ class Guarded:
         assert (self.memory[self.end :] == _CANARY).all(), "written behind the array"
 
 
-def run_native(operation: Operation, specs: Sequence[TensorSpec | None], shift: int = 0) -> tuple[list[np.ndarray] | None, Choice]:
+def run_native(
+    operation: Operation, specs: Sequence[TensorSpec | None], shift: int = 0, target: Target | None = None
+) -> tuple[list[np.ndarray] | None, Choice]:
     """(outputs, the choice); outputs None when the kernel refused the values or there is no kernel.
 
     An output that is an input in another shape is that input.
 
-    `shift` moves inputs and outputs off their natural alignment, by so many bytes.
+    `shift` moves inputs and outputs off their natural alignment, by so many bytes. Kernels are
+    selected for `target`, whose instructions this machine must have.
     """
     outputs = [TensorSpec(o.element_type, o.shape) for o in operation.describe(specs)]
-    choice = choose(operation, specs, outputs)
+    target = target or host_target()
+    choice = choose(operation, specs, outputs, target)
     if isinstance(choice, Alias):
         return [specs[choice.position].value.reshape(outputs[0].shape.static)], choice
     if not isinstance(choice, Native):
@@ -64,11 +71,13 @@ def run_native(operation: Operation, specs: Sequence[TensorSpec | None], shift: 
             return Address(len(given) + operand.position, operand.offset)
         if isinstance(operand, Length):
             return Size(operand.position, operand.axis)
+        if isinstance(operand, LetRun):
+            return let_run()
         if isinstance(operand, Room):
             return Address(len(given) + len(made), operand.offset)
         return operand
 
-    program = Program([Call(function, tuple(word(o) for o in words)) for function, words in choice.calls])
+    program = Program([Call(STORE.address(spec, target), tuple(word(o) for o in words)) for spec, words in choice.calls])
     everything = [*given, *made, room]
     status = program.run(*(g.array for g in everything))
     for guarded in everything:

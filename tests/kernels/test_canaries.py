@@ -49,33 +49,12 @@ def test_family(family: str) -> None:
     assert int(done.stdout) >= LEAST[family]
 
 
-PROGRAM = """
-import ctypes, sys
-import numpy as np
-from tests.kernels._fences import run_fenced, spec
-from uncork.kernels.select import In, Native, Out, Room
-from uncork.kernels.codegen.emit import I8, Kernel
-from uncork.kernels.runtime.kernel_cache import STORE
-
-kernel = Kernel("outside", ["input", "output", "room", "input_at", "output_at", "room_at"])
-a = dict(zip(("input", "output", "room", "input_at", "output_at", "room_at"), kernel.arguments))
-value = kernel.load(a["input"] + a["input_at"], I8)
-kernel.store(value, a["output"] + a["output_at"])
-kernel.store(value, a["room"] + a["room_at"])
-if sys.argv[5] == "input":
-    kernel.store(value, a["input"])
-kernel.finish()
-function = STORE.function("outside", "test " + sys.argv[5], kernel.text)
-places = [int(word) for word in sys.argv[1:4]]
-array = spec(np.arange(10, dtype=np.int8))
-native = Native("outside", [(function, [In(0), Out(0), Room(), *places])], room=64)
-print(run_fenced(native, [array], [array], sys.argv[4] == "first")[0].tolist()[places[1]])
-"""
-
-
 @pytest.mark.parametrize("place", ["first", "last"])
 def test_inside_is_allowed(place: str) -> None:
-    assert [run("-c", PROGRAM, "9", "9", "63", place, "").stdout, run("-c", PROGRAM, "0", "0", "0", place, "").stdout] == ["9\n", "0\n"]
+    assert [
+        run("-m", "tests.kernels._outside", "9", "9", "63", place, "").stdout,
+        run("-m", "tests.kernels._outside", "0", "0", "0", place, "").stdout,
+    ] == ["9\n", "0\n"]
 
 
 @pytest.mark.parametrize(
@@ -92,10 +71,10 @@ def test_inside_is_allowed(place: str) -> None:
 )
 def test_the_fence_kills(words: tuple[str, ...]) -> None:
     """A byte outside an input, an output or the working memory, and a write to an input: without this no test above could fail."""
-    assert run("-c", PROGRAM, *words).returncode < 0
+    assert run("-m", "tests.kernels._outside", *words).returncode < 0
 
 
 @pytest.mark.parametrize("words", [("0", "-1", "0", "last", ""), ("0", "10", "0", "first", ""), ("0", "0", "-1", "last", "")])
 def test_canaries_tell(words: tuple[str, ...]) -> None:
     """A write on the side where the page goes on."""
-    assert "the array" in run("-c", PROGRAM, *words).stderr
+    assert "the array" in run("-m", "tests.kernels._outside", *words).stderr

@@ -19,7 +19,9 @@ from uncork.compiler.compile import compile_model
 from uncork.errors import UncorkError
 from uncork.kernels.convolution import direct as convolution_planes
 from uncork.kernels.convolution import im2col as convolution_rows
-from uncork.kernels.select import Native, choose
+from uncork.kernels.kernel_plan import Native
+from uncork.kernels.runtime.target import host_target
+from uncork.kernels.select import choose
 from uncork.ops import find
 from uncork.types import ElementType, TensorSpec
 
@@ -82,7 +84,7 @@ def compare(operation, data: np.ndarray, filters: np.ndarray, expected: np.ndarr
     """Between forbidden pages, with arrays at either end of them."""
     specs = [spec_of(array, ElementType.f32) for array in (data, filters)]
     outputs = [TensorSpec(o.element_type, o.shape) for o in operation.describe(specs)]
-    chosen = choose(operation, specs, outputs)
+    chosen = choose(operation, specs, outputs, host_target())
     assert isinstance(chosen, Native), chosen
     for count, first in itertools.product(threads, (False, True)):
         (got,) = run_fenced(chosen, specs, outputs, first, count)
@@ -258,11 +260,11 @@ def test_reasons(data: tuple[int, ...], filters: tuple[int, ...], name: str, rea
     operation = find("Convolution", 1)(strides=(1,) * axes, dilations=(1,) * axes, pads_begin=(1,) * axes)
     specs = [spec_of(np.ones(shape, element_type.dtype), element_type) for shape in (data, filters)]
     outputs = [TensorSpec(o.element_type, o.shape) for o in operation.describe(specs)]
-    assert choose(operation, specs, outputs) == reason
+    assert choose(operation, specs, outputs, host_target()) == reason
 
 
 def test_infinite_filters_do_not_meet_the_zeros_between_cells() -> None:
     operation = find("ConvolutionBackpropData", 1)(strides=(2,), dilations=(1,))
     specs = [spec_of(np.full((1, 1, 3), value, np.float32), ElementType.f32) for value in (1.0, np.inf)]
     outputs = [TensorSpec(o.element_type, o.shape) for o in operation.describe(specs)]
-    assert choose(operation, specs, outputs) == "no kernel for filters with infinities or NaN"
+    assert choose(operation, specs, outputs, host_target()) == "no kernel for filters with infinities or NaN"

@@ -20,8 +20,9 @@ from tests.test_every_op import ALL, agree
 from uncork import storage
 from uncork.errors import UncorkError
 from uncork.kernels import select as choose
-from uncork.kernels.embedding import select_bags as embedding
-from uncork.kernels.select import Native
+from uncork.kernels.embedding.spec_bags import Segments
+from uncork.kernels.kernel_plan import Native
+from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.ops import Operation, find
 from uncork.types import ElementType
 
@@ -206,7 +207,7 @@ def test_all_families_are_known() -> None:
 def test_segment_ids_that_go_up_and_down_write_nothing_outside(count: int, index: str) -> None:
     """An id far above the last one, at every place: the offsets of the segments up to it would lie outside."""
     dtype = np.dtype({"i32": np.int32, "i64": np.int64}[index])
-    function = embedding._segment_offsets(embedding.Segments(index))
+    function = STORE.address(Segments(index))
     for place in range(count - 1):
         ids = np.zeros(count, dtype)
         ids[place] = 1 << 20

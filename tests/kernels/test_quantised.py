@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -18,7 +20,8 @@ from uncork.internal_ops.quantized_lookup import (
     CompressedTable,
 )
 from uncork.kernels.embedding.select_quantized import rows_of
-from uncork.kernels.select import Native
+from uncork.kernels.kernel_plan import Native
+from uncork.kernels.runtime.target import Target, host_target
 from uncork.ops import find
 from uncork.types import ElementType, TensorSpec
 
@@ -76,8 +79,8 @@ def summed(table: np.ndarray, ids: np.ndarray, weights: np.ndarray | None = None
     return total
 
 
-def check(operation: CompressedLookup, specs: list[TensorSpec], expected: np.ndarray) -> None:
-    results, choice = run_native(operation, specs)
+def check(operation: CompressedLookup, specs: list[TensorSpec], expected: np.ndarray, target: Target | None = None) -> None:
+    results, choice = run_native(operation, specs, target=target)
     assert isinstance(choice, Native), choice
     assert results is not None, "the kernel refused its values"
     for what, got in (("kernel", results[0]), ("reference", operation.evaluate(specs)[0].value)):
@@ -142,11 +145,16 @@ def test_every_lookup(stored: str) -> None:
 
 @pytest.mark.parametrize("lanes", [4, 8, 16])
 @pytest.mark.parametrize("stored", STORED)
-def test_vectors_of_other_machines(stored: str, lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("uncork.kernels.embedding.select_quantized.lanes", lambda: lanes)
+def test_vectors_of_other_machines(stored: str, lanes: int) -> None:
+    target = replace(host_target(), lanes=lanes)
     for columns in (6, 64, 131, 200):
         table, whole = compressed(stored, columns, ("row", "row", False))
-        check(CompressedBag(find("EmbeddingBagOffsetsSum", 3)(), table), [i64([3, 1, 59]), i64([0])], summed(whole, np.array([3, 1, 59]))[None])
+        check(
+            CompressedBag(find("EmbeddingBagOffsetsSum", 3)(), table),
+            [i64([3, 1, 59]), i64([0])],
+            summed(whole, np.array([3, 1, 59]))[None],
+            target,
+        )
 
 
 @pytest.mark.parametrize("stored", STORED)

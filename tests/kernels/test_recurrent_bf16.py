@@ -20,10 +20,12 @@ import uncork
 pytest.importorskip("llvmlite")
 
 from tests.kernels import _amx as amx
+from uncork.compiler.compile import compile_for
 from uncork.kernels.recurrent.select import supports
+from uncork.kernels.runtime.target import Target, host_target, with_tiles
 
 F32 = np.float32
-available = pytest.mark.skipif(not supports("bf16"), reason="this CPU has no AVX512-BF16")
+available = pytest.mark.skipif(not supports("bf16", host_target()), reason="this CPU has no AVX512-BF16")
 
 
 def rounded(values: Any) -> Any:
@@ -72,10 +74,10 @@ CELLS = ("gru", "gru_after", "lstm", "rnn")
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("shape", [(1, 1, 1, 1), (1, 5, 3, 7), (3, 4, 5, 33), (9, 6, 64, 128), (17, 9, 31, 65)])
 def test_factors_are_rounded_and_nothing_else(cell: str, shape: tuple[int, int, int, int]) -> None:
-    compare_with_the_walk(cell, shape)
+    compare_with_the_walk(cell, shape, with_tiles(host_target()))
 
 
-def compare_with_the_walk(cell: str, shape: tuple[int, int, int, int]) -> str:
+def compare_with_the_walk(cell: str, shape: tuple[int, int, int, int], target: Target) -> str:
     """One sequence in bf16 and bf16x3; the plan in bf16."""
     batch, steps, inputs, hidden = shape
     generator = np.random.default_rng(sum(shape))
@@ -97,7 +99,7 @@ def compare_with_the_walk(cell: str, shape: tuple[int, int, int, int]) -> str:
     model = builder.model()
     x, h, c, lengths = some(batch, steps, inputs), some(batch, hidden), some(batch, hidden), generator.integers(0, steps + 1, batch)
     given = [x, h[:, None], *([c[:, None]] if cell == "lstm" else []), lengths]
-    compiled = uncork.compile_model(model, precision="bf16")
+    compiled = compile_for(model, target, 1, "bf16")
     assert "bf16" in str(compiled.plan)
     expected = walk(cell, x, h, c, lengths, w, r, b)
     expected[lengths == 0] = 0
@@ -107,7 +109,7 @@ def compare_with_the_walk(cell: str, shape: tuple[int, int, int, int]) -> str:
         np.testing.assert_allclose(got[1][:, 0], expected, atol=2e-3)
         for one, two in zip(got, full):
             np.testing.assert_allclose(one, two, atol=3e-2)
-    near = uncork.compile_model(model, precision="bf16x3")
+    near = compile_for(model, target, 1, "bf16x3")
     assert ("bf16x3" in str(near.plan)) == ("tiles_all" in str(compiled.plan)), "elsewhere it is slower than f32"
     for _ in range(2):
         for one, two in zip(near(*given), full):
@@ -134,6 +136,6 @@ def test_what_it_takes_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     model = builder.model()
     with pytest.raises(uncork.UnsupportedError, match="'bf16' needs kernels, which the reference has none of"):
         uncork.compile_model(model, precision="bf16", backend="reference")
-    monkeypatch.setattr("uncork.kernels.recurrent.select.has_feature", lambda name: False)
+    monkeypatch.setattr("uncork.compiler.compile.kernel_target", lambda precision: Target.of("x86_64", "generic", ""))
     with pytest.raises(uncork.UnsupportedError, match="'bf16' needs a CPU with AVX512-BF16"):
         uncork.compile_model(model, precision="bf16")

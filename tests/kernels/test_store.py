@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from uncork.kernels.runtime import kernel_cache as store_module
 from uncork.kernels.runtime import target as cpu
 from uncork.kernels.runtime.disk_cache import Folder
 from uncork.kernels.runtime.kernel_cache import ObjectStore, kernel_name
+from uncork.kernels.runtime.target import host_target
 
 ROOT = Path(__file__).parents[2]
 
@@ -141,9 +143,8 @@ def test_what_needs_something_from_elsewhere_is_loaded_by_llvm(tmp_path: Path) -
 
 def test_the_key_names_the_cpu_and_the_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ObjectStore(tmp_path).function("answer", "42", lambda: answer(42))
-    with monkeypatch.context() as patch:
-        patch.setattr(store_module, "host", lambda: ("generic", ""))
-        assert call(ObjectStore(tmp_path).function("answer", "42", lambda: answer(1))) == 1
+    other = replace(host_target(), cpu="generic", features="")
+    assert call(ObjectStore(tmp_path).function("answer", "42", lambda: answer(1), other)) == 1
     with monkeypatch.context() as patch:
         patch.setattr(store_module, "versions", lambda: "other")
         assert call(ObjectStore(tmp_path).function("answer", "42", lambda: answer(2))) == 2
@@ -294,3 +295,22 @@ def test_an_llvmlite_that_cannot_be_imported_is_none(tmp_path: Path) -> None:
     )
     assert done.stdout.startswith("[0.0, 2.0, 4.0, 6.0]")
     assert "llvmlite cannot be imported: no libllvmlite.so" in done.stdout
+
+
+def test_the_sources_of_all_folders_are_in_the_key(tmp_path: Path) -> None:
+    folder = tmp_path / "kernels" / "gemm"
+    folder.mkdir(parents=True)
+    digests = {cpu.digest_of_sources(tmp_path)}
+    for path, text in (("kernels/a.py", "1"), ("kernels/gemm/a.py", "1"), ("kernels/gemm/a.py", "2"), ("kernels/a.py", "12")):
+        (tmp_path / path).write_text(text)
+        digests.add(cpu.digest_of_sources(tmp_path))
+    assert len(digests) == 5
+    (folder / "notes.txt").write_text("no code")
+    assert cpu.digest_of_sources(tmp_path) in digests
+
+
+def test_the_version_stands_for_sources_that_are_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu, "digest_of_sources", lambda folder: b"")
+    before = cpu.versions.__wrapped__()
+    monkeypatch.setattr("uncork._version.__version__", "0.0.0")
+    assert cpu.versions.__wrapped__() != before

@@ -11,7 +11,9 @@ pytest.importorskip("llvmlite")
 
 from tests.kernels._fences import run_fenced
 from tests.kernels._run import spec_of
-from uncork.kernels.select import Native, choose
+from uncork.kernels.kernel_plan import Native
+from uncork.kernels.runtime.target import host_target
+from uncork.kernels.select import choose
 from uncork.ops import find
 from uncork.types import ElementType, TensorSpec
 
@@ -31,7 +33,7 @@ def compare(shape: tuple[int, ...], order: tuple[int, ...], name: str = "f32") -
     data = bits.view(element_type.dtype)
     specs = [spec_of(data, element_type), spec_of(np.array(order), ElementType.i64)]
     outputs = [TensorSpec(element_type, o.shape) for o in find("Transpose", 1)().describe(specs)]
-    chosen = choose(find("Transpose", 1)(), specs, outputs)
+    chosen = choose(find("Transpose", 1)(), specs, outputs, host_target())
     assert isinstance(chosen, Native), chosen
     whole = order or tuple(range(len(shape)))[::-1]
     for first, threads in itertools.product((False, True), (1, 2, 3) if chosen.split else (1,)):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
-from uncork.compiler.execute import Executor
 from uncork.compiler.plan import Plan, Step
 from uncork.ir.interpret import interpret
 from uncork.ir.model import Model, Node
@@ -25,19 +25,34 @@ _DESCRIBED = 64
 _SMALL = 64
 
 
+class BodyExecutor(Protocol):
+    """Runs the model of a body; see `Executor`."""
+
+    def run_as_before(self, inputs: Sequence[Array]) -> list[Array] | None: ...
+
+    def run_patiently(self, inputs: Sequence[Array]) -> list[Array]: ...
+
+    def plan(self) -> Plan: ...
+
+
+#: Makes what runs a body, of its checked model.
+ExecutorOf = Callable[[Model], BodyExecutor]
+
+
 class KernelBody:
     """A body that runs by kernels. What it means, and what it refuses, is told by the graph it is made of."""
 
-    def __init__(self, body: GraphBody) -> None:
+    def __init__(self, body: GraphBody, executor_of: ExecutorOf) -> None:
         self.body = body
+        self._executor_of = executor_of
         self._described: OrderedDict[object, tuple[TensorSpec, ...]] = OrderedDict()
         self._lock = threading.Lock()
 
     @cached_property
-    def executor(self) -> Executor | None:
+    def executor(self) -> BodyExecutor | None:
         """Made at the first run, so that bodies in bodies take no stack before; None when the body alone cannot be inferred."""
         model, problems = infer(self.body.model, trust_ports=True)
-        return None if problems else Executor(model, True)
+        return None if problems else self._executor_of(model)
 
     @property
     def input_specs(self) -> tuple[TensorSpec, ...]:
@@ -80,7 +95,7 @@ class KernelBody:
         """The same body with other options of `compile_model`."""
         configured = self.body.configured(strict, loop_limit)
         assert isinstance(configured, GraphBody)
-        return KernelBody(configured)
+        return KernelBody(configured, self._executor_of)
 
 
 def _tells(spec: TensorSpec) -> bool:
@@ -101,21 +116,23 @@ def with_their_plans(plan: Plan, model: Model) -> Plan:
     return Plan(tuple(steps), plan.working_bytes)
 
 
-def with_kernel_bodies(model: Model) -> Model:
+def with_kernel_bodies(model: Model, executor_of: ExecutorOf) -> Model:
     """The model with all its bodies run by kernels."""
-    nodes = [_with_kernels(node, node.operation) if isinstance(node.operation, SubGraphOperation) else node for node in model.nodes]
+    nodes = [
+        _with_kernels(node, node.operation, executor_of) if isinstance(node.operation, SubGraphOperation) else node for node in model.nodes
+    ]
     return model if all(a is b for a, b in zip(nodes, model.nodes)) else replace(model, nodes=tuple(nodes))
 
 
-def _with_kernels(node: Node, operation: SubGraphOperation) -> Node:
+def _with_kernels(node: Node, operation: SubGraphOperation, executor_of: ExecutorOf) -> Node:
     if not all(isinstance(b.body, GraphBody) for b in operation.bodies.values()):
         return node
     twin: SubGraphOperation = object.__new__(type(operation))
     twin.__dict__.update(operation.__dict__)
-    twin.bodies = {name: _compiled(body) for name, body in operation.bodies.items()}
+    twin.bodies = {name: _compiled(body, executor_of) for name, body in operation.bodies.items()}
     return replace(node, operation=twin)
 
 
-def _compiled(body: BodyMap) -> BodyMap:
+def _compiled(body: BodyMap, executor_of: ExecutorOf) -> BodyMap:
     assert isinstance(body.body, GraphBody)
-    return BodyMap(KernelBody(body.body), body.inputs, body.outputs, body.back_edges)
+    return BodyMap(KernelBody(body.body, executor_of), body.inputs, body.outputs, body.back_edges)

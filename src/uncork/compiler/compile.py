@@ -14,7 +14,7 @@ import numpy as np
 from uncork.compiler.arguments import ModelPort, Results, accept, match, present
 from uncork.compiler.bind import BoundCall
 from uncork.compiler.direct import Direct, Refused
-from uncork.compiler.execute import Executor, kernels_available
+from uncork.compiler.execute import Executor, kernel_target
 from uncork.compiler.instance import NativeCall
 from uncork.compiler.plan import Plan
 from uncork.compiler.together import available_threads
@@ -24,6 +24,7 @@ from uncork.ir.model import Model
 from uncork.ir.read import read_structure
 from uncork.ir.subgraphs import configure
 from uncork.ir.validate import infer
+from uncork.kernels.runtime.target import Target
 from uncork.types import Array
 
 if TYPE_CHECKING:
@@ -229,7 +230,8 @@ def compile_model(
         raise ValidationError(f"backend: expected 'cpu' or 'reference', got {backend!r}")
     if precision not in ("f32", "bf16", "bf16x3"):
         raise ValidationError(f"precision: expected 'f32', 'bf16' or 'bf16x3', got {precision!r}")
-    if precision != "f32" and (missing := _missing_for(precision, backend)):
+    target = kernel_target(precision) if backend == "cpu" else None
+    if precision != "f32" and (missing := _missing_for(precision, backend, target)):
         raise UnsupportedError(f"precision {precision!r} needs {missing}: use 'f32'")
     if threads is not None and (not isinstance(threads, int) or threads < 1):
         raise ValidationError(f"threads: expected a number of at least 1, got {threads!r}")
@@ -241,7 +243,12 @@ def compile_model(
         model = with_tables(model, tables)
     model = configure(model, strict, loop_limit)
     if backend == "reference":
-        return CompiledModel(model, Executor(model, False))
+        return CompiledModel(model, Executor(model, None))
+    return compile_for(model, target, available_threads() if threads is None else threads, precision)
+
+
+def compile_for(model: Model, target: Target | None, threads: int, precision: Precision = "f32") -> CompiledModel:
+    """A checked model for a target, which need not be this machine unless it is called."""
     if precision != "f32":
         from uncork.passes.set_precision import set_precision
 
@@ -252,18 +259,18 @@ def compile_model(
 
         model = packed_tables(model)
         runs = compressed_tables(model)  # before anything runs: references too are then given the rows that they need
-    return CompiledModel(model, Executor(runs, True, available_threads() if threads is None else threads))
+    return CompiledModel(model, Executor(runs, target, threads))
 
 
-def _missing_for(precision: Precision, backend: Backend) -> str:
+def _missing_for(precision: Precision, backend: Backend, target: Target | None) -> str:
     """What it takes to compute in this precision and is not there; nothing when all of it is."""
     if backend == "reference":
         return "kernels, which the reference has none of"
-    if not kernels_available():
+    if target is None:
         return "llvmlite, which is not installed"
     from uncork.kernels.recurrent.select import supports  # imports what only recurrent layers need
 
-    return "" if supports(precision) else "a CPU with AVX512-BF16"
+    return "" if supports(precision, target) else "a CPU with AVX512-BF16"
 
 
 def load(

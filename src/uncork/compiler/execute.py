@@ -26,6 +26,7 @@ from uncork.ir.model import Model
 from uncork.ir.validate import infer
 from uncork.kernels import select as choose
 from uncork.kernels.runtime.program import Like
+from uncork.kernels.runtime.target import Target, host_target, with_tiles
 from uncork.ops._common.body import SubGraphOperation
 from uncork.passes.absorb_index_converts import fuse_ids
 from uncork.passes.eliminate_noop_moves import views_of_moves
@@ -52,6 +53,13 @@ def kernels_available() -> bool:
     return not choose.unavailable()
 
 
+def kernel_target(precision: str = "f32") -> Target | None:
+    """What kernels are selected for on this machine; None where there are none."""
+    if not kernels_available():
+        return None
+    return host_target() if precision == "f32" else with_tiles(host_target())
+
+
 def _with_fused_layers(model: Model) -> Model:
     """What can be fused before shapes are known."""
     types = {node.type_name for node in model.nodes}
@@ -71,10 +79,12 @@ def _with_fused_layers(model: Model) -> Model:
 class Executor:
     """Runs a checked model; may be called from several threads."""
 
-    def __init__(self, model: Model, use_kernels: bool, threads: int = 1) -> None:
+    def __init__(self, model: Model, target: Target | None, threads: int = 1) -> None:
+        """Without a `target` it runs by the references."""
         self.model = model
         self.threads = threads
-        self.use_kernels = use_kernels and kernels_available()
+        self.target = target
+        self.use_kernels = target is not None
         #: What runs; the interpreter keeps to the model as it was read.
         self._prepared = self._with_bodies(_with_fused_layers(model)) if self.use_kernels else model
         self._kept: OrderedDict[tuple[object, ...], Specialisation] = OrderedDict()
@@ -84,7 +94,7 @@ class Executor:
         #: Numbers of the inputs that are part of a combination; None until a call has shown whether there are any.
         self._sizes: tuple[Number, ...] | None = None
         #: Plans for every size; None where only references run.
-        self.plans = PlanSet(self._prepared, self._fused) if self.use_kernels and threads == 1 else None
+        self.plans = PlanSet(self._prepared, self._fused, target) if target is not None and threads == 1 else None
         self._may_be_sizes = self.use_kernels and any(
             spec.element_type.is_integer and spec.shape.is_static and int(spec.shape.size) <= _NUMBERS
             for spec in (model.by_id[p].outputs[0].spec for p in model.parameters)
@@ -97,7 +107,7 @@ class Executor:
             return model
         from uncork.compiler.bodies import with_kernel_bodies  # whose bodies are run by an Executor each
 
-        return with_kernel_bodies(model)
+        return with_kernel_bodies(model, lambda body: Executor(body, self.target))
 
     @staticmethod
     def _has_bodies(model: Model) -> bool:
@@ -110,7 +120,7 @@ class Executor:
         from uncork.passes.functionalize_variables import lift_state
 
         lifted = lift_state(self.model) if self.use_kernels and self.model.sinks else None
-        return None if lifted is None else StateExecutor(self.model, lifted)
+        return None if lifted is None else StateExecutor(self.model, lifted, Executor(lifted.model, self.target))
 
     def run_with_state(self, inputs: Sequence[Array], state: State) -> list[Array]:
         """`run` for a model with variables, whose values `state` keeps by their ids; it changes when the call has succeeded."""
@@ -261,7 +271,7 @@ class Executor:
                 interpret(self.model, inputs)  # raises what a call raises, with the values of this one
                 raise ValidationError.of_all("", problems)
         expected = [(n.input, n.element, int(inputs[n.input].flat[n.element])) for n in numbers]
-        return Specialisation(self._fused(known), self.use_kernels, self._likes(inputs), self.threads, expected)
+        return Specialisation(self._fused(known), self.target, self._likes(inputs), self.threads, expected)
 
     def plan(self) -> Plan:
         """How a call runs; for a model with dynamic inputs, what is known before one."""
@@ -271,7 +281,7 @@ class Executor:
         model, problems = infer(self._prepared, specs, trust_ports=True)
         if problems:
             raise ValidationError.of_all("", problems)
-        plan = Specialisation(self._fused(model), self.use_kernels, threads=self.threads).plan
+        plan = Specialisation(self._fused(model), self.target, threads=self.threads).plan
         if not self.use_kernels or not self._has_bodies(model):
             return plan
         from uncork.compiler.bodies import with_their_plans
@@ -280,7 +290,7 @@ class Executor:
 
     def _fused(self, model: Model) -> Model:
         """What can only be fused when the shapes of the call are known."""
-        if not self.use_kernels:
+        if self.target is None:
             return model
         from uncork.passes.fuse_elementwise import fuse_elementwise  # with kernels only
 
@@ -289,4 +299,4 @@ class Executor:
             from uncork.passes.sink_selection import last_step
 
             model = looked_up(last_step(model))
-        return fuse_elementwise(views_of_moves(model))
+        return fuse_elementwise(views_of_moves(model), self.target)

@@ -13,6 +13,7 @@ from uncork.ir.model import Model
 from uncork.ir.symbols import infer_symbolic
 from uncork.kernels import select
 from uncork.kernels.runtime.layout import GUARD_FAILED
+from uncork.kernels.runtime.target import Target
 from uncork.symbolic import Origin, Size, Symbol
 from uncork.types import Array, PartialShape, TensorSpec
 
@@ -56,9 +57,9 @@ class PlannedModel:
 class PlanSet:
     """Plans a model at its first call, and again where a guard fails. May be used from several threads."""
 
-    def __init__(self, model: Model, rewrite: Callable[[Model], Model]) -> None:
-        """`rewrite` are the passes that need specs."""
-        self._model, self._rewrite = model, rewrite
+    def __init__(self, model: Model, rewrite: Callable[[Model], Model], target: Target) -> None:
+        """`rewrite` are the passes that need specs; kernels are selected for `target`."""
+        self._model, self._rewrite, self._target = model, rewrite, target
         self._plans: list[PlannedModel] = []
         self._lock = threading.Lock()
         #: Why the model has no plan for every size; empty while it has one or nobody has tried.
@@ -87,7 +88,7 @@ class PlanSet:
         """A plan for sizes like those of these inputs."""
         with self._lock:
             try:
-                plan = planned(self._model, self._rewrite, hints_of(self._model, inputs))
+                plan = planned(self._model, self._rewrite, hints_of(self._model, inputs), self._target)
             except (NotPlanned, UncorkError) as error:
                 self.reason = str(error)
                 return None
@@ -111,11 +112,13 @@ def hints_of(model: Model, inputs: Sequence[Array]) -> dict[Origin, int]:
     return hints
 
 
-def planned(model: Model, rewrite: Callable[[Model], Model], hints: Mapping[Origin, int]) -> CallPlan:
+def planned(
+    model: Model, rewrite: Callable[[Model], Model], hints: Mapping[Origin, int], target: Target
+) -> CallPlan:
     """The plan of a model for sizes like the hints. Raises NotPlanned where kernels would be given up for it."""
     described, facts = infer_symbolic(model, hints=hints)
     described = rewrite(described)
-    planner = Planner(described, facts)
+    planner = Planner(described, facts, target)
     plan = planner.plan()
     values = {symbol: hints[symbol.origin] for symbol in facts.symbols if symbol.origin in hints}
     for part in plan.parts:
@@ -124,7 +127,7 @@ def planned(model: Model, rewrite: Callable[[Model], Model], hints: Mapping[Orig
             outputs = [_numbers(port.spec, values) for port in part.node.outputs]
             if None in inputs or None in outputs:
                 continue
-            choice = select.choose(part.node.operation, inputs, [spec for spec in outputs if spec is not None])
+            choice = select.choose(part.node.operation, inputs, [spec for spec in outputs if spec is not None], target)
             if not isinstance(choice, str):
                 raise NotPlanned(f"{part.node.label}: its kernels are made for sizes that are known")
     return plan

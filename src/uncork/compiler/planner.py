@@ -21,8 +21,10 @@ from uncork.compiler.call_plan import (
 from uncork.compiler.plan import Step as PrintedStep
 from uncork.compiler.size_program import SizeProgram, Unbound
 from uncork.ir.model import Model, Node, Source
-from uncork.kernels import select as choose
-from uncork.kernels.movement.copy_bytes import copy_bytes
+from uncork.kernels import kernel_plan as choose, select
+from uncork.kernels.kernel_spec import KernelSpec
+from uncork.kernels.movement.spec_nd_copy import CopyBytes
+from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.kernels.runtime.segment import (
     ArgumentAddress,
     Bind,
@@ -38,6 +40,7 @@ from uncork.kernels.runtime.segment import (
     TensorAddress,
     Word,
 )
+from uncork.kernels.runtime.target import Target, let_run
 from uncork.ops.parameter import Const
 from uncork.symbolic import Facts, Guard, Relation, Size, SizeLike, Symbol
 from uncork.types import Array, ElementType, TensorSpec
@@ -82,8 +85,9 @@ def dimensions(spec: TensorSpec) -> tuple[SizeLike, ...]:
 class Planner:
     """Plans one model whose specs carry sizes as expressions; `facts` are those of its inference."""
 
-    def __init__(self, model: Model, facts: Facts, use_kernels: bool = True) -> None:
-        self.model, self.facts, self.use_kernels = model, facts, use_kernels
+    def __init__(self, model: Model, facts: Facts, target: Target | None) -> None:
+        """Kernels are selected for `target`; without one references do everything."""
+        self.model, self.facts, self.target = model, facts, target
         self.program = SizeProgram()
         self.choices: dict[int, choose.Choice] = {}
         self._places: dict[Source, Place] = {}
@@ -128,12 +132,12 @@ class Planner:
 
     def _choice(self, node: Node) -> choose.Choice:
         outputs = [port.spec for port in node.outputs]
-        if not self.use_kernels or node.operation is None:
-            return choose.unavailable() or "asked for"
+        if self.target is None or node.operation is None:
+            return select.unavailable() or "asked for"
         if any(spec.element_type.dtype == object for spec in outputs):
             return "no kernel for strings"
         try:
-            return choose.choose(node.operation, [self._spec(source) for source in node.inputs], outputs)
+            return select.choose(node.operation, [self._spec(source) for source in node.inputs], outputs, self.target)
         except (TypeError, ValueError) as error:
             if all(spec.shape.is_static for spec in (*outputs, *(self.model.spec(s) for s in node.inputs))):
                 raise
@@ -331,13 +335,16 @@ class Planner:
         scratch = None
         if not isinstance(choice.room, int) or choice.room:
             scratch = self._new_buffer(choice.room)
-        for function, operands, *when in choice.calls:
+        for spec, operands, *when in choice.calls:
             words = tuple(self._word(node, operand, places, scratch) for operand in operands)
-            segment.steps.append(Step(function, words, self._condition(*when)))
+            segment.steps.append(Step(self._address(spec), words, self._condition(*when)))
         self._keep += choice.keep
         segment.cost = segment.cost + _whole_cost(choice.cost)
         self._print(node, choice.kernel, node.operation.note if node.operation else "")
         self._step += 1
+
+    def _address(self, spec: KernelSpec) -> int:
+        return STORE.address(spec, self.target)
 
     def _condition(self, when: choose.AtLeast | None = None) -> Slot | None:
         if when is None:
@@ -353,6 +360,8 @@ class Planner:
             return self.program.number(operand)
         if isinstance(operand, choose.Room):
             return 0 if scratch is None else BufferAddress(scratch, self.program.number(operand.offset))
+        if isinstance(operand, choose.LetRun):
+            return let_run()
         if isinstance(operand, choose.Length):
             return self.program.number(dimensions(self.model.spec(node.inputs[operand.position]))[operand.axis])
         if isinstance(operand, choose.In):
@@ -494,7 +503,7 @@ class Planner:
             ArgumentAddress(argument),
             self.program.number(_bytes(spec)),
         )
-        segment.steps.append(Step(copy_bytes(), words))
+        segment.steps.append(Step(self._address(CopyBytes()), words))
         self._step += 1
 
     def _closed(self, part: Part | _OpenSegment) -> Part:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import count
 from typing import Union
 
@@ -21,8 +22,11 @@ from uncork.compiler.together import Together
 from uncork.errors import UncorkError
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels import select as choose
+from uncork.kernels.kernel_plan import Alias, Choice, In, KernelCall, Length, LetRun, Native, Operand, Room, Stages
+from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.kernels.runtime.program import WELL, Address, Call, Is, Like, Program, Size, Word
-from uncork.kernels.runtime.value_guard import expecting
+from uncork.kernels.runtime.target import Target, let_run
+from uncork.kernels.runtime.value_guard import ValueGuard
 from uncork.ops._operation import check_memory
 from uncork.ops.parameter import Const
 from uncork.types import Array, PartialShape, TensorSpec
@@ -61,9 +65,9 @@ _Place = Union[_Argument, _Planned, _Constant]
 @dataclass(frozen=True, slots=True)
 class _NativeStep:
     node: Node
-    native: choose.Native
+    native: Native
     room: int | None  # the buffer that is the step's working memory
-    stages: choose.Stages | None = None  # where the step is large enough for several threads
+    stages: Stages | None = None  # where the step is large enough for several threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,7 @@ class _ReferenceStep:
 class Specialisation:
     """See the module. `model` has been inferred with the shapes of the call; every result's shape is static.
 
+    Kernels are selected for `target`; without one references do everything. Nothing is compiled before the first call.
     `likes` is what the inputs of all its calls have in common; None when that cannot be told, and then nothing is `direct`.
     A call uses at most so many `threads`. `expected` are the numbers that it is for: (input, element, number).
     """
@@ -81,7 +86,7 @@ class Specialisation:
     def __init__(
         self,
         model: Model,
-        use_kernels: bool,
+        target: Target | None,
         likes: Sequence[Like] | None = None,
         threads: int = 1,
         expected: Sequence[tuple[int, int, int]] = (),
@@ -89,7 +94,7 @@ class Specialisation:
         self.expected = expected
         self.model = model
         self.threads = threads
-        self.use_kernels = use_kernels
+        self.target = target
         self.places: dict[Source, _Place] = {}
         self.steps: list[_NativeStep | _ReferenceStep] = []
         self.printed: list[Step] = []
@@ -104,8 +109,7 @@ class Specialisation:
         self._finish()
         self._idle: list[_Instance] = []
         self._lock = threading.Lock()
-        #: The whole call as one native program; None when references do some of it, or a result is copied.
-        self.direct = None if likes is None else self._as_direct(likes)
+        self._likes = likes
 
     # ---- planning
 
@@ -117,7 +121,7 @@ class Specialisation:
         self._direct: dict[Source, int] = {}
         for number, result in enumerate(model.results):
             source = model.by_id[result].inputs[0]
-            while self.use_kernels and choose.is_view(model.by_id[source.node].operation):
+            while self.target is not None and choose.is_view(model.by_id[source.node].operation):
                 source = model.by_id[source.node].inputs[0]  # in its caller's array it is there in any shape
             self._direct.setdefault(source, self.input_count + number)
         self._arguments = self.input_count + self.output_count
@@ -138,11 +142,11 @@ class Specialisation:
         except UncorkError as error:
             raise error.at(node.label) from None
         choice = self._choice(node, specs)
-        if isinstance(choice, choose.Alias):
+        if isinstance(choice, Alias):
             self.places[Source(node.id, 0)] = self.places[node.inputs[choice.position]]
             self._print(node, "view", "")
             return
-        if isinstance(choice, choose.Native):
+        if isinstance(choice, Native):
             step = len(self.steps)
             for position, spec in enumerate(specs):
                 self._place_output(Source(node.id, position), spec, step)
@@ -164,14 +168,14 @@ class Specialisation:
             if isinstance(place, _Planned):
                 self._uses[place.number].append(len(self.steps) - 1)
 
-    def _choice(self, node: Node, outputs: Sequence[TensorSpec]) -> choose.Choice:
-        if not self.use_kernels or node.operation is None:
+    def _choice(self, node: Node, outputs: Sequence[TensorSpec]) -> Choice:
+        if self.target is None or node.operation is None:
             return choose.unavailable() or "asked for"
         if not all(spec.shape.is_static for spec in outputs):
             return "the shape of the result is known at the call only"
         if any(spec.element_type.dtype == object for spec in outputs):
             return "no kernel for strings"
-        return choose.choose(node.operation, [self.model.spec(source) for source in node.inputs], outputs)
+        return choose.choose(node.operation, [self.model.spec(source) for source in node.inputs], outputs, self.target)
 
     def _place_output(self, source: Source, spec: TensorSpec, step: int) -> None:
         if source in self._direct:
@@ -224,7 +228,11 @@ class Specialisation:
 
     # ---- running
 
-    def _as_direct(self, inputs: Sequence[Like]) -> Direct | None:
+    @cached_property
+    def direct(self) -> Direct | None:
+        """The whole call as one native program; None when references do some of it, or a result is copied."""
+        if self._likes is None:
+            return None
         own = [_Argument(self.input_count + number) for number in range(self.output_count)]
         placed = [self.places[self.model.by_id[r].inputs[0]] for r in self.model.results]
         if placed != own or not all(isinstance(step, _NativeStep) and step.stages is None for step in self.steps):
@@ -234,7 +242,7 @@ class Specialisation:
         def make(likes: Sequence[Like | Is], results: Made, positions: Sequence[int]) -> Program:
             return _Instance(self, likes, results, positions).program()
 
-        return Direct(make, inputs, results)
+        return Direct(make, self._likes, results)
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """The results, in carrier types. Raises Refused when a kernel met values that it does not compute with."""
@@ -289,11 +297,13 @@ class _Instance:
     def _expecting(self, number: int, element: int, expected: int) -> Call:
         """Calls with another number there are not for this program."""
         element_type = self.shared.model.by_id[self.shared.model.parameters[number]].outputs[0].spec.element_type
-        return Call(expecting(element_type.name), (Address(self._numbers[number], element * element_type.dtype.itemsize), expected))
+        return Call(
+            STORE.address(ValueGuard(element_type.name)), (Address(self._numbers[number], element * element_type.dtype.itemsize), expected)
+        )
 
-    def _call(self, step: _NativeStep, call: choose.KernelCall) -> Call:
-        function, words = call
-        return Call(function, tuple(self._word(step, operand) for operand in words))
+    def _call(self, step: _NativeStep, call: KernelCall) -> Call:
+        spec, words = call
+        return Call(STORE.address(spec, self.shared.target), tuple(self._word(step, operand) for operand in words))
 
     def _stages(self, step: _NativeStep) -> Iterator[Program | Together]:
         """The parts of a step that threads share."""
@@ -308,12 +318,14 @@ class _Instance:
         assert isinstance(program, Program)
         return program
 
-    def _word(self, step: _NativeStep, operand: choose.Operand) -> Word:
+    def _word(self, step: _NativeStep, operand: Operand) -> Word:
         if isinstance(operand, int):
             return operand
-        if isinstance(operand, choose.Room):
+        if isinstance(operand, LetRun):
+            return let_run()
+        if isinstance(operand, Room):
             return 0 if step.room is None else self._planned(step.room) + operand.offset
-        if isinstance(operand, choose.Length):
+        if isinstance(operand, Length):
             source = step.node.inputs[operand.position]
             place = self.shared.places[source]
             size = self.shared.model.spec(source).shape[operand.axis].static_size
@@ -321,7 +333,7 @@ class _Instance:
                 return size
             assert isinstance(place, _Argument), "only an input of the model has a size that is left open"
             return Size(self._numbers[place.number], operand.axis)
-        source = step.node.inputs[operand.position] if isinstance(operand, choose.In) else Source(step.node.id, operand.position)
+        source = step.node.inputs[operand.position] if isinstance(operand, In) else Source(step.node.id, operand.position)
         place = self.shared.places[source]
         if isinstance(place, _Argument):
             return Address(self._numbers[place.number], operand.offset)

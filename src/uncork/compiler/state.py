@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 
-from uncork.compiler.execute import Executor
+from uncork.compiler.plan import Plan
 from uncork.errors import UncorkError
 from uncork.ir.interpret import State, interpret
 from uncork.ir.model import Model, Node
@@ -15,13 +16,26 @@ from uncork.passes.functionalize_variables import Lifted
 from uncork.types import Array
 
 
+class StatelessExecutor(Protocol):
+    """Runs a model without variables; see `Executor`."""
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]: ...
+
+    def run_as_before(self, inputs: Sequence[Array]) -> list[Array] | None: ...
+
+    def run_patiently(self, inputs: Sequence[Array]) -> list[Array]: ...
+
+    def plan(self) -> Plan: ...
+
+
 class StateExecutor:
     """Runs a checked model that has variables; may be called from several threads, each call with a state of its own."""
 
-    def __init__(self, model: Model, lifted: Lifted) -> None:
+    def __init__(self, model: Model, lifted: Lifted, executor: StatelessExecutor) -> None:
+        """`executor` runs the model without variables."""
         self.model = model
         self.lifted = lifted
-        self.executor = Executor(lifted.model, True)
+        self.executor = executor
         steady = all(node.outputs[0].spec.shape.is_static for node in lifted.reads)
         self._run = self.executor.run if steady else self.executor.run_patiently
 

@@ -17,7 +17,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from uncork.compiler.direct import Direct, Refused
-from uncork.compiler.execute import Executor, kernels_available
+from uncork.compiler.execute import Executor, kernel_target
 from uncork.errors import UncorkError
 from uncork.functional._call import Call
 from uncork.ir.build import Builder
@@ -137,7 +137,7 @@ class _Calls:
         shapes = (types, *[array.shape for array in arrays])
         if len(self._seen) >= 4 * _KEPT:
             self._seen.clear()
-        if shapes in self._seen and self._executors.get(types, self) is not None and kernels_available():
+        if shapes in self._seen and self._executors.get(types, self) is not None and kernel_target() is not None:
             with self._lock:
                 self._learn(types, call, arrays)
         self._seen.add(shapes)
@@ -195,7 +195,7 @@ def _executor(call: Call, arrays: Sequence[Array]) -> Executor | None:
     except UncorkError:
         return None
     results = [model.spec(model.by_id[r].inputs[0]).element_type for r in model.results]
-    return Executor(model, use_kernels=True) if all(result.is_native for result in results) else None
+    return Executor(model, kernel_target()) if all(result.is_native for result in results) else None
 
 
 def _native(array: Array) -> ElementType:

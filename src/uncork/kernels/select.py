@@ -9,109 +9,13 @@ from __future__ import annotations
 import functools
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import TypeVar, Union
 
 from uncork.kernels.extents import KernelDeclined
-from uncork.kernels.runtime.target import host
+from uncork.kernels.kernel_plan import Alias, Choice
+from uncork.kernels.runtime.target import Target, host
 from uncork.ops import Operation, versions_of
-from uncork.symbolic import Size, SizeLike, minimum
 from uncork.types import TensorSpec
-
-
-@dataclass(frozen=True, slots=True)
-class In:
-    """The address of an input of the operation."""
-
-    position: int
-    offset: SizeLike = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Out:
-    """The address of an output of the operation."""
-
-    position: int
-    offset: SizeLike = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Room:
-    """An address in the step's working memory."""
-
-    offset: SizeLike = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Length:
-    """The size of an input along an axis: it may differ from call to call when the kernel says so in `free`."""
-
-    position: int
-    axis: int = 0
-
-
-Operand = Union[int, Size, In, Out, Room, Length]
-
-
-@dataclass(frozen=True, slots=True)
-class AtLeast:
-    """A call is made only where a size is at least a number; with `otherwise`, only where it is below it."""
-
-    size: Size
-    least: int
-    otherwise: bool = False
-
-
-#: A call of a kernel by its address and operands, and where only some sizes want it, when.
-KernelCall = Union[tuple[int, Sequence[Operand]], tuple[int, Sequence[Operand], AtLeast]]
-
-
-def shares(count: SizeLike, parts: int, block: int = 1) -> list[tuple[SizeLike, SizeLike]]:
-    """`count` things as up to so many runs of about equal length, each of whole blocks but the last: (first, number).
-
-    Where only the call knows how many things there are, some runs may have none.
-    """
-    if isinstance(count, Size):
-        blocks_of = (count + (block - 1)) // block
-        ends = [minimum([count, blocks_of * part // parts * block]) for part in range(1, parts)]
-        return [(first, end - first) for first, end in pairwise([Size.of(0), *ends, count])]
-    blocks = -(-count // block)
-    parts = max(1, min(parts, blocks))
-    borders = [min(count, blocks * part // parts * block) for part in range(parts + 1)]
-    return [(first, last - first) for first, last in pairwise(borders)]
-
-
-@dataclass(frozen=True)
-class Stages:
-    """The work of a step as stages, one after the other; the calls of a stage may run at the same time."""
-
-    stages: Sequence[Sequence[KernelCall]]
-    room: int
-
-
-@dataclass(frozen=True)
-class Native:
-    """How an operation runs natively: calls of kernels by (function address, operands)."""
-
-    kernel: str
-    calls: Sequence[KernelCall]
-    #: Bytes of working memory.
-    room: SizeLike = 0
-    #: What lies at addresses among the operands: it must outlive the calls.
-    keep: Sequence[object] = field(default=())
-    #: Rough cost in nanoseconds, to decide whether other threads should run meanwhile.
-    cost: Union[float, Size] = 0.0
-    #: The same work for so many threads.
-    split: Callable[[int], Stages] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Alias:
-    """The output is an input seen in another shape: there is nothing to do."""
-
-    position: int
-
 
 #: The families of kernels, by the types of operation that they choose for; "" is every type that has no other. A family that is
 #: `folder` chooses in folder/select.py, one that is `folder.name` in folder/select_name.py.
@@ -147,8 +51,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
 }
 _FAMILY_OF = {type_name: family for family, type_names in FAMILIES.items() for type_name in type_names}
 
-Choice = Union[Native, Alias, str]
-Chooser = Callable[[Operation, Sequence[Union[TensorSpec, None]], Sequence[TensorSpec]], Choice]
+Chooser = Callable[[Operation, Sequence[Union[TensorSpec, None]], Sequence[TensorSpec], Target], Choice]
 _choosers: dict[type[Operation], Chooser] = {}
 _choosers_of_types: dict[str, Chooser] = {}
 Function = TypeVar("Function", bound=Chooser)
@@ -171,8 +74,8 @@ def chooses(*operations: type[Operation] | str) -> Callable[[Function], Function
     return add
 
 
-def choose(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
-    """The native calls for an operation on these specs, or the reason why there are none."""
+def choose(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+    """The kernels' calls for an operation on these specs, or the reason why there are none. Nothing is compiled."""
     if is_view(operation):
         # The reference refuses values that do not fit: without a look at them the shape alone does not tell.
         known = all(spec is None or spec.value is not None for spec in inputs[1:])
@@ -185,7 +88,7 @@ def choose(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: S
     if chooser is None:
         return "no kernel"
     try:
-        return chooser(operation, inputs, outputs)
+        return chooser(operation, inputs, outputs, target)
     except KernelDeclined as declined:
         return str(declined)
 

@@ -10,8 +10,9 @@ from uncork.ir.model import Model, Node, Source
 from uncork.kernels.elementwise.lowering import has_word
 from uncork.kernels.elementwise.select import Part, expression
 from uncork.kernels.extents import KernelDeclined, extents, same_extents
-from uncork.passes.rewrite import readers, replaced
+from uncork.kernels.runtime.target import Target
 from uncork.types import TensorSpec
+from uncork.passes.rewrite import readers, replaced
 
 #: The most operations, and the most inputs, of one step: kernels stay quick to compile, and their values in registers.
 _MOST_MEMBERS, _MOST_INPUTS = 24, 12
@@ -19,13 +20,13 @@ _MOST_MEMBERS, _MOST_INPUTS = 24, 12
 _LONG_ROW = 16
 
 
-def fuse_elementwise(model: Model) -> Model:
+def fuse_elementwise(model: Model, target: Target) -> Model:
     """Trees of element-wise operations as one `Fused` node each, under the last one's id and all their names.
 
     The shapes of the model must be those of the call. A result that anything outside the tree reads stays a step of its own, and
     so does one that the tree would compute several times over because its reader stretches it.
     """
-    candidates = {node.id: number for number, node in enumerate(model.nodes) if _is_candidate(model, node)}
+    candidates = {node.id: number for number, node in enumerate(model.nodes) if _is_candidate(model, node, target)}
     if len(candidates) < 2:
         return model
     read_by = readers(model)
@@ -35,20 +36,20 @@ def fuse_elementwise(model: Model) -> Model:
         if root.id in gone or root.id not in candidates:
             continue
         members = _grown(model, root, candidates, read_by)
-        fused = _fused(model, sorted(members.values(), key=lambda node: candidates[node.id])) if len(members) > 1 else None
+        fused = _fused(model, sorted(members.values(), key=lambda node: candidates[node.id]), target) if len(members) > 1 else None
         if fused is not None:
             new[root.id] = fused
             gone.update(members)
     return replaced(model, new) if new else model
 
 
-def _is_candidate(model: Model, node: Node) -> bool:
+def _is_candidate(model: Model, node: Node, target: Target) -> bool:
     if not has_word(node.operation) or len(node.outputs) != 1:
         return False
     specs = [node.outputs[0].spec, *(model.spec(source) for source in node.inputs)]
     if specs[0].value is not None or not all(_has_extents(spec) for spec in specs):
         return False
-    return _fits(model, [node], {})
+    return _fits(model, [node], {}, target)
 
 
 def _grown(model: Model, root: Node, candidates: Mapping[int, int], read_by: Mapping[Source, list[Node]]) -> dict[int, Node]:
@@ -84,10 +85,10 @@ def _grown(model: Model, root: Node, candidates: Mapping[int, int], read_by: Map
     return members
 
 
-def _fits(model: Model, nodes: Sequence[Node], places: Mapping[Source, tuple[bool, int]]) -> bool:
+def _fits(model: Model, nodes: Sequence[Node], places: Mapping[Source, tuple[bool, int]], target: Target) -> bool:
     """There is a kernel for these operations as one expression."""
     try:
-        return not isinstance(expression([_part(model, node, places) for node in nodes]), str)
+        return not isinstance(expression([_part(model, node, places) for node in nodes], target), str)
     except KernelDeclined:
         return False
 
@@ -102,11 +103,11 @@ def _part(model: Model, node: Node, places: Mapping[Source, tuple[bool, int]]) -
     return Part(node.operation, inputs, tuple(model.spec(source) for source in node.inputs), node.outputs[0].spec)
 
 
-def _fused(model: Model, members: list[Node]) -> Node | None:
+def _fused(model: Model, members: list[Node], target: Target) -> Node | None:
     inside = {Source(node.id, 0): number for number, node in enumerate(members)}
     outside = {s: number for number, s in enumerate(dict.fromkeys(s for node in members for s in node.inputs if s not in inside))}
     places = {s: (True, n) for s, n in outside.items()} | {s: (False, n) for s, n in inside.items()}
-    if not _fits(model, members, places):
+    if not _fits(model, members, places, target):
         return None
     fused: list[FusedMember] = []
     for node in members:

@@ -27,7 +27,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-import uncork
+from uncork._version import __version__
 from uncork.compiler.together import available_threads
 from uncork.errors import InputError, UncorkError
 from uncork.score.columns import Fault
@@ -121,8 +121,8 @@ class RayWorker:
     def _ready(self) -> UnitScorer:
         if self._scorer is None:
             node = str(import_ray().util.get_node_ip_address())
-            if self._version != uncork.__version__:
-                raise UncorkError(f"has uncork {uncork.__version__}, expected {self._version}, as here", f"Ray worker on {node}")
+            if self._version != __version__:
+                raise UncorkError(f"has uncork {__version__}, expected {self._version}, as here", f"Ray worker on {node}")
             pa.set_cpu_count(1)
             pa.set_io_thread_count(1)
             pickle.loads(self._landmarks).check(node)
@@ -175,7 +175,7 @@ class RayEngine:
             return []
         self._connect()
         job = _absolute(job)
-        settled = (uncork.__version__, pickle.dumps(job), str(sink.folder), pickle.dumps(_Landmarks.of(job, sink.folder)))
+        settled = (__version__, pickle.dumps(job), str(sink.folder), pickle.dumps(_Landmarks.of(job, sink.folder)))
         actor = self._ray.remote(num_cpus=1, max_restarts=-1)(RayWorker)
         for _ in range(min(self.workers, len(units))):
             self._actors.append(actor.remote(*settled))

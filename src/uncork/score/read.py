@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.csv as pacsv
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from uncork.errors import UncorkError
+from uncork.score.file_formats import open_csv
 from uncork.score.source import Source, Span, Unit
 
 #: Bytes that are read from a Parquet file's column at a time: a column chunk need not be in memory as a whole. Over a network
@@ -21,26 +20,6 @@ _REMOTE_BUFFER = 8 << 20
 
 class SourceError(UncorkError):
     """A file that could be opened cannot be read to its end: damaged, truncated, or gone."""
-
-
-def look_into(filesystem: Any, path: str, kind: str, schema: pa.Schema | None) -> tuple[pa.Schema, list[int]]:
-    """The schema of a file and the numbers of rows of its groups. `schema` says how a CSV file's text is to be read."""
-    if kind == "parquet":
-        with pq.ParquetFile(path, filesystem=filesystem) as file:
-            metadata = file.metadata
-            return file.schema_arrow, [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
-    if kind == "ipc":
-        with filesystem.open_input_file(path) as stream, pa.ipc.open_file(stream) as reader:
-            return reader.schema, [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)]
-    with _open_csv(filesystem, path, schema) as reader:
-        return reader.schema, [sum(batch.num_rows for batch in reader)]
-
-
-def _open_csv(filesystem: Any, path: str, schema: pa.Schema | None) -> Any:
-    stream = filesystem.open_input_stream(path, compression="detect")
-    separator = "\t" if path.lower().removesuffix(".gz").endswith(".tsv") else ","
-    convert = pacsv.ConvertOptions(column_types=None if schema is None else dict(zip(schema.names, schema.types)), strings_can_be_null=False)
-    return pacsv.open_csv(stream, pacsv.ReadOptions(use_threads=False), pacsv.ParseOptions(delimiter=separator), convert)
 
 
 class Reader:
@@ -110,7 +89,7 @@ class Reader:
                 for group in groups:
                     yield reader.get_batch(group).select(self.columns)
         else:
-            with _open_csv(source.filesystem, path, source.schema) as reader:
+            with open_csv(source.filesystem, path, source.schema) as reader:
                 for batch in reader:
                     yield batch.select(self.columns)
 

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from uncork.errors import InputError, Problem
+from uncork.score.file_formats import look_into
 
 _SUFFIXES = {"parquet": (".parquet", ".pq"), "ipc": (".arrow", ".ipc", ".feather"), "csv": (".csv", ".tsv", ".csv.gz", ".tsv.gz")}
 
@@ -150,8 +151,6 @@ def _format(path: str) -> str | None:
 
 
 def _checked(name: str, kind: str, filesystem: Any, found: Sequence[pafs.FileInfo]) -> Source:
-    from uncork.score.read import look_into
-
     files: list[File] = []
     schema: pa.Schema | None = None
     problems: list[Problem] = []

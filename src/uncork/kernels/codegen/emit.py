@@ -24,6 +24,7 @@ from typing import Any
 from llvmlite import ir
 
 from uncork.kernels.codegen.scalar_types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, INDEX_TYPES, U8, U16, U32, U64, Type
+from uncork.kernels.runtime.target import Target
 
 __all__ = [
     "BF16",
@@ -201,13 +202,20 @@ def _constant(type_: Type, value: str, lanes: int) -> Any:
 class Kernel:
     """One native function under construction. See the module's example."""
 
-    #: The machine has AVX-512's estimate of a reciprocal, and x86's pause in loops that wait; set by whoever knows the machine.
-    estimates = False
-    pauses = False
+    def __init__(
+        self,
+        name: str,
+        arguments: Sequence[str],
+        target: Target | None = None,
+        inside: Kernel | None = None,
+        direct: bool = False,
+    ) -> None:
+        """With `direct` it takes its arguments as they are, not in a block; with `inside` also, and is a function of that kernel's own.
 
-    def __init__(self, name: str, arguments: Sequence[str], inside: Kernel | None = None, direct: bool = False) -> None:
-        """With `direct` it takes its arguments as they are, not in a block; with `inside` also, and is a function of that kernel's own."""
+        Without a `target` it has nothing that only some processors have.
+        """
         self.name = name
+        self.target: Target | None = inside.target if inside else target
         self.module: Any = inside.module if inside else ir.Module(name="uncork")
         direct = direct or inside is not None
         word = ir.IntType(64)
@@ -305,7 +313,7 @@ class Kernel:
 
     def reciprocal(self, value: Value) -> Value:
         """1 / value of f32, to within 2 units of the last place. Full AVX-512 vectors are estimated and refined: no division."""
-        if value.lanes != 16 or not self.estimates:
+        if value.lanes != 16 or self.target is None or not self.target.has("avx512f"):
             return self.number(1.0, value.type, value.lanes) / value
         mask = ir.Constant(ir.IntType(16), -1)
         zero = self.number(0.0, value.type, 16).llvm

@@ -67,7 +67,7 @@ class Team:
         looks = k.variable(k.integer(0))
         with k.during(lambda: self._all_done() < items):
             looks.set(looks.get() + 1)
-            if k.pauses:
+            if k.target is not None and k.target.has("sse2"):
                 k.call_intrinsic("llvm.x86.sse2.pause")
             with k.when(looks.get() > _SPINS):
                 k.call_address(self._let_run, [])

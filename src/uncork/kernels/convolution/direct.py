@@ -14,10 +14,10 @@ import numpy as np
 
 from uncork.kernels.convolution.geometry import Geometry, Work
 from uncork.kernels.convolution.layout import Layout, blocks_of, direct, lanes_for, layout_of
+from uncork.kernels.convolution.spec import ARGUMENTS, Planes
+from uncork.kernels.kernel_plan import In, KernelCall, Native, Operand, Out, Room, Stages, shares
 from uncork.kernels.movement.strided_copy import placing
-from uncork.kernels.runtime.kernel_cache import STORE, has_feature
 from uncork.kernels.runtime.packed_weights import packed
-from uncork.kernels.select import In, KernelCall, Native, Operand, Out, Room, Stages, shares
 from uncork.types import Array
 
 #: Bytes that are laid out at a time, where more than one row of the output needs no more.
@@ -26,41 +26,8 @@ _ROOM = 1 << 18
 _BLOCK = 8
 #: Channels for themselves have at most so many taps.
 _MOST_TAPS = 64
-#: Words of an entry of the table of blocks of pixels: bytes from the beginning of their row, vectors, bytes from the first to the last.
-BLOCK_WORDS = 3
 #: Rough cost of a product for blocks of so many vectors: filters are loaded as often for one as for three.
 _COSTS = {1: 5, 2: 8, 3: 12}
-ARGUMENTS = (
-    "source", "target", "filters", "bias", "offsets", "inner", "block_table", "blocks", "columns",
-    "images", "source_image", "target_image", "groups", "source_group", "target_group", "filters_group", "bias_group",
-    "rows", "source_row", "target_row", "eights", "channels", "target_channel",
-)  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Planes:
-    """What a kernel is specialised for: vectors of a block of pixels, whether there are blocks of 8 channels, and what comes after them.
-
-    With `taps` each channel is for itself, and sees `tap_rows` rows of them.
-    """
-
-    lanes: int
-    vectors: tuple[int, ...]
-    eights: bool
-    rest: tuple[int, ...]
-    taps: int = 0
-    tap_rows: int = 1
-    bias: bool = False
-    activation: str = ""
-
-    @property
-    def name(self) -> str:
-        blocks = "".join(map(str, self.vectors))
-        channels = (
-            f"taps_{self.tap_rows}x{self.taps // self.tap_rows}" if self.taps else "_".join(map(str, [8] * self.eights + list(self.rest)))
-        )
-        flags = f"{'_bias' if self.bias else ''}{'_' + self.activation if self.activation else ''}"
-        return f"convolution_{blocks}x{self.lanes}_{channels}{flags}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,14 +87,6 @@ class _Maker:
         self.table = np.array([(first * 4, v, (last - first) * 4) for first, v, last in self.blocks], np.int64)
         self.keep: list[object] = [self.packing, self.table]
         self._offsets: dict[Layout, Array] = {}
-
-    def function(self, spec: Planes) -> int:
-        def make() -> str:
-            from uncork.kernels.convolution.emit_direct import emit_planes
-
-            return emit_planes(spec, has_feature("avx512f"))
-
-        return STORE.function(spec.name, repr(spec), make)
 
     def size(self, part: Part) -> int:
         """Bytes of what is laid out for a part."""
@@ -224,7 +183,7 @@ class _Maker:
             "channels": count,
             "target_channel": g.pixels * 4,
         }
-        return self.function(spec), [words[name] for name in ARGUMENTS]
+        return spec, [words[name] for name in ARGUMENTS]
 
     def split(self, threads: int) -> Stages:
         """By images if there are enough of them, else by groups, else by blocks of channels."""

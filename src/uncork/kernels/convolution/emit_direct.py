@@ -8,8 +8,9 @@ from collections.abc import Sequence
 
 from uncork.kernels.codegen.activations import STANDALONE
 from uncork.kernels.codegen.emit import F32, I32, I64, Kernel, Value
-from uncork.kernels.convolution.direct import ARGUMENTS, BLOCK_WORDS, Planes
+from uncork.kernels.convolution.spec import ARGUMENTS, BLOCK_WORDS, Planes
 from uncork.kernels.gemm.microkernel import in_chains, joined
+from uncork.kernels.runtime.target import Target
 
 #: Taps of a channel for itself whose filter is kept in registers all the time.
 _HELD = 25
@@ -17,10 +18,9 @@ _HELD = 25
 _CHAIN, _CHAINS = 4, 3
 
 
-def emit_planes(spec: Planes, estimates: bool) -> str:
-    """The LLVM text of the kernel. `estimates`: the machine has AVX-512's reciprocal estimate."""
-    k = Kernel(spec.name, ARGUMENTS)
-    k.estimates = estimates
+def emit_planes(spec: Planes, machine: Target) -> str:
+    """The LLVM text of the kernel."""
+    k = Kernel(spec.name, ARGUMENTS, machine)
     a = dict(zip(ARGUMENTS, k.arguments))
     blocks = None if spec.taps else {(n, v): _block(k, spec, n, v) for n in (*((8,) if spec.eights else ()), *spec.rest) for v in spec.vectors}
     with k.loop(0, a["images"]) as image, k.loop(0, a["groups"]) as group:
@@ -73,7 +73,6 @@ def _block(outer: Kernel, spec: Planes, channels: int, vectors: int) -> Kernel:
     """`channels` channels of `vectors` vectors of pixels, the last one `last` bytes from the first: sums stay in registers until whole."""
     arguments = ["source", "last", "filters", "offsets", "inner", "target", "target_channel", "bias"]
     k = Kernel(f"block_{channels}_{vectors}", arguments, inside=outer)
-    k.estimates = outer.estimates
     source, last, filters, offsets, inner, target, target_channel, bias = k.arguments
 
     def at(vector: int, address: Value) -> Value:

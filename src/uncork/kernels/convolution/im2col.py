@@ -13,11 +13,12 @@ from itertools import product
 import numpy as np
 
 from uncork.kernels.convolution.geometry import Geometry, Work
-from uncork.kernels.gemm.indirect import multiplied, panels, products
+from uncork.kernels.gemm.indirect import multiplied, panels
+from uncork.kernels.gemm.spec_indirect import products
+from uncork.kernels.kernel_plan import In, KernelCall, Native, Operand, Out, Room, Stages, shares
 from uncork.kernels.movement.select_transpose import blocks_fit, turning
 from uncork.kernels.movement.strided_copy import placing
 from uncork.kernels.runtime.packed_weights import packed
-from uncork.kernels.select import In, KernelCall, Native, Operand, Out, Room, Stages, shares
 from uncork.types import Array
 
 #: Bytes that are laid out at a time, by one thread and by several, where more than one image is needed at all.

@@ -8,8 +8,9 @@ from uncork.internal_ops.fused_convolution import FusedConvolution
 from uncork.kernels.convolution import direct as convolution_planes
 from uncork.kernels.convolution import im2col as convolution_rows
 from uncork.kernels.convolution.geometry import Work, geometry
-from uncork.kernels.runtime.kernel_cache import lanes
-from uncork.kernels.select import Choice, chooses
+from uncork.kernels.kernel_plan import Choice
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.select import chooses
 from uncork.ops import Operation
 from uncork.ops.convolution import Convolution1, GroupConvolution1
 from uncork.ops.convolution_backprop import ConvolutionBackpropData1, GroupConvolutionBackpropData1
@@ -20,7 +21,7 @@ _LARGEST = 1 << 31
 
 
 @chooses(Convolution1, GroupConvolution1, ConvolutionBackpropData1, GroupConvolutionBackpropData1, FusedConvolution)
-def choose_convolution(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
+def choose_convolution(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
     data, filters = inputs[0], inputs[1]
     assert data is not None and filters is not None
     fused = isinstance(operation, FusedConvolution)
@@ -45,6 +46,6 @@ def choose_convolution(operation: Operation, inputs: Sequence[TensorSpec | None]
     if g.groups * g.channels * seen * 4 >= _LARGEST:
         return "no kernel for images of 2 GB and more"
     work = Work(g, ordered, filters.value, product.type_name, bias, "" if activation is None else activation.type_name.lower())
-    widest = lanes()
+    widest = target.lanes
     few_pixels = not convolution_planes.for_themselves(g) and convolution_rows.cost(g, widest) < convolution_planes.cost(g, widest)
     return (convolution_rows.by_rows if few_pixels else convolution_planes.over_planes)(work, widest)

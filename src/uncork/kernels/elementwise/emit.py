@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from uncork.kernels.codegen.emit import BOOL, F16, F32, F64, INDEX_TYPES, U8, U16, U32, Kernel, Type, Value
 from uncork.kernels.codegen.scalar_ops import COMPUTED, MOVING, WORDS, converted
-from uncork.kernels.elementwise.select import Expression, argument_names
+from uncork.kernels.elementwise.spec import Expression, argument_names
+from uncork.kernels.runtime.target import Target
 
 #: How values lie in memory. f16 and bf16 pass through as their bits.
 STORED: dict[str, Type] = {"f32": F32, "f64": F64, "f16": U16, "bf16": U16, "boolean": U8, **INDEX_TYPES}
@@ -25,10 +26,9 @@ class _Held:
     value: Value
 
 
-def emit_expression(spec: Expression, estimates: bool) -> str:
-    """The LLVM text of an element-wise kernel. `estimates`: the machine has AVX-512's reciprocal estimate."""
-    k = Kernel(spec.name, argument_names(spec))
-    k.estimates = estimates
+def emit_expression(spec: Expression, machine: Target) -> str:
+    """The LLVM text of an element-wise kernel."""
+    k = Kernel(spec.name, argument_names(spec), machine)
     a = dict(zip(argument_names(spec), k.arguments))
     operands = range(len(spec.operands))
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from uncork.internal_ops.fused import Fused
 from uncork.kernels.elementwise.lowering import OPERATIONS, Said, said
+from uncork.kernels.elementwise.spec import Expression, Member
 from uncork.kernels.extents import KernelDeclined, certainly, extents, nanoseconds, product, same
-from uncork.kernels.runtime.kernel_cache import STORE, has_feature, lanes
-from uncork.kernels.select import Choice, In, Native, Operand, Out, chooses
+from uncork.kernels.kernel_plan import Choice, In, Native, Operand, Out
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.select import chooses
 from uncork.ops import Operation
 from uncork.symbolic import SizeLike
 from uncork.types import ElementType, TensorSpec
@@ -22,34 +23,6 @@ _COSTS = dict.fromkeys(("sigmoid", "tanh", "exp", "log", "erf", "gelu", "gelu_ta
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
-    """A word, what it is said of (operands by number, then members before it), and the type of its result."""
-
-    word: str
-    arguments: tuple[int, ...]
-    result: str
-    numbers: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Expression:
-    """What an element-wise kernel is specialised for: types of the operands, which of them change along the innermost loop."""
-
-    operands: tuple[str, ...]
-    varying: tuple[bool, ...]
-    members: tuple[Member, ...]
-    loops: int
-    lanes: int
-    #: The size of the innermost loop is open: it may be less than a vector.
-    open_row: bool = False
-
-    @property
-    def name(self) -> str:
-        words = "_".join(member.word for member in self.members)
-        return f"{words[:60]}_{self.members[-1].result}_{hashlib.sha256(repr(self).encode()).hexdigest()[:8]}"
-
-
-@dataclass(frozen=True, slots=True)
 class Loops:
     """Sizes of the loops, outermost first, and for the result and each operand the bytes from one turn to the next."""
 
@@ -57,15 +30,9 @@ class Loops:
     strides: tuple[tuple[SizeLike, ...], ...]
 
 
-def argument_names(spec: Expression) -> list[str]:
-    """The kernel's arguments. Strides: of the result, then of each operand, for all loops but the innermost."""
-    names = ["output", *(f"operand_{i}" for i in range(len(spec.operands))), *(f"size_{d}" for d in range(spec.loops))]
-    for depth in range(spec.loops - 1):
-        names += [f"stride_{depth}", *(f"stride_{depth}_{i}" for i in range(len(spec.operands)))]
-    return names
-
-
-def loops_of(shape: Sequence[SizeLike], operands: Sequence[Sequence[SizeLike]], sizes: Sequence[int]) -> tuple[Loops, list[bool]]:
+def loops_of(
+    shape: Sequence[SizeLike], operands: Sequence[Sequence[SizeLike]], sizes: Sequence[int]
+) -> tuple[Loops, list[bool]]:
     """Loops through a result of this shape, as few as can be and at least two, with operands of these shapes aligned at the right.
 
     `sizes` are bytes of an element: of the result, then of each operand. Also tells which operands change along the last loop.
@@ -120,7 +87,7 @@ class Part:
     output: TensorSpec
 
 
-def expression(parts: Sequence[Part]) -> tuple[Expression, Loops, list[int]] | str:
+def expression(parts: Sequence[Part], target: Target) -> tuple[Expression, Loops, list[int]] | str:
     """The kernel for parts of which the last is the result, its loops, and the outside input that each operand is; or why not."""
     shape = extents(parts[-1].output)
     operands: list[tuple[int, tuple[SizeLike, ...], str]] = []  # outside input, shape by which it stretches, type
@@ -145,14 +112,14 @@ def expression(parts: Sequence[Part]) -> tuple[Expression, Loops, list[int]] | s
         for part, (f, arguments) in zip(parts, spoken)
     )
     types = tuple(operand[2] for operand in operands)
-    if not has_feature("f16c") and has_feature("sse2") and "f16" in (*types, *(m.result for m in members)):
+    if not target.has("f16c") and target.has("sse2") and "f16" in (*types, *(m.result for m in members)):
         return "no kernel for f16 on this machine"
     sizes = [_element_bytes(name) for name in (members[-1].result, *types)]
     loops, varying = loops_of(shape, [operand[1] for operand in operands], sizes)
     if len(loops.sizes) > _MOST_LOOPS:
         return "no kernel for this broadcasting"
     widest = max(4 if name in ("f16", "bf16") else _element_bytes(name) for name in (*types, *(m.result for m in members)))
-    width, row = max(1, lanes() * 4 // widest), loops.sizes[-1]
+    width, row = max(1, target.lanes * 4 // widest), loops.sizes[-1]
     while isinstance(row, int) and width > max(1, row):
         width //= 2
     spec = Expression(types, tuple(varying), members, len(loops.sizes), width, width > 1 and not isinstance(row, int))
@@ -165,17 +132,8 @@ def _said(part: Part) -> Said | str:
     return said(part.operation, part.specs, part.output)
 
 
-def _kernel(spec: Expression) -> int:
-    def make() -> str:
-        from uncork.kernels.elementwise.emit import emit_expression
-
-        return emit_expression(spec, has_feature("avx512f"))
-
-    return STORE.function(spec.name, repr(spec), make)
-
-
-def _native(parts: Sequence[Part]) -> Choice:
-    found = expression(parts)
+def _native(parts: Sequence[Part], target: Target) -> Choice:
+    found = expression(parts, target)
     if isinstance(found, str):
         return found
     spec, loops, sources = found
@@ -183,22 +141,22 @@ def _native(parts: Sequence[Part]) -> Choice:
     for depth in range(spec.loops - 1):
         words += [strides[depth] for strides in loops.strides]
     steps = sum(_COSTS.get(member.word, 1.0) for member in spec.members)
-    return Native(spec.name, [(_kernel(spec), words)], cost=nanoseconds(product(loops.sizes), steps / spec.lanes))
+    return Native(spec.name, [(spec, words)], cost=nanoseconds(product(loops.sizes), steps / spec.lanes))
 
 
 @chooses(*OPERATIONS)
-def choose_elementwise(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
+def choose_elementwise(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
     specs = tuple(spec for spec in inputs if spec is not None)
     if len(specs) < len(inputs):
         return "no kernel for inputs that are left out"
-    return _native([Part(operation, tuple((True, i) for i in range(len(specs))), specs, outputs[0])])
+    return _native([Part(operation, tuple((True, i) for i in range(len(specs))), specs, outputs[0])], target)
 
 
 @chooses(Fused)
-def choose_fused(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
+def choose_fused(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
     assert isinstance(operation, Fused)
     specs = [spec for spec in inputs if spec is not None]
-    return _native(parts_of(operation, specs))
+    return _native(parts_of(operation, specs), target)
 
 
 def parts_of(operation: Fused, specs: Sequence[TensorSpec]) -> list[Part]:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from uncork.kernels.codegen.emit import F16, F32, F64, I8, I64, INDEX_TYPES, U16, U32, U64, Kernel, Value, pieces
 from uncork.kernels.embedding.emit_ids import BagIds
-from uncork.kernels.embedding.select_bags import Bag, Segments
+from uncork.kernels.embedding.spec_bags import Bag, Segments
+from uncork.kernels.runtime.target import Target
 
 #: Table types by the element type's name. bf16 travels as its bits.
 TABLE_TYPES = {"f32": F32, "f16": F16, "bf16": U16, "f64": F64, **INDEX_TYPES}
@@ -26,13 +27,13 @@ _NEIGHBOURS = 16
 _CHAINS = 4
 
 
-def emit_bag(spec: Bag) -> str:
+def emit_bag(spec: Bag, machine: Target) -> str:
     """The LLVM text of a bag kernel."""
-    return _BagKernel(spec).text()
+    return _BagKernel(spec, machine).text()
 
 
 class _BagKernel:
-    def __init__(self, spec: Bag) -> None:
+    def __init__(self, spec: Bag, machine: Target) -> None:
         self.spec = spec
         self.type = TABLE_TYPES[spec.table]
         self.accumulator = F32 if spec.table in ("f16", "bf16") else self.type
@@ -40,7 +41,7 @@ class _BagKernel:
         #: Full vectors of the accumulator's type.
         self.lanes = max(1, spec.lanes * 4 // self.accumulator.bytes)
         self.ahead = _AHEAD if self.row_bytes <= _LONG_ROW else _AHEAD_LONG
-        k = self.k = Kernel(spec.name, spec.arguments)
+        k = self.k = Kernel(spec.name, spec.arguments, machine)
         self.table, rows, indices, count, offsets, bags, default, self.weights, self.output, self.first, self.last = k.arguments
         self.ids = BagIds(k, spec, rows, indices, count, offsets, bags, default)
         self._bags()
@@ -157,13 +158,13 @@ class _BagKernel:
             k.store(total.to(self.type), address)
 
 
-def emit_segments(spec: Segments) -> str:
+def emit_segments(spec: Segments, machine: Target) -> str:
     """The LLVM text: writes where each segment begins, in the ids' own type. Returns 1 at an id that is outside or not sorted.
 
     Sorted ids are within bounds when the first and the last are. Neighbours are compared a vector at a time; only where they differ
     a segment ends, and those that begin there are written.
     """
-    k = Kernel(spec.name, spec.arguments)
+    k = Kernel(spec.name, spec.arguments, machine)
     ids, count, segments, offsets = k.arguments
     type_ = INDEX_TYPES[spec.index]
 

@@ -15,7 +15,8 @@ from llvmlite import ir
 
 from uncork.kernels.codegen.emit import F16, F32, I8, I32, I64, INDEX_TYPES, U8, U16, U32, Kernel, Type, Value, pieces
 from uncork.kernels.embedding.emit_ids import BagIds
-from uncork.kernels.embedding.select_quantized import QuantisedBag, QuantisedGather, Rows
+from uncork.kernels.embedding.spec_quantized import QuantisedBag, QuantisedGather, Rows
+from uncork.kernels.runtime.target import Target
 
 _TYPES = {"u8": U8, "i8": I8, "f16": F16, "bf16": U16}
 #: Vector accumulators that stay in registers beside the operands: a block of columns has no more vectors than this.
@@ -27,14 +28,14 @@ _LINES_AHEAD, _LEAST_AHEAD, _MOST_AHEAD = 256, 16, 96
 _PREFETCHED = 1024
 
 
-def emit_bag(spec: QuantisedBag) -> str:
+def emit_bag(spec: QuantisedBag, machine: Target) -> str:
     """The LLVM text of a bag kernel."""
-    return _BagKernel(spec).k.text()
+    return _BagKernel(spec, machine).k.text()
 
 
-def emit_gather(spec: QuantisedGather) -> str:
+def emit_gather(spec: QuantisedGather, machine: Target) -> str:
     """The LLVM text of a gather kernel: an index outside the table gives zeros, or is refused by a strict kernel."""
-    k = Kernel(spec.name, spec.arguments)
+    k = Kernel(spec.name, spec.arguments, machine)
     table, parameters, rows, indices, count, output = k.arguments
     type_ = INDEX_TYPES[spec.index]
     reader = _Reader(k, spec.rows, table, parameters)
@@ -204,9 +205,9 @@ def _interleaved(low: Value, high: Value) -> Value:
 
 
 class _BagKernel:
-    def __init__(self, spec: QuantisedBag) -> None:
+    def __init__(self, spec: QuantisedBag, machine: Target) -> None:
         self.spec = spec
-        k = self.k = Kernel(spec.name, spec.arguments)
+        k = self.k = Kernel(spec.name, spec.arguments, machine)
         table, parameters, rows, indices, count, offsets, bags, default, self.weights, self.output, self.first, self.last = k.arguments
         self.ids = BagIds(k, spec, rows, indices, count, offsets, bags, default)
         self.reader = _Reader(k, spec.rows, table, parameters)

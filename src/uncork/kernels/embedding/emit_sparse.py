@@ -6,15 +6,16 @@ Entries that are not in the order of their rows, or lie outside of the matrix, a
 from __future__ import annotations
 
 from uncork.kernels.codegen.emit import F32, I64, INDEX_TYPES, Kernel, Value, Variable, pieces
-from uncork.kernels.embedding.select_sparse import ARGUMENTS, Lookup
+from uncork.kernels.embedding.spec_sparse import ARGUMENTS, Lookup
+from uncork.kernels.runtime.target import Target
 
 #: Vectors that are summed at a time.
 _TOGETHER = 8
 
 
-def emit_lookup(spec: Lookup) -> str:
+def emit_lookup(spec: Lookup, machine: Target) -> str:
     """The LLVM text of the kernel."""
-    k = Kernel(spec.name, ARGUMENTS)
+    k = Kernel(spec.name, ARGUMENTS, machine)
     a = dict(zip(ARGUMENTS, k.arguments))
     index = INDEX_TYPES[spec.indices]
     given_rows = k.load(a["dense_shape"], index).to(I64)

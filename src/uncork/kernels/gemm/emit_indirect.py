@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from uncork.kernels.codegen.emit import F32, I64, Kernel, Value
-from uncork.kernels.gemm.indirect import ARGUMENTS, Products
 from uncork.kernels.gemm.microkernel import End, Microkernel, Row, finished
+from uncork.kernels.gemm.spec_indirect import ARGUMENTS, Products
+from uncork.kernels.runtime.target import Target
 
 _EXTRA = ("target", "targets", "column", "bias", "scratch")
 #: Numbers that go apart in one turn of a loop.
 _UNROLLED = 4
 
 
-def emit_products(spec: Products, estimates: bool) -> str:
-    """The LLVM text of the kernel. `estimates`: the machine has AVX-512's reciprocal estimate."""
-    k = Kernel(spec.name, ARGUMENTS)
-    k.estimates = estimates
+def emit_products(spec: Products, machine: Target) -> str:
+    """The LLVM text of the kernel."""
+    k = Kernel(spec.name, ARGUMENTS, machine)
     a = dict(zip(ARGUMENTS, k.arguments))
     full = Microkernel(k, "full", spec.lanes, spec.vectors, _EXTRA, _end(spec, spec.width))
     tail = Microkernel(k, "tail", spec.lanes, spec.vectors, _EXTRA, _end(spec, spec.tail)) if spec.tail else None

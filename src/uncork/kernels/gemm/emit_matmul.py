@@ -5,16 +5,16 @@ from __future__ import annotations
 from uncork.kernels.codegen.activations import STANDALONE
 from uncork.kernels.codegen.emit import F32, Kernel, Value
 from uncork.kernels.gemm.microkernel import End, Microkernel, Row, finished
-from uncork.kernels.gemm.select_matmul import ARGUMENTS, MASKED, Linear
+from uncork.kernels.gemm.spec_matmul import ARGUMENTS, MASKED, Linear
+from uncork.kernels.runtime.target import Target
 
 #: What the end of a row is told besides its sums: `left` columns of the row exist from this panel on.
 _EXTRA = ("target", "target_row", "bias", "left")
 
 
-def emit_linear(spec: Linear, estimates: bool) -> str:
-    """The LLVM text of a linear kernel. `estimates`: the machine has AVX-512's reciprocal estimate."""
-    k = Kernel(spec.name, ARGUMENTS)
-    k.estimates = estimates
+def emit_linear(spec: Linear, machine: Target) -> str:
+    """The LLVM text of a linear kernel."""
+    k = Kernel(spec.name, ARGUMENTS, machine)
     a = dict(zip(ARGUMENTS, k.arguments))
     full = Microkernel(k, "full", spec.lanes, spec.vectors, _EXTRA, _end(spec, spec.width))
     last = _masked_end(spec) if spec.tail == MASKED else _end(spec, spec.tail)

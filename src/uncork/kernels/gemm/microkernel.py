@@ -39,7 +39,6 @@ class Microkernel:
 
     def _function(self, outer: Kernel, name: str, rows: int, lanes: int, vectors: int, end: End) -> Kernel:
         k = Kernel(name, ["table", "panel", "inner", *self.extra], inside=outer)
-        k.estimates = outer.estimates
         table, panel, inner, *others = k.arguments
         extra = dict(zip(self.extra, others))
         sources = [k.load(table + row * 8, I64) for row in range(rows)]

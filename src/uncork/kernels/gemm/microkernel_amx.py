@@ -75,7 +75,6 @@ class TileMicrokernel:
 
     def _function(self, outer: Kernel, name: str, end: End) -> Kernel:
         k = Kernel(name, ["source", "panel", "inner", "rows", *self.extra], inside=outer)
-        k.estimates = outer.estimates
         source, panel, inner, rows, *others = k.arguments
         extra = dict(zip(self.extra, others))
         for v in range(self.vectors):

@@ -9,10 +9,12 @@ from typing import Union
 
 import numpy as np
 
-from uncork.kernels.gemm.indirect import multiplied, panels, products
-from uncork.kernels.runtime.kernel_cache import lanes
+from uncork.kernels.gemm.indirect import multiplied, panels
+from uncork.kernels.gemm.spec_indirect import products
+from uncork.kernels.kernel_plan import Choice, In, KernelCall, Native, Operand, Out, Room, Stages, shares
 from uncork.kernels.runtime.packed_weights import packed
-from uncork.kernels.select import Choice, In, KernelCall, Native, Operand, Out, Room, Stages, chooses, shares
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.select import chooses
 from uncork.ops import Operation
 from uncork.ops.einsum import Einsum
 from uncork.types import Array, ElementType, TensorSpec
@@ -25,16 +27,16 @@ Label = Union[str, int]
 
 
 @chooses(Einsum)
-def choose_einsum(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
+def choose_einsum(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
     assert isinstance(operation, Einsum)
     constants = [i for i, spec in enumerate(inputs) if spec is not None and spec.value is not None]
     if len(inputs) != 2 or not constants:
         return "no kernel for other than two operands, one of them a constant"
-    choices = [_chosen(operation, inputs, outputs[0], constant) for constant in constants]
+    choices = [_chosen(operation, inputs, outputs[0], constant, target.lanes) for constant in constants]
     return next((choice for choice in choices if isinstance(choice, Native)), choices[0])
 
 
-def _chosen(operation: Einsum, inputs: Sequence[TensorSpec | None], output: TensorSpec, constant: int) -> Choice:
+def _chosen(operation: Einsum, inputs: Sequence[TensorSpec | None], output: TensorSpec, constant: int, lanes: int) -> Choice:
     data, matrix = inputs[1 - constant], inputs[constant]
     assert data is not None and matrix is not None and matrix.value is not None
     if data.element_type is not ElementType.f32:
@@ -66,7 +68,7 @@ def _chosen(operation: Einsum, inputs: Sequence[TensorSpec | None], output: Tens
     if _count(parts.batch[:-1], sizes) > _MOST_CALLS:
         return "no kernel for that many batches of several dimensions"
     order = [fixed.index(label) for label in (*parts.batch, *parts.columns, *parts.summed)]
-    return _native(matrix.value, order, 1 - constant, sizes, parts, _steps(own, shapes[0]), _steps(made, shapes[2]))
+    return _native(matrix.value, order, 1 - constant, sizes, parts, _steps(own, shapes[0]), _steps(made, shapes[2]), lanes)
 
 
 @dataclass(frozen=True)
@@ -104,12 +106,13 @@ def _native(
     parts: _Parts,
     data_steps: Mapping[Label, int],
     output_steps: Mapping[Label, int],
+    lanes: int,
 ) -> Native:
     batches, count, width, inner = (_count(some, sizes) for some in (parts.batch, parts.rows, parts.columns, parts.summed))
     outer, last = parts.batch[:-1], parts.batch[-1:]
     together = _count(last, sizes)
     column = output_steps[parts.columns[-1]] if parts.columns else 4
-    spec = products(width, lanes(), column == 4)
+    spec = products(width, lanes, column == 4)
     packing = packed([matrix], (spec, tuple(order), batches), lambda: [panels(spec, matrix.transpose(order).reshape(batches, width, inner))])
     matrix_bytes = packing.arrays[0].nbytes // batches
     sources, targets = (_places(parts.rows, sizes, steps) for steps in (data_steps, output_steps))

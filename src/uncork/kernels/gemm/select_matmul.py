@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from uncork.internal_ops.fused import FusedLinear
+from uncork.kernels.gemm.spec_matmul import MASKED, ARGUMENTS, Linear
 from uncork.kernels.extents import certainly, extents, is_empty, nanoseconds, product, same_extents
-from uncork.kernels.runtime.kernel_cache import STORE, has_feature, lanes
+from uncork.kernels.kernel_plan import Choice, In, KernelCall, Native, Operand, Out, Room, Stages, shares
 from uncork.kernels.runtime.packed_weights import packed
-from uncork.kernels.select import Choice, In, KernelCall, Native, Operand, Out, Room, Stages, chooses, shares
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.select import chooses
 from uncork.ops import Operation
 from uncork.ops.matmul import MatMul
 from uncork.symbolic import SizeLike
@@ -25,42 +26,8 @@ _LARGE = 1 << 22
 _BLOCK = 8
 
 
-#: The tail of a kernel for any number of columns.
-MASKED = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Linear:
-    """What a kernel is specialised for. A panel is `vectors` vectors of columns; `tail` columns are left for the last one."""
-
-    vectors: int
-    tail: int
-    lanes: int
-    bias: bool = False
-    activation: str = ""
-    #: The second matrix comes packed (see `pack`), not as an array of the call.
-    packed: bool = True
-
-    @property
-    def name(self) -> str:
-        flags = f"{'_bias' if self.bias else ''}{'_' + self.activation if self.activation else ''}{'_packed' if self.packed else ''}"
-        return f"linear_{self.vectors}x{self.lanes}_{'masked' if self.tail == MASKED else self.tail}{flags}"
-
-    @property
-    def width(self) -> int:
-        """Columns of a panel."""
-        return self.vectors * self.lanes
-
-
-#: Addresses, strides in bytes, counts. `rows` of one batch; `table` has room for as many addresses, `panels` for a packed matrix.
-ARGUMENTS = (
-    "a", "a_row", "a_batch", "b", "b_inner", "b_column", "b_batch", "bias", "output", "batches", "rows", "inner", "columns", "table", "panels",
-)  # fmt: skip
-
-
-def specialised(columns: SizeLike, bias: bool = False, activation: str = "", packed: bool = True) -> Linear:
-    """The kernel for a number of columns; where only the call knows it, the last panel is masked."""
-    width = lanes()
+def specialised(width: int, columns: SizeLike, bias: bool = False, activation: str = "", packed: bool = True) -> Linear:
+    """The kernel for vectors of `width` lanes and a number of columns; where only the call knows it, the last panel is masked."""
     if not isinstance(columns, int):
         return Linear(2, MASKED, width, bias, activation, packed)
     vectors = max(1, min(3, -(-columns // width)))
@@ -76,17 +43,8 @@ def pack(spec: Linear, matrix: Array) -> Array:
     return np.ascontiguousarray(packed.reshape(panels, spec.width, inner).transpose(0, 2, 1))
 
 
-def _linear(spec: Linear) -> int:
-    def make() -> str:
-        from uncork.kernels.gemm.emit_matmul import emit_linear
-
-        return emit_linear(spec, has_feature("avx512f"))
-
-    return STORE.function(spec.name, repr(spec), make)
-
-
 @chooses(MatMul, FusedLinear)
-def choose_linear(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
+def choose_linear(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
     a, b = inputs[0], inputs[1]
     assert a is not None and b is not None
     matmul = operation.product if isinstance(operation, FusedLinear) else operation
@@ -98,7 +56,7 @@ def choose_linear(operation: Operation, inputs: Sequence[TensorSpec | None], out
         return "no kernel for vectors and a transposed first matrix"
     inner = left[-1]
     columns = right[-2] if matmul.transpose_b else right[-1]
-    if (isinstance(inner, int) and inner > _LONGEST) or is_empty((*left, *right)):
+    if isinstance(inner, int) and inner > _LONGEST or is_empty((*left, *right)):
         return "no kernel for empty or very long inner products"
     bias = inputs[2] if len(inputs) > 2 else None
     activation = operation.activation if isinstance(operation, FusedLinear) else None
@@ -108,7 +66,7 @@ def choose_linear(operation: Operation, inputs: Sequence[TensorSpec | None], out
         rows, batches = rows * batches, 1  # one matrix for all batches: they are rows of one product
     elif not same_extents(left[:-2], right[:-2]):
         return "no kernel for batches that stretch"
-    spec = specialised(columns, bias is not None, word, packed=b.value is not None and len(right) == 2)
+    spec = specialised(target.lanes, columns, bias is not None, word, packed=b.value is not None and len(right) == 2)
     keep: list[object] = []
     table = rows * 8
     matrix: list[Operand]
@@ -123,14 +81,13 @@ def choose_linear(operation: Operation, inputs: Sequence[TensorSpec | None], out
             return "NumPy's BLAS is faster for large matrices of the call"
         strides = (4, inner * 4) if matmul.transpose_b else (columns * 4, 4)
         matrix, room = [In(1), *strides, inner * columns * 4], table + (columns + (spec.width - 1)) // spec.width * spec.width * inner * 4
-    function = _linear(spec)
 
     def rows_of(first: SizeLike, count: SizeLike) -> KernelCall:
         """The product of some rows, of every batch."""
         words: list[Operand] = [In(0, first * inner * 4), inner * 4, rows * inner * 4, *matrix, In(2) if bias is not None else 0]
         words += [Out(0, first * columns * 4), batches, count, inner, columns, Room(first * 8), Room(table)]
         assert len(words) == len(ARGUMENTS)
-        return function, words
+        return spec, words
 
     def split(threads: int) -> Stages:
         return Stages([[rows_of(first, count) for first, count in shares(rows, threads, _BLOCK)]], room)

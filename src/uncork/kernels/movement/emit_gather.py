@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from uncork.kernels.codegen.emit import F32, I8, I32, I64, INDEX_TYPES, U32, Kernel, Type, Value, Variable, pieces
-from uncork.kernels.movement.select_gather import OPEN, Gather
+from uncork.kernels.movement.spec_gather import OPEN, Gather
+from uncork.kernels.runtime.target import Target
 
 #: Items up to this size are copied by straight code; longer ones in a loop of blocks of this size.
 _BLOCK = 1024
@@ -27,11 +28,11 @@ _INDICES_AHEAD = 4096
 _PREFETCHED = 2048
 
 
-def emit_gather(spec: Gather) -> str:
+def emit_gather(spec: Gather, machine: Target) -> str:
     """The LLVM text of a gather kernel."""
     if spec.item == OPEN:
-        return _emit_open_items(spec)
-    k = Kernel(spec.name, spec.arguments)
+        return _emit_open_items(spec, machine)
+    k = Kernel(spec.name, spec.arguments, machine)
     data, indices, output, batches, outer, size, count, positions = k.arguments
     index_bytes = INDEX_TYPES[spec.index].bytes
 
@@ -60,9 +61,9 @@ def emit_gather(spec: Gather) -> str:
     return k.text()
 
 
-def _emit_open_items(spec: Gather) -> str:
+def _emit_open_items(spec: Gather, machine: Target) -> str:
     """Items of which only the call knows how long they are."""
-    k = Kernel(spec.name, spec.arguments)
+    k = Kernel(spec.name, spec.arguments, machine)
     data, indices, output, batches, outer, size, count, item = k.arguments
     type_ = INDEX_TYPES[spec.index]
     with k.loop(0, batches) as batch, k.loop(0, outer) as row, k.loop(0, count) as j:

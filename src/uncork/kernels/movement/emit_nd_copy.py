@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from uncork.kernels.codegen.emit import Kernel, Value
+from uncork.kernels.codegen.emit import U8, Kernel, Value
 from uncork.kernels.movement.emit_gather import copy, copy_open
-from uncork.kernels.movement.nd_copy import OPEN, NdCopy
+from uncork.kernels.movement.spec_nd_copy import OPEN, CopyBytes, NdCopy
+from uncork.kernels.runtime.target import Target
+
 
 #: Turns of the innermost loop that are written out, for short runs.
 _UNROLLED = 4
 
 
-def emit_nd_copy(spec: NdCopy) -> str:
+def emit_nd_copy(spec: NdCopy, machine: Target) -> str:
     """The LLVM text of the kernel."""
-    k = Kernel(spec.name, spec.arguments)
+    k = Kernel(spec.name, spec.arguments, machine)
     a = dict(zip(spec.arguments, k.arguments))
 
     def run(source: Value, target: Value) -> None:
@@ -42,5 +44,18 @@ def emit_nd_copy(spec: NdCopy) -> str:
             turn(i)
 
     loops(0, a["source"], a["target"])
+    k.finish()
+    return k.text()
+
+
+def emit_copy_bytes(spec: CopyBytes, machine: Target) -> str:
+    """The LLVM text of the kernel."""
+    k = Kernel(spec.name, ["source", "target", "bytes"], machine)
+    source, target, count = k.arguments
+    whole = count & -64
+    with k.loop(0, whole, 64) as i:
+        k.store(k.load(source + i, U8, 64), target + i)
+    with k.loop(whole, count) as i:
+        k.store(k.load(source + i, U8), target + i)
     k.finish()
     return k.text()

@@ -5,12 +5,13 @@ from __future__ import annotations
 from llvmlite import ir
 
 from uncork.kernels.codegen.emit import F32, Kernel, Value, Variable
-from uncork.kernels.movement.strided_copy import ARGUMENTS, LOOPS, Place
+from uncork.kernels.movement.spec_strided_copy import ARGUMENTS, LOOPS, Place
+from uncork.kernels.runtime.target import Target
 
 
-def emit_place(spec: Place) -> str:
+def emit_place(spec: Place, machine: Target) -> str:
     """The LLVM text of the kernel."""
-    k = Kernel(spec.name, ARGUMENTS)
+    k = Kernel(spec.name, ARGUMENTS, machine)
     a = dict(zip(ARGUMENTS, k.arguments))
     _clear(k, spec.lanes, a["cleared"], a["clear"])
     _loop(k, spec, a, 0, a["source"], a["target"])

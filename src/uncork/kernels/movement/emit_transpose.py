@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from uncork.kernels.codegen.emit import I32, Kernel, Value
-from uncork.kernels.movement.select_transpose import ARGUMENTS, Blocks
+from uncork.kernels.movement.spec_transpose import ARGUMENTS, Blocks
+from uncork.kernels.runtime.target import Target
 
 
-def emit_blocks(spec: Blocks) -> str:
+def emit_blocks(spec: Blocks, machine: Target) -> str:
     """The LLVM text of the kernel: where rows or columns are no whole number of blocks, the last ones are in two blocks."""
-    k = Kernel(spec.name, ARGUMENTS)
+    k = Kernel(spec.name, ARGUMENTS, machine)
     a = dict(zip(ARGUMENTS, k.arguments))
     side = spec.side
 

@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from uncork.kernels.extents import certainly, same
-from uncork.kernels.runtime.kernel_cache import STORE
-from uncork.kernels.select import KernelCall, Operand
+from uncork.kernels.kernel_plan import KernelCall, Operand
+from uncork.kernels.movement.spec_nd_copy import OPEN, NdCopy
 from uncork.symbolic import SizeLike
 
-#: The run of a kernel for runs of any length.
-OPEN = -1
+
 #: Runs of up to so many bytes are copied by straight code, of a kernel of their own.
 _SHORT = 64
 #: Loops of one kernel at most.
@@ -29,24 +28,6 @@ class Loop:
     count: SizeLike
     source: SizeLike
     target: SizeLike
-
-
-@dataclass(frozen=True, slots=True)
-class NdCopy:
-    """What a kernel is specialised for: its loops, and the bytes of a run (`OPEN`: an argument)."""
-
-    loops: int
-    run: int
-
-    @property
-    def name(self) -> str:
-        return f"nd_copy_{self.loops}_{'open' if self.run == OPEN else self.run}"
-
-    @property
-    def arguments(self) -> list[str]:
-        """Addresses, then count and strides of each loop, outermost first, then the bytes of a run."""
-        loops = [f"{name}_{i}" for i in range(self.loops) for name in ("count", "source", "target")]
-        return ["source", "target", *loops, "run"]
 
 
 def merged(loops: Sequence[Loop], run: SizeLike) -> tuple[list[Loop], SizeLike]:
@@ -73,10 +54,5 @@ def nd_copy(source: Operand, target: Operand, loops: Sequence[Loop], run: SizeLi
     loops, run = merged(loops, run)
     spec = NdCopy(len(loops), run if isinstance(run, int) and run <= _SHORT else OPEN)
 
-    def make() -> str:
-        from uncork.kernels.movement.emit_nd_copy import emit_nd_copy
-
-        return emit_nd_copy(spec)
-
     words: list[Operand] = [source, target, *(w for loop in loops for w in (loop.count, loop.source, loop.target)), run]
-    return STORE.function(spec.name, repr(spec), make), words
+    return spec, words

@@ -7,14 +7,15 @@ element where it comes from. Neighbours that stay neighbours make runs; a table 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from uncork.errors import UncorkError
+from uncork.kernels.kernel_plan import Choice, In, KernelCall, Native, Operand, Out
 from uncork.kernels.movement.select_nd_copy import choose_nd_copy
-from uncork.kernels.runtime.kernel_cache import STORE
-from uncork.kernels.select import Choice, In, Native, Operand, Out, chooses
+from uncork.kernels.movement.spec_copy_table import Runs
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.select import chooses
 from uncork.ops import Operation
 from uncork.types import Array, ElementType, TensorSpec
 
@@ -26,32 +27,8 @@ _MOST_INPUTS = 64
 _LONGEST_RUN = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Runs:
-    """What a kernel is specialised for: bytes of a run, and whether the runs of the target follow each other."""
-
-    run: int
-    in_order: bool
-
-    @property
-    def name(self) -> str:
-        return f"move_{self.run}{'' if self.in_order else '_scattered'}"
-
-
-ARGUMENTS = ("source", "target", "sources", "targets", "count")
-
-
-def _runs(spec: Runs) -> int:
-    def make() -> str:
-        from uncork.kernels.movement.emit_copy_table import emit_runs
-
-        return emit_runs(spec)
-
-    return STORE.function(spec.name, repr(spec), make)
-
-
 @chooses(Operation)
-def choose_move(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
+def choose_move(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
     """For every operation with `moved` inputs: by strided copies where a rule tells them, else by a table of runs."""
     if any(spec is not None and spec.element_type is ElementType.string for spec in inputs):
         return "no kernel for strings"
@@ -76,7 +53,7 @@ def _choose_runs(operation: Operation, inputs: Sequence[TensorSpec | None], outp
     if len(moved) > _MOST_INPUTS:
         return "NumPy moves that many tensors as fast"
     covered = [np.zeros(int(o.shape.size), bool) for o in outputs]
-    calls: list[tuple[int, list[Operand]]] = []
+    calls: list[KernelCall] = []
     keep: list[Array] = []
     name = "move"
     for position in moved:
@@ -98,7 +75,7 @@ def _choose_runs(operation: Operation, inputs: Sequence[TensorSpec | None], outp
             tables = [np.ascontiguousarray(sources, np.int32), np.ascontiguousarray(places, np.int32)]
             keep += tables
             words: list[Operand] = [In(position), Out(number), *(t.ctypes.data for t in tables), len(places)]
-            calls.append((_runs(kernel), words))
+            calls.append((kernel, words))
     if not all(c.all() for c in covered):
         return "the result has elements that come from no input"
     return Native(name, calls, keep=keep, cost=float(sum(c.size for c in covered)))

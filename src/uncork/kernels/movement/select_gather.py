@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from uncork.kernels.extents import extents, is_empty, nanoseconds, product
-from uncork.kernels.names import flags
-from uncork.kernels.runtime.kernel_cache import STORE
-from uncork.kernels.select import AtLeast, Choice, In, KernelCall, Native, Operand, Out, Room, Stages, chooses, shares
+from uncork.kernels.kernel_plan import AtLeast, Choice, In, KernelCall, Native, Operand, Out, Room, Stages, shares
+from uncork.kernels.movement.spec_gather import OPEN, Gather
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.select import chooses
 from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops.gather import Gather1, Gather7, Gather8
@@ -21,47 +22,8 @@ _SMALL_ITEM = 16
 _LARGE = 2 << 20
 
 
-#: The item of a kernel for items of any length: it comes as an argument.
-OPEN = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Gather:
-    """What a gather kernel is specialised for."""
-
-    item: int
-    index: str
-    #: A negative index counts from the end of the axis.
-    wraps: bool
-    strict: bool = False
-    way: str = "rows"
-    #: Stores that pass the caches by, for outputs that are large; items must be multiples of 64 bytes.
-    streaming: bool = False
-
-    @property
-    def name(self) -> str:
-        return f"gather_{self.way}_{'open' if self.item == OPEN else self.item}_{self.index}" + flags(self, "wraps", "strict", "streaming")
-
-    @property
-    def arguments(self) -> list[str]:
-        """`count` indices for each of `batches`; `positions` is room for `count` 32-bit numbers ("columns" only).
-
-        In place of that room come the bytes of an item where they are open.
-        """
-        return ["data", "indices", "output", "batches", "outer", "size", "count", "positions"]
-
-
-def _gather(spec: Gather) -> int:
-    def make() -> str:
-        from uncork.kernels.movement.emit_gather import emit_gather
-
-        return emit_gather(spec)
-
-    return STORE.function(spec.name, repr(spec), make)
-
-
 @chooses(Gather1, Gather7, Gather8)
-def choose_gather(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
+def choose_gather(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
     data, indices, axis = inputs
     assert data is not None and indices is not None and axis is not None and isinstance(operation, Gather1 | Gather7)
     if data.element_type is ElementType.string:
@@ -82,7 +44,6 @@ def choose_gather(operation: Operation, inputs: Sequence[TensorSpec | None], out
     streaming = not by_columns and item % 64 == 0 and isinstance(total, int) and total >= _LARGE
     way = "columns" if by_columns else "rows"
     spec = Gather(item, indices.element_type.name, operation.counts_from_end, operation.strict, way, streaming)
-    function = _gather(spec)
     index_bytes = indices.element_type.dtype.itemsize
 
     slab = shape[along] * item
@@ -95,16 +56,16 @@ def choose_gather(operation: Operation, inputs: Sequence[TensorSpec | None], out
     def part(first: SizeLike, number: SizeLike) -> KernelCall:
         data_at, indices_at, output_at = (first * step for step in steps)
         some = [*whole[:level], number, *whole[level + 1 :]]
-        return function, [In(0, data_at), In(1, indices_at), Out(0, output_at), some[0], some[1], shape[along], some[2], 0]
+        return spec, [In(0, data_at), In(1, indices_at), Out(0, output_at), some[0], some[1], shape[along], some[2], 0]
 
     def split(threads: int) -> Stages:
         return Stages([[part(first, number) for first, number in shares(whole[level], threads)]], 0)
 
     words: list[Operand] = [In(0), In(1), Out(0), batches, outer, shape[along], count, Room()]
-    calls: list[KernelCall] = [(function, words)]
+    calls: list[KernelCall] = [(spec, words)]
     if isinstance(total, Size) and not by_columns and item % 64 == 0:
-        past_caches = _gather(replace(spec, streaming=True))
-        calls = [(function, words, AtLeast(total, _LARGE, otherwise=True)), (past_caches, words, AtLeast(total, _LARGE))]
+        past_caches = replace(spec, streaming=True)
+        calls = [(spec, words, AtLeast(total, _LARGE, otherwise=True)), (past_caches, words, AtLeast(total, _LARGE))]
     cost = nanoseconds(batches * outer * count, max(2.0, item / 16))
     room = 4 * count if by_columns else 0
     return Native(spec.name, calls, room=room, cost=cost, split=None if by_columns else split)
@@ -124,4 +85,4 @@ def _choose_open_items(
     spec = Gather(OPEN, indices.element_type.name, operation.counts_from_end, operation.strict)
     batches, outer, count = counts
     words: list[Operand] = [In(0), In(1), Out(0), batches, outer, size, count, item]
-    return Native(spec.name, [(_gather(spec), words)], cost=nanoseconds(batches * outer * count * item, 1 / 16))
+    return Native(spec.name, [(spec, words)], cost=nanoseconds(batches * outer * count * item, 1 / 16))

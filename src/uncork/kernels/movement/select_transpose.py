@@ -6,35 +6,20 @@ Every other transposition moves runs of neighbours, as `move` does.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from uncork.kernels.extents import certainly, extents, is_empty, nanoseconds, product
+from uncork.kernels.kernel_plan import Choice, In, KernelCall, Native, Operand, Out, Stages, shares
 from uncork.kernels.movement.select_copy_table import choose_move
-from uncork.kernels.runtime.kernel_cache import STORE, lanes
-from uncork.kernels.select import Choice, In, KernelCall, Native, Operand, Out, Stages, chooses, shares
+from uncork.kernels.movement.spec_transpose import LOOPS, Blocks
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.select import chooses
 from uncork.ops import Operation
 from uncork.ops.transpose import Transpose1
 from uncork.symbolic import SizeLike
 from uncork.types import TensorSpec
 
-#: Loops around the blocks; more axes than that are left to `move`.
-LOOPS = 2
 #: Fewer rows and columns make no block.
 _SMALLEST = 4
-ARGUMENTS = ("source", "target", *(f"{n}_{i}" for i in range(LOOPS) for n in ("count", "from", "to")), "rows", "row", "columns", "column")
-
-
-@dataclass(frozen=True, slots=True)
-class Blocks:
-    """What a kernel is specialised for: rows and columns of a block."""
-
-    side: int
-    #: There may be fewer rows or columns than a block has.
-    open: bool = False
-
-    @property
-    def name(self) -> str:
-        return f"transpose_{self.side}{'_open' if self.open else ''}"
 
 
 #: How many times, and bytes from one to the next in the source and in the target.
@@ -64,21 +49,16 @@ def turning(
         side *= 2
     spec = Blocks(side, not (isinstance(rows[0], int) and isinstance(columns[0], int)))
 
-    def make() -> str:
-        from uncork.kernels.movement.emit_transpose import emit_blocks
-
-        return emit_blocks(spec)
-
     words: list[Operand] = [source, target, *(word for loop in loops for word in loop), *rows, *columns]
-    return STORE.function(spec.name, repr(spec), make), words
+    return spec, words
 
 
 @chooses(Transpose1)
-def choose_transpose(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
+def choose_transpose(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
     data, order = inputs[0], inputs[1]
     assert data is not None and order is not None
     if data.element_type.dtype.itemsize != 4 or order.value is None or is_empty(extents(data)):
-        return choose_move(operation, inputs, outputs)
+        return choose_move(operation, inputs, outputs, target)
     axes = [int(axis) for axis in order.value] or list(range(len(extents(data))))[::-1]
     sizes, axes = _merged(extents(data), axes)
     steps = [4 * product(sizes[axis + 1 :]) for axis in range(len(sizes))]
@@ -87,7 +67,7 @@ def choose_transpose(operation: Operation, inputs: Sequence[TensorSpec | None], 
     last = len(sizes) - 1
     # Rows are the axis that becomes the last one, columns the axis that is it now.
     if not axes or axes[-1] == last or not blocks_fit(sizes[axes[-1]], sizes[last]) or len(sizes) > LOOPS + 2:
-        return choose_move(operation, inputs, outputs)
+        return choose_move(operation, inputs, outputs, target)
     row = axes[-1]
     others = [(sizes[axis], steps[axis], goes[axis]) for axis in axes if axis not in (row, last)]
     loops: list[Loop] = [*[(1, 0, 0)] * (LOOPS - len(others)), *others]
@@ -99,7 +79,7 @@ def choose_transpose(operation: Operation, inputs: Sequence[TensorSpec | None], 
         some = [*loops[:shared], (count, step, to), *loops[shared + 1 :]]
         return turning(width, In(0, first * step), Out(0, first * to), some, (sizes[row], steps[row]), (sizes[last], goes[last]))
 
-    width = lanes()
+    width = target.lanes
     side = min([width, *(1 << (n.bit_length() - 1) for n in (sizes[row], sizes[last]) if isinstance(n, int))])
     cost = nanoseconds(product(sizes), 1 / 6)
     alone = certainly(turns, 1)

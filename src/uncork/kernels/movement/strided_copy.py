@@ -6,25 +6,9 @@ It is how kernels lay out their data in their working memory; no operation has i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from uncork.kernels.runtime.kernel_cache import STORE
-from uncork.kernels.select import KernelCall, Operand
-
-#: How many times, and bytes from one to the next in the source and in the target: three loops around the numbers of f32 themselves.
-LOOPS = 3
-ARGUMENTS = ("source", "target", "cleared", "clear", *(f"{n}_{i}" for i in range(LOOPS + 1) for n in ("count", "from", "to")))
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """What the kernel is specialised for."""
-
-    lanes: int
-
-    @property
-    def name(self) -> str:
-        return f"place_{self.lanes}"
+from uncork.kernels.kernel_plan import KernelCall, Operand
+from uncork.kernels.movement.spec_strided_copy import LOOPS, Place
 
 
 def placing(
@@ -43,10 +27,5 @@ def placing(
     ordered = [*loops[: LOOPS - 1], *sorted(loops[LOOPS - 1 :], key=cost)]
     spec = Place(lanes)
 
-    def make() -> str:
-        from uncork.kernels.movement.emit_strided_copy import emit_place
-
-        return emit_place(spec)
-
     words: list[Operand] = [source, target, cleared, clear, *(word for loop in ordered for word in loop)]
-    return STORE.function(spec.name, repr(spec), make), words
+    return spec, words

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from uncork.kernels.codegen.emit import F32, Kernel, Value
-from uncork.kernels.recurrent.packed_weights import ARGUMENTS, Panels
+from uncork.kernels.recurrent.spec_packed_weights import ARGUMENTS, Panels
+from uncork.kernels.runtime.target import Target
 
 
-def emit_panels(spec: Panels) -> str:
+def emit_panels(spec: Panels, machine: Target) -> str:
     """The LLVM text."""
-    k = Kernel(spec.name, ARGUMENTS)
+    k = Kernel(spec.name, ARGUMENTS, machine)
     weights, inner, hidden, panels, target = k.arguments
     row, step = inner * 4, spec.gates * spec.units * 4
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from uncork.kernels.codegen.emit import I64, INDEX_TYPES, Kernel
-from uncork.kernels.recurrent.select_final_states import Lengths
+from uncork.kernels.recurrent.spec_step_lengths import Lengths
+from uncork.kernels.runtime.target import Target
 
 
-def emit_lengths(spec: Lengths) -> str:
+def emit_lengths(spec: Lengths, machine: Target) -> str:
     """The LLVM text of `StepLengths`; the row, counted from 1, when its index or its length is refused."""
-    k = Kernel(spec.name, ["indices", "stride", "lengths", "output", "batch", "steps"])
+    k = Kernel(spec.name, ["indices", "stride", "lengths", "output", "batch", "steps"], machine)
     indices, stride, lengths, output, batch, steps = k.arguments
     index, type_ = INDEX_TYPES[spec.index], INDEX_TYPES[spec.lengths]
     with k.loop(0, batch) as b:

@@ -9,12 +9,13 @@ from functools import partial
 
 import numpy as np
 
-from uncork.kernels.recurrent.packed_weights import Panels, panels_call
-from uncork.kernels.recurrent.spec import ARGUMENTS, Recurrent, look_up, pack
-from uncork.kernels.runtime.kernel_cache import STORE, has_feature, lanes
+from uncork.kernels.kernel_plan import Choice, In, KernelCall, LetRun, Native, Operand, Out, Room, Stages, shares
+from uncork.kernels.recurrent.pack import look_up, pack, panels_call
+from uncork.kernels.recurrent.spec import ARGUMENTS, Recurrent
+from uncork.kernels.recurrent.spec_packed_weights import Panels
 from uncork.kernels.runtime.packed_weights import packed
-from uncork.kernels.runtime.target import has_tiles, let_run
-from uncork.kernels.select import Choice, In, KernelCall, Native, Operand, Out, Room, Stages, chooses, shares
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.select import chooses
 from uncork.ops import Operation
 from uncork.ops._common.recurrent import WALKS, RecurrentSequence
 from uncork.ops.gru_sequence import GRUSequence5
@@ -31,36 +32,27 @@ _TEAM_BYTES = 1 << 20
 _BLOCK = 8
 
 
-def supports(precision: str) -> bool:
-    """The machine has instructions for products in this precision, or f32 is as fast."""
-    return precision != "bf16" or (has_feature("avx512bf16") and lanes() == 16)
+def supports(precision: str, target: Target) -> bool:
+    """The target has instructions for products in this precision, or f32 is as fast."""
+    return precision != "bf16" or (target.has("avx512bf16") and target.lanes == 16)
 
 
-def _products(precision: str, batch: int) -> tuple[str, str]:
+def _products(precision: str, batch: int, target: Target) -> tuple[str, str]:
     """In which precision products are made where the caller allows this one, and which of them in tiles: see `Recurrent`.
 
     Sums of two bf16 pay in tiles only (without AMX three products in bf16 take longer than one in f32), and only where rows share the
     reading of the weights.
     """
     if precision == "bf16x3":
-        return ("bf16x3", "all") if has_tiles() and supports("bf16") and batch > 1 else ("f32", "")
-    if precision == "bf16" and supports("bf16"):
-        return "bf16", "" if not has_tiles() else "all" if batch > 1 else "ahead"
+        return ("bf16x3", "all") if target.tiles and supports("bf16", target) and batch > 1 else ("f32", "")
+    if precision == "bf16" and supports("bf16", target):
+        return "bf16", "" if not target.tiles else "all" if batch > 1 else "ahead"
     return "f32", ""
-
-
-def _function(spec: Recurrent) -> int:
-    def make() -> str:
-        from uncork.kernels.recurrent.emit import emit_recurrent
-
-        return emit_recurrent(spec, has_feature("avx512f"), has_feature("sse2"))
-
-    return STORE.function(spec.name, repr(spec), make)
 
 
 def _suits_team(spec: Recurrent, batch: int, inputs: int, hidden: int, members: int) -> bool:
     """It is better that threads share the units of a sequence than its rows."""
-    if spec.tiles or not let_run():
+    if spec.tiles:
         return False
     if 2 * spec.gates * hidden * (inputs + hidden) * batch < members * _TEAM_FLOPS:
         return False  # members would wait for each other longer than they work
@@ -68,9 +60,9 @@ def _suits_team(spec: Recurrent, batch: int, inputs: int, hidden: int, members: 
 
 
 @chooses(GRUSequence5, LSTMSequence5, RNNSequence5)
-def choose_sequence(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
+def choose_sequence(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
     assert isinstance(operation, RecurrentSequence)
-    return sequence_of(operation, inputs, outputs)
+    return sequence_of(operation, inputs, outputs, target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +78,7 @@ def sequence_of(
     operation: RecurrentSequence,
     inputs: Sequence[TensorSpec | None],
     outputs: Sequence[TensorSpec],
+    target: Target,
     states_only: bool = False,
     lookup: Lookup | None = None,
 ) -> Choice:
@@ -104,14 +97,14 @@ def sequence_of(
     batch, steps, *rest = x.shape.static
     inner = rest[0] if lookup is None else len(lookup.table)
     clipped = 0 < operation.clip < math.inf
-    precision, tiles = _products(operation.precision, batch) if len(values) == 3 else ("f32", "")
-    spec = Recurrent(cell, operation.functions(), lanes(), lengths.element_type.name, clipped, precision, tiles)
+    precision, tiles = _products(operation.precision, batch, target) if len(values) == 3 else ("f32", "")
+    spec = Recurrent(cell, operation.functions(), target.lanes, lengths.element_type.name, clipped, precision, tiles)
     if lookup is not None:
         if len(values) < 3 or precision != "f32":
             return f"no kernel for products looked up in {precision}"
         spec = replace(spec, lookup=x.element_type.name, wraps=lookup.wraps, strict=lookup.strict)
     clip = int(np.float32(operation.clip).view(np.int32)) if clipped else 0
-    sequence = _Sequence(spec, WALKS[operation.direction], batch, steps, inner, operation.hidden_size, clip, states_only, lookup)
+    sequence = _Sequence(spec, WALKS[operation.direction], batch, steps, inner, operation.hidden_size, clip, target.yields, states_only, lookup)
     if len(values) == 3:
         sequence.pack_now(values)
     else:
@@ -134,6 +127,8 @@ class _Sequence:
     inputs: int
     hidden: int
     clip: int
+    #: Members of a team can let other threads run while they wait.
+    yields: bool
     #: Outputs are Ho, and Co, without Y: all rows write theirs over each other, into a few lines that stay in the cache.
     states_only: bool = False
     #: Where X is looked up; `inputs` is then the number of rows of the table.
@@ -213,13 +208,13 @@ class _Sequence:
         words += [count, steps, self.inputs, self.hidden, self.spec.padded(self.hidden), int(self.walks[d]), self.clip]
         words += [self.spec.ahead(count, steps, self.hidden), Room(room)]
         assert len(words) == len(ARGUMENTS)
-        return _function(self.spec), words
+        return self.spec, words
 
     def split(self, threads: int) -> Stages:
         """The work of so many threads."""
         directions = range(len(self.walks))
         members = threads // len(directions)
-        if members > 1 and _suits_team(self.spec, self.batch, self.multiplied, self.hidden, members):
+        if members > 1 and self.yields and _suits_team(self.spec, self.batch, self.multiplied, self.hidden, members):
             return self._by_team(members)
         calls, room = [], self.packed_bytes
         for d in directions:
@@ -230,13 +225,13 @@ class _Sequence:
 
     def _by_team(self, members: int) -> Stages:
         """Every direction by so many threads, which share its units."""
-        function = _function(replace(self.spec, team=True))
+        spec = replace(self.spec, team=True)
         stages: list[list[KernelCall]] = [[call] for call in self.packing]
         calls, room = [], self.packed_bytes
         for d in range(len(self.walks)):
             lines = room + self.workspace(self.batch)
             words = self.rows(d, 0, self.batch, room)[1]
-            first, *others = [(function, [*words, member, members, Room(lines), let_run()]) for member in range(-1, members)]
+            first, *others = [(spec, [*words, member, members, Room(lines), LetRun()]) for member in range(-1, members)]
             stages.append([first])
             calls += others
             room = lines + 2 * _LINE * members

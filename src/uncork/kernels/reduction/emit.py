@@ -17,7 +17,8 @@ from uncork.kernels.codegen.activations import exp
 from uncork.kernels.codegen.emit import F32, I32, Kernel, Type, Value, Variable
 from uncork.kernels.codegen.scalar_ops import COMPUTED, absolute
 from uncork.kernels.elementwise.emit import STORED, narrowed, widened
-from uncork.kernels.reduction.select import Reduction, Rows
+from uncork.kernels.reduction.spec import Reduction, Rows
+from uncork.kernels.runtime.target import Target
 
 Combine = Callable[[Kernel, Value, Value], Value]
 
@@ -150,10 +151,9 @@ def _along(k: Kernel, count: Value, lanes: int, step: Action, open_row: bool) ->
             step(k.integer(0), k.lanes_below(count, lanes))
 
 
-def emit_reduction(spec: Reduction, estimates: bool) -> str:
+def emit_reduction(spec: Reduction, machine: Target) -> str:
     """The LLVM text of a reduction `[outer, count, inner]` to `[outer, inner]`."""
-    k = Kernel(spec.name, ["data", "output", "outer", "count", "inner"])
-    k.estimates = estimates
+    k = Kernel(spec.name, ["data", "output", "outer", "count", "inner"], machine)
     data, output, outer, count, inner = k.arguments
     stored, computed = STORED[spec.element_type], COMPUTED[spec.element_type]
     combine = _COMBINE.get(spec.word, _sum)
@@ -186,10 +186,14 @@ def emit_reduction(spec: Reduction, estimates: bool) -> str:
     return k.text()
 
 
-def emit_softmax(spec: Rows, estimates: bool) -> str:
+def emit_rows(spec: Rows, machine: Target) -> str:
+    """The LLVM text of a kernel of whole rows."""
+    return (_softmax if spec.kind.endswith("softmax") else _standardising)(spec, machine)
+
+
+def _softmax(spec: Rows, machine: Target) -> str:
     """The LLVM text of a softmax of f32 rows: exp of the distance to the largest, divided by their sum; or the logarithm of that."""
-    k = Kernel(spec.name, ["data", "output", "rows", "count"])
-    k.estimates = estimates
+    k = Kernel(spec.name, ["data", "output", "rows", "count"], machine)
     data, output, rows, count = k.arguments
     lanes = spec.lanes
     with k.loop(0, rows) as row:
@@ -246,10 +250,9 @@ def _scaled_vectors(k: Kernel, count: Value, lanes: int, target: Value, scale: V
     k.store(last, end)
 
 
-def emit_standardising(spec: Rows, estimates: bool) -> str:
+def _standardising(spec: Rows, machine: Target) -> str:
     """The LLVM text of MVN of f32 rows: the mean taken away, and the rest divided by the standard deviation unless it is only centred."""
-    k = Kernel(spec.name, ["data", "output", "rows", "count"])
-    k.estimates = estimates
+    k = Kernel(spec.name, ["data", "output", "rows", "count"], machine)
     data, output, rows, count = k.arguments
     lanes = spec.lanes
     zero = k.number(0.0, F32, lanes)

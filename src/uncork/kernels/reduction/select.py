@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from uncork.kernels.extents import certainly, extents, is_empty, nanoseconds, product
-from uncork.kernels.runtime.kernel_cache import STORE, has_feature, lanes
-from uncork.kernels.select import Choice, In, Native, Operand, Out, chooses
+from uncork.kernels.kernel_plan import Choice, In, Native, Operand, Out
+from uncork.kernels.reduction.spec import Reduction, Rows
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.select import chooses
 from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axes, normalised_axis
 from uncork.symbolic import SizeLike
@@ -26,45 +26,9 @@ _FLOATS = frozenset({"f32", "f64", "f16", "bf16"})
 _INTEGERS = frozenset({"i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"})
 
 
-@dataclass(frozen=True, slots=True)
-class Reduction:
-    """What a reduction is specialised for. `along_rows`: what is joined is contiguous; else neighbours stay neighbours."""
-
-    word: str
-    element_type: str
-    along_rows: bool
-    lanes: int
-    chains: int = 1
-    #: Rows may be shorter than a vector.
-    open_row: bool = False
-
-    @property
-    def name(self) -> str:
-        way = f"{'rows' if self.along_rows else 'columns'}_{self.lanes}x{self.chains}{'_open' if self.open_row else ''}"
-        return f"reduce_{self.word}_{self.element_type}_{way}"
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """What a kernel of whole f32 rows is specialised for: softmax, log_softmax, centre, standardise or standardise_outside."""
-
-    kind: str
-    lanes: int
-    chains: int
-    epsilon: float = 0.0
-    #: Rows may be shorter than a vector.
-    open_row: bool = False
-
-    @property
-    def name(self) -> str:
-        tail = "_open" if self.open_row else ""
-        tail += f"_{hashlib.sha256(repr(self.epsilon).encode()).hexdigest()[:8]}" if self.epsilon else ""
-        return f"{self.kind}_{self.lanes}x{self.chains}{tail}"
-
-
-def _fitting(size: SizeLike, element_bytes: int) -> int:
+def _fitting(size: SizeLike, element_bytes: int, lanes: int) -> int:
     """Lanes of a vector that is no longer than a row; where only the call knows how long rows are, of a full one."""
-    width = max(1, lanes() * 4 // element_bytes)
+    width = max(1, lanes * 4 // element_bytes)
     while isinstance(size, int) and width > max(1, size):
         width //= 2
     return width
@@ -73,16 +37,6 @@ def _fitting(size: SizeLike, element_bytes: int) -> int:
 def _chains(count: SizeLike, width: int) -> int:
     """Sums that are added to in turn: an addition waits for the one before it, but a short row is no wait."""
     return 4 if not isinstance(count, int) or count >= 8 * width else 1
-
-
-def _make(spec: Reduction | Rows, emitter: str) -> int:
-    def make() -> str:
-        from uncork.kernels.reduction import emit as reduce_code
-
-        emit: Callable[[Reduction | Rows, bool], str] = getattr(reduce_code, emitter)
-        return emit(spec, has_feature("avx512f"))
-
-    return STORE.function(spec.name, repr(spec), make)
 
 
 _WORDS = {
@@ -97,7 +51,7 @@ _WORDS = {
 
 
 @chooses(*_WORDS)
-def choose_reduction(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
+def choose_reduction(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
     data, axes = inputs[0], inputs[1]
     assert data is not None
     assert axes is not None
@@ -106,7 +60,7 @@ def choose_reduction(operation: Operation, inputs: Sequence[TensorSpec | None], 
     word, name = _WORDS[operation.type_name], data.element_type.name
     if name not in (_FLOATS if word in ("mean", "l2") else _FLOATS | _INTEGERS):
         return f"no kernel for {name}"
-    if name == "f16" and has_feature("sse2") and not has_feature("f16c"):
+    if name == "f16" and target.has("sse2") and not target.has("f16c"):
         return "no kernel for f16 on this machine"
     shape = extents(data)
     folds = _folds(shape, normalised_axes(operation, axes.value, len(shape)))
@@ -118,10 +72,9 @@ def choose_reduction(operation: Operation, inputs: Sequence[TensorSpec | None], 
     along_rows = certainly(inner, 1)
     element_bytes = 4 if name in ("f16", "bf16") else data.element_type.dtype.itemsize
     row = count if along_rows else inner
-    spec = Reduction(word, name, along_rows, _fitting(row, element_bytes), open_row=not isinstance(row, int))
+    spec = Reduction(word, name, along_rows, _fitting(row, element_bytes, target.lanes), open_row=not isinstance(row, int))
     words: list[Operand] = [In(0), Out(0), outer, count, inner]
-    cost = nanoseconds(outer * count * inner, 1 / spec.lanes)
-    return Native(spec.name, [(_make(spec, "emit_reduction"), words)], cost=cost)
+    return Native(spec.name, [(spec, words)], cost=nanoseconds(outer * count * inner, 1 / spec.lanes))
 
 
 def _folds(shape: tuple[SizeLike, ...], axes: tuple[int, ...]) -> tuple[SizeLike, SizeLike, SizeLike] | None:
@@ -135,19 +88,19 @@ def _folds(shape: tuple[SizeLike, ...], axes: tuple[int, ...]) -> tuple[SizeLike
     return product(shape[:first]), product(shape[first : last + 1]), product(shape[last + 1 :])
 
 
-def _rows(kind: str, rows: SizeLike, count: SizeLike, epsilon: float, emitter: str, cost: float) -> Choice:
+def _rows(kind: str, rows: SizeLike, count: SizeLike, epsilon: float, cost: float, target: Target) -> Choice:
     if is_empty((rows, count)):
         return "nothing to compute"
     if isinstance(count, int) and count > _LONGEST:
         return "NumPy adds long rows as fast"
-    width = _fitting(count, 4)
+    width = _fitting(count, 4, target.lanes)
     found = Rows(kind, width, _chains(count, width), epsilon, not isinstance(count, int))
     words: list[Operand] = [In(0), Out(0), rows, count]
-    return Native(found.name, [(_make(found, emitter), words)], cost=nanoseconds(rows * count, cost))
+    return Native(found.name, [(found, words)], cost=nanoseconds(rows * count, cost))
 
 
 @chooses("SoftMax", "LogSoftmax")
-def choose_softmax(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
+def choose_softmax(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
     data = inputs[0]
     assert data is not None
     if data.element_type is not ElementType.f32:
@@ -158,11 +111,11 @@ def choose_softmax(operation: Operation, inputs: Sequence[TensorSpec | None], ou
     if not shape or not certainly(product(shape[along + 1 :]), 1):
         return "no kernel along other axes than the last"
     kind = "log_softmax" if operation.type_name == "LogSoftmax" else "softmax"
-    return _rows(kind, product(shape[:along]), shape[along], 0.0, "emit_softmax", 2.0)
+    return _rows(kind, product(shape[:along]), shape[along], 0.0, 2.0, target)
 
 
 @chooses("MVN")
-def choose_standardising(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
+def choose_standardising(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
     data = inputs[0]
     assert data is not None
     if data.element_type is not ElementType.f32:
@@ -182,4 +135,4 @@ def choose_standardising(operation: Operation, inputs: Sequence[TensorSpec | Non
     divide: bool = cast("MVN1", operation).normalize_variance
     kind = ("standardise_outside" if outside else "standardise") if divide else "centre"
     epsilon = float(np.float32(cast("MVN1", operation).eps)) if divide else 0.0
-    return _rows(kind, folds[0], folds[1], epsilon, "emit_standardising", 1.0)
+    return _rows(kind, folds[0], folds[1], epsilon, 1.0, target)

@@ -12,12 +12,11 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from uncork.kernels.kernel_spec import KernelSpec, llvm_text
 from uncork.kernels.runtime.disk_cache import Entry, Folder, default_folder
 from uncork.kernels.runtime.exec_memory import can_map, mapped
-from uncork.kernels.runtime.target import has_feature, host, lanes, versions
+from uncork.kernels.runtime.target import Target, host_target, versions
 from uncork.types import Array
-
-__all__ = ["STORE", "ObjectStore", "has_feature", "lanes"]
 
 _TITLE = "uncork kernel"
 _LINKED, _OBJECT = "linked", "object"
@@ -29,7 +28,8 @@ class ObjectStore:
     def __init__(self, folder: Path | None = None) -> None:
         """`folder` None: the user's cache directory."""
         self.folder = Folder(default_folder() if folder is None else folder)
-        self._functions: dict[tuple[str, str], int] = {}
+        self._functions: dict[tuple[str, str, Target], int] = {}
+        self._addresses: dict[tuple[KernelSpec, Target], int] = {}
         self._code: list[Array] = []  # functions live in it
         self._lock = threading.Lock()
         if hasattr(os, "register_at_fork"):
@@ -39,21 +39,33 @@ class ObjectStore:
     def _renew(self) -> None:
         self._lock = threading.Lock()
 
-    def function(self, name: str, description: str, make: Callable[[], str]) -> int:
+    def address(self, spec: KernelSpec, target: Target | None = None) -> int:
+        """The address of a kernel, for this machine unless another target is named."""
+        target = target or host_target()
+        address = self._addresses.get((spec, target))
+        if address is None:
+            address = self.function(spec.name, repr(spec), lambda: llvm_text(spec, target), target)
+            self._addresses[spec, target] = address
+        return address
+
+    def function(self, name: str, description: str, make: Callable[[], str], target: Target | None = None) -> int:
         """The address of kernel `name`. `make` gives its LLVM text and is only called when no file has the kernel.
 
         `description` must tell apart all kernels that differ.
         """
-        address = self._functions.get((name, description))
+        target = target or host_target()
+        found = name, description, target
+        address = self._functions.get(found)
         if address is not None:
             return address
         with self._lock:
-            if (name, description) not in self._functions:
-                key = hashlib.sha256("\n".join([name, description, versions(), *host()]).encode()).hexdigest()[:32]
+            if found not in self._functions:
+                words = [name, description, versions(), target.cpu, target.features]
+                key = hashlib.sha256("\n".join(words).encode()).hexdigest()[:32]
                 stored = self.folder.read(key)
                 address = None if stored is None else self._from_file(stored, name)
-                self._functions[name, description] = self._made(key, name, make) if address is None else address
-            return self._functions[name, description]
+                self._functions[found] = self._made(key, name, make, target) if address is None else address
+            return self._functions[found]
 
     def _from_file(self, stored: bytes, name: str) -> int | None:
         """The address of a kernel that a file holds, or None when the file has something else in it or cannot be used here."""
@@ -66,11 +78,11 @@ class ObjectStore:
         except (ValueError, OSError, RuntimeError):
             return None
 
-    def _made(self, key: str, name: str, make: Callable[[], str]) -> int:
+    def _made(self, key: str, name: str, make: Callable[[], str], target: Target) -> int:
         from uncork.kernels.runtime.elf_link import Unlinkable, link
         from uncork.kernels.runtime.llvm import compiled
 
-        code = compiled(make(), *host())
+        code = compiled(make(), target.cpu, target.features)
         if can_map():
             try:
                 linked, entry = link(code, name)

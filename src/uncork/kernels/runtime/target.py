@@ -1,4 +1,4 @@
-"""What kernels depend on beside themselves: the CPU, in LLVM's words, and the versions of everything that makes them.
+"""The target: what kernels depend on beside themselves, and the versions of everything that makes them.
 
 LLVM is asked for the CPU once; its answer is kept, by the system's own description of the CPU, so that a process that
 finds all its kernels in the store has no need of llvmlite.
@@ -11,6 +11,7 @@ import hashlib
 import importlib.util
 import os
 import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from uncork.kernels.runtime.disk_cache import Folder, default_folder
@@ -22,21 +23,46 @@ _TELLING = frozenset(
 )
 
 
-def has_feature(name: str) -> bool:
-    """The CPU has a feature, by LLVM's name for it."""
-    return f"+{name}" in host()[1].split(",")
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A processor, as selecting and emitting kernels see it; whoever asks for another one's kernels makes it by hand.
+
+    `cpu` and `features` (`+this,-that`) are LLVM's words. `tiles`: AMX may be used, see `with_tiles`.
+    """
+
+    arch: str
+    cpu: str
+    features: str
+    #: f32 numbers in the widest vector register.
+    lanes: int
+    tiles: bool = False
+    #: The system has a function that lets other threads run, see `let_run`.
+    yields: bool = True
+
+    @staticmethod
+    def of(arch: str, cpu: str, features: str, tiles: bool = False, yields: bool = True) -> Target:
+        """The target that these features make."""
+        names = features.split(",")
+        return Target(arch, cpu, features, 16 if "+avx512f" in names else 8 if "+avx" in names else 4, tiles, yields)
+
+    def has(self, feature: str) -> bool:
+        """It has a feature, by LLVM's name for it."""
+        return f"+{feature}" in self.features.split(",")
 
 
 @functools.lru_cache(maxsize=1)
-def lanes() -> int:
-    """f32 numbers in the widest vector register."""
-    return 16 if has_feature("avx512f") else 8 if has_feature("avx") else 4
+def host_target() -> Target:
+    """The processor of this machine, without what has to be asked for."""
+    return Target.of(_machine(), *host(), yields=bool(let_run()))
 
 
-@functools.lru_cache(maxsize=1)
-def has_tiles() -> bool:
-    """AMX multiplies bf16 here, and the system lets this process use its registers; the first call asks for that."""
-    if not (has_feature("amx-tile") and has_feature("amx-bf16") and sys.platform == "linux" and _machine() == "x86_64"):
+def with_tiles(target: Target) -> Target:
+    """The same target, with AMX where it multiplies bf16 and the system lets this process use its registers: it is asked for here."""
+    return replace(target, tiles=True) if _has_tiles(target) else target
+
+
+def _has_tiles(target: Target) -> bool:
+    if not (target.has("amx-tile") and target.has("amx-bf16") and sys.platform == "linux" and target.arch == "x86_64"):
         return False
     import ctypes
 
@@ -96,14 +122,27 @@ def described_by_system(path: str = "/proc/cpuinfo") -> str | None:
 
 @functools.lru_cache(maxsize=1)
 def versions() -> str:
-    """The source of the kernels, the version of llvmlite, the system and the processor's architecture."""
-    digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.parent.rglob("*.py")):
-        digest.update(path.read_bytes())
+    """The version of the package, the source of the kernels, the version of llvmlite, the system and the architecture.
+
+    The version stands for the source where only compiled files are installed.
+    """
+    from uncork._version import __version__
+
+    digest = hashlib.sha256(__version__.encode())
+    digest.update(digest_of_sources(Path(__file__).parent.parent))
     found = importlib.util.find_spec("llvmlite")
     if found is not None and found.origin is not None:
         digest.update(_version(Path(found.origin).parent / "_version.py"))
     return f"{digest.hexdigest()} {sys.platform} {_machine()}"
+
+
+def digest_of_sources(folder: Path) -> bytes:
+    """Changes with every Python file of a folder and of those in it."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        content = path.read_bytes()
+        digest.update(f"{path.relative_to(folder).as_posix()} {len(content)}\n".encode() + content)
+    return digest.digest()
 
 
 def _version(path: Path) -> bytes:

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from uncork.kernels.runtime.kernel_cache import STORE
+from dataclasses import dataclass
+from typing import ClassVar
+
+from uncork.kernels.runtime.target import Target
 
 ARGUMENTS = ("address", "expected")
 
 
-def expecting(type_name: str) -> int:
-    """The address of the kernel for numbers of this type."""
-    name = f"expect_{type_name}"
+@dataclass(frozen=True, slots=True)
+class ValueGuard:
+    """What the kernel is specialised for: the type of the number."""
 
-    def make() -> str:
-        from uncork.kernels.codegen.emit import I64, INDEX_TYPES, Kernel
+    emitter: ClassVar[str] = "uncork.kernels.runtime.value_guard:emit_guard"
+    element_type: str
 
-        k = Kernel(name, ARGUMENTS)
-        address, expected = k.arguments
-        k.stop_unless(k.load(address, INDEX_TYPES[type_name]).to(I64).equals(expected), k.integer(1))
-        k.finish()
-        return k.text()
+    @property
+    def name(self) -> str:
+        return f"expect_{self.element_type}"
 
-    return STORE.function(name, name, make)
+
+def emit_guard(spec: ValueGuard, target: Target) -> str:
+    """The LLVM text of the kernel."""
+    from uncork.kernels.codegen.emit import I64, INDEX_TYPES, Kernel
+
+    k = Kernel(spec.name, ARGUMENTS, target)
+    address, expected = k.arguments
+    k.stop_unless(k.load(address, INDEX_TYPES[spec.element_type]).to(I64).equals(expected), k.integer(1))
+    k.finish()
+    return k.text()

@@ -5,14 +5,15 @@ from __future__ import annotations
 from llvmlite import ir
 
 from uncork.kernels.codegen.emit import F32, INDEX_TYPES, Kernel, Type, Value
-from uncork.kernels.selection.select import Best, Elements
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.selection.spec import Best, Elements
 
 _ITEMS = {1: INDEX_TYPES["u8"], 2: INDEX_TYPES["u16"], 4: INDEX_TYPES["u32"], 8: INDEX_TYPES["u64"]}
 
 
-def emit_elements(spec: Elements) -> str:
+def emit_elements(spec: Elements, machine: Target) -> str:
     """The LLVM text of `output[o, j, i] = data[o, indices[o, j, i], i]`; 1 when an index is outside the axis."""
-    k = Kernel(spec.name, ["data", "indices", "output", "outer", "size", "count", "inner"])
+    k = Kernel(spec.name, ["data", "indices", "output", "outer", "size", "count", "inner"], machine)
     data, indices, output, outer, size, count, inner = k.arguments
     item, index = _ITEMS[spec.item], INDEX_TYPES[spec.index]
     with k.loop(0, outer) as o, k.loop(0, count) as j, k.loop(0, inner) as i:
@@ -25,12 +26,12 @@ def emit_elements(spec: Elements) -> str:
     return k.text()
 
 
-def emit_best(spec: Best) -> str:
+def emit_best(spec: Best, machine: Target) -> str:
     """The LLVM text of the `best` best of rows of `count`, best first, equal ones in their order; 1 when a NaN wants a place.
 
     The best so far are kept in order in the outputs. Most vectors have nothing that is better than the last of them.
     """
-    k = Kernel(spec.name, ["data", "values", "numbers", "rows", "count", "best"])
+    k = Kernel(spec.name, ["data", "values", "numbers", "rows", "count", "best"], machine)
     data, values, numbers, rows, count, best = k.arguments
     index = INDEX_TYPES[spec.index]
 

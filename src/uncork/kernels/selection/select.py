@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from uncork.kernels.runtime.kernel_cache import STORE, lanes
-from uncork.kernels.select import Choice, In, Native, Operand, Out, chooses
+from uncork.kernels.kernel_plan import Choice, In, Native, Operand, Out
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.select import chooses
+from uncork.kernels.selection.spec import Best, Elements
 from uncork.ops import Operation
 from uncork.types import ElementType, TensorSpec
 
@@ -15,33 +16,8 @@ from uncork.types import ElementType, TensorSpec
 _MOST_BEST = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Elements:
-    """What a GatherElements kernel is specialised for: bytes of an element, and the type of an index."""
-
-    item: int
-    index: str
-
-    @property
-    def name(self) -> str:
-        return f"gather_elements_{self.item}_{self.index}"
-
-
-@dataclass(frozen=True, slots=True)
-class Best:
-    """What a kernel of the best of f32 rows is specialised for."""
-
-    largest: bool
-    index: str
-    lanes: int
-
-    @property
-    def name(self) -> str:
-        return f"{'largest' if self.largest else 'smallest'}_{self.index}_{self.lanes}"
-
-
 @chooses("GatherElements")
-def choose_elements(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
+def choose_elements(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
     data, indices = inputs
     assert data is not None
     assert indices is not None
@@ -51,17 +27,12 @@ def choose_elements(operation: Operation, inputs: Sequence[TensorSpec | None], o
     axis: int = getattr(operation, "axis", 0) % len(shape)
     spec = Elements(data.element_type.dtype.itemsize, indices.element_type.name)
 
-    def make() -> str:
-        from uncork.kernels.selection.emit import emit_elements
-
-        return emit_elements(spec)
-
     words: list[Operand] = [In(0), In(1), Out(0), math.prod(shape[:axis]), shape[axis], picked[axis], math.prod(shape[axis + 1 :])]
-    return Native(spec.name, [(STORE.function(spec.name, repr(spec), make), words)], cost=float(math.prod(picked)))
+    return Native(spec.name, [(spec, words)], cost=float(math.prod(picked)))
 
 
 @chooses("TopK")
-def choose_best(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
+def choose_best(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
     data = inputs[0]
     assert data is not None
     if data.element_type is not ElementType.f32 or not data.shape.is_static or not outputs[0].shape.is_static:
@@ -75,12 +46,7 @@ def choose_best(operation: Operation, inputs: Sequence[TensorSpec | None], outpu
         return "no kernel along other axes than the last"
     if not 0 < count <= _MOST_BEST:
         return "NumPy sorts as fast for that many"
-    spec = Best(getattr(operation, "mode", "") == "max", outputs[1].element_type.name, lanes())
-
-    def make() -> str:
-        from uncork.kernels.selection.emit import emit_best
-
-        return emit_best(spec)
+    spec = Best(getattr(operation, "mode", "") == "max", outputs[1].element_type.name, target.lanes)
 
     words: list[Operand] = [In(0), Out(0), Out(1), math.prod(shape[:axis]), shape[axis], count]
-    return Native(spec.name, [(STORE.function(spec.name, repr(spec), make), words)], cost=math.prod(shape) / 4)
+    return Native(spec.name, [(spec, words)], cost=math.prod(shape) / 4)

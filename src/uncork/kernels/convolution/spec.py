@@ -1,0 +1,41 @@
+"""What a kernel that convolves over planes of pixels is specialised for, and its arguments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+#: Words of an entry of the table of blocks of pixels: bytes from the beginning of their row, vectors, bytes from the first to the last.
+BLOCK_WORDS = 3
+ARGUMENTS = (
+    "source", "target", "filters", "bias", "offsets", "inner", "block_table", "blocks", "columns",
+    "images", "source_image", "target_image", "groups", "source_group", "target_group", "filters_group", "bias_group",
+    "rows", "source_row", "target_row", "eights", "channels", "target_channel",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Planes:
+    """What a kernel is specialised for: vectors of a block of pixels, whether there are blocks of 8 channels, and what comes after them.
+
+    With `taps` each channel is for itself, and sees `tap_rows` rows of them.
+    """
+
+    emitter: ClassVar[str] = "uncork.kernels.convolution.emit_direct:emit_planes"
+    lanes: int
+    vectors: tuple[int, ...]
+    eights: bool
+    rest: tuple[int, ...]
+    taps: int = 0
+    tap_rows: int = 1
+    bias: bool = False
+    activation: str = ""
+
+    @property
+    def name(self) -> str:
+        blocks = "".join(map(str, self.vectors))
+        channels = (
+            f"taps_{self.tap_rows}x{self.taps // self.tap_rows}" if self.taps else "_".join(map(str, [8] * self.eights + list(self.rest)))
+        )
+        flags = f"{'_bias' if self.bias else ''}{'_' + self.activation if self.activation else ''}"
+        return f"convolution_{blocks}x{self.lanes}_{channels}{flags}"

@@ -1,0 +1,44 @@
+"""What an element-wise kernel is specialised for, and its arguments."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A word, what it is said of (operands by number, then members before it), and the type of its result."""
+
+    word: str
+    arguments: tuple[int, ...]
+    result: str
+    numbers: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """What an element-wise kernel is specialised for: types of the operands, which of them change along the innermost loop."""
+
+    emitter: ClassVar[str] = "uncork.kernels.elementwise.emit:emit_expression"
+    operands: tuple[str, ...]
+    varying: tuple[bool, ...]
+    members: tuple[Member, ...]
+    loops: int
+    lanes: int
+    #: The size of the innermost loop is open: it may be less than a vector.
+    open_row: bool = False
+
+    @property
+    def name(self) -> str:
+        words = "_".join(member.word for member in self.members)
+        return f"{words[:60]}_{self.members[-1].result}_{hashlib.sha256(repr(self).encode()).hexdigest()[:8]}"
+
+
+def argument_names(spec: Expression) -> list[str]:
+    """The kernel's arguments. Strides: of the result, then of each operand, for all loops but the innermost."""
+    names = ["output", *(f"operand_{i}" for i in range(len(spec.operands))), *(f"size_{d}" for d in range(spec.loops))]
+    for depth in range(spec.loops - 1):
+        names += [f"stride_{depth}", *(f"stride_{depth}_{i}" for i in range(len(spec.operands)))]
+    return names

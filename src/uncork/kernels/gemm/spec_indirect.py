@@ -1,0 +1,49 @@
+"""What a kernel of packed matrices times rows found by a table is specialised for, and its arguments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class Products:
+    """What a kernel is specialised for. A panel is `vectors` vectors of columns; `tail` columns are left for the last one."""
+
+    emitter: ClassVar[str] = "uncork.kernels.gemm.emit_indirect:emit_products"
+    vectors: int
+    tail: int
+    lanes: int
+    #: The numbers of a row of the result are neighbours.
+    neighbours: bool
+    bias: bool = False
+    activation: str = ""
+
+    @property
+    def name(self) -> str:
+        flags = f"{'' if self.neighbours else '_apart'}{'_bias' if self.bias else ''}{'_' + self.activation if self.activation else ''}"
+        return f"products_{self.vectors}x{self.lanes}_{self.tail}{flags}"
+
+    @property
+    def width(self) -> int:
+        """Columns of a panel."""
+        return self.vectors * self.lanes
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Room for a row of a panel, before its numbers go apart."""
+        return 0 if self.neighbours else self.width * 4
+
+
+#: `batches` products, each with a matrix and a bias of its own; the tables hold bytes from `source` and `target`, i64, one for each row.
+#: `column` is the bytes between numbers of a result; `room` takes the addresses of all rows, `scratch` what `scratch_bytes` says.
+ARGUMENTS = (
+    "source", "target", "matrix", "bias", "sources", "targets", "rows", "inner", "columns", "column",
+    "batches", "source_batch", "target_batch", "room", "scratch",
+)  # fmt: skip
+
+
+def products(columns: int, lanes: int, neighbours: bool, bias: bool = False, activation: str = "") -> Products:
+    """The kernel for a number of columns."""
+    vectors = max(1, min(3, -(-columns // lanes)))
+    return Products(vectors, columns % (vectors * lanes), lanes, neighbours, bias, activation)

@@ -1,0 +1,40 @@
+"""What a kernel of a product of two f32 matrices is specialised for, and its arguments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+#: The tail of a kernel for any number of columns.
+MASKED = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """What a kernel is specialised for. A panel is `vectors` vectors of columns; `tail` columns are left for the last one."""
+
+    emitter: ClassVar[str] = "uncork.kernels.gemm.emit_matmul:emit_linear"
+    vectors: int
+    tail: int
+    lanes: int
+    bias: bool = False
+    activation: str = ""
+    #: The second matrix comes packed (see `pack`), not as an array of the call.
+    packed: bool = True
+
+    @property
+    def name(self) -> str:
+        flags = f"{'_bias' if self.bias else ''}{'_' + self.activation if self.activation else ''}{'_packed' if self.packed else ''}"
+        return f"linear_{self.vectors}x{self.lanes}_{'masked' if self.tail == MASKED else self.tail}{flags}"
+
+    @property
+    def width(self) -> int:
+        """Columns of a panel."""
+        return self.vectors * self.lanes
+
+
+#: Addresses, strides in bytes, counts. `rows` of one batch; `table` has room for as many addresses, `panels` for a packed matrix.
+ARGUMENTS = (
+    "a", "a_row", "a_batch", "b", "b_inner", "b_column", "b_batch", "bias", "output", "batches", "rows", "inner", "columns", "table", "panels",
+)  # fmt: skip

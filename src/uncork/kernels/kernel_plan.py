@@ -1,0 +1,112 @@
+"""How an operation runs by kernels: calls of them, where their operands are, and how threads share the work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Union
+
+from uncork.kernels.kernel_spec import KernelSpec
+from uncork.symbolic import Size, SizeLike, minimum
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    """The address of an input of the operation."""
+
+    position: int
+    offset: SizeLike = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Out:
+    """The address of an output of the operation."""
+
+    position: int
+    offset: SizeLike = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """An address in the step's working memory."""
+
+    offset: SizeLike = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """The size of an input along an axis: it may differ from call to call when the kernel says so in `free`."""
+
+    position: int
+    axis: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LetRun:
+    """The address of the system's function that lets other threads run; see `target.let_run`."""
+
+
+Operand = Union[int, Size, In, Out, Room, Length, LetRun]
+
+
+@dataclass(frozen=True, slots=True)
+class AtLeast:
+    """A call is made only where a size is at least a number; with `otherwise`, only where it is below it."""
+
+    size: Size
+    least: int
+    otherwise: bool = False
+
+
+#: A call of a kernel: what it is specialised for, its operands, and where only some sizes want it, when.
+KernelCall = Union[tuple[KernelSpec, Sequence[Operand]], tuple[KernelSpec, Sequence[Operand], AtLeast]]
+
+
+def shares(count: SizeLike, parts: int, block: int = 1) -> list[tuple[SizeLike, SizeLike]]:
+    """`count` things as up to so many runs of about equal length, each of whole blocks but the last: (first, number).
+
+    Where only the call knows how many things there are, some runs may have none.
+    """
+    if isinstance(count, Size):
+        blocks_of = (count + (block - 1)) // block
+        ends = [minimum([count, blocks_of * part // parts * block]) for part in range(1, parts)]
+        return [(first, end - first) for first, end in pairwise([Size.of(0), *ends, count])]
+    blocks = -(-count // block)
+    parts = max(1, min(parts, blocks))
+    borders = [min(count, blocks * part // parts * block) for part in range(parts + 1)]
+    return [(first, last - first) for first, last in pairwise(borders)]
+
+
+@dataclass(frozen=True)
+class Stages:
+    """The work of a step as stages, one after the other; the calls of a stage may run at the same time."""
+
+    stages: Sequence[Sequence[KernelCall]]
+    room: int
+
+
+@dataclass(frozen=True)
+class Native:
+    """How an operation runs natively: calls of kernels."""
+
+    kernel: str
+    calls: Sequence[KernelCall]
+    #: Bytes of working memory.
+    room: SizeLike = 0
+    #: What lies at addresses among the operands: it must outlive the calls.
+    keep: Sequence[object] = field(default=())
+    #: Rough cost in nanoseconds, to decide whether other threads should run meanwhile.
+    cost: Union[float, Size] = 0.0
+    #: The same work for so many threads.
+    split: Callable[[int], Stages] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """The output is an input seen in another shape: there is nothing to do."""
+
+    position: int
+
+
+Choice = Union[Native, Alias, str]

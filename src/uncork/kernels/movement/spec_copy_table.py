@@ -1,0 +1,22 @@
+"""What a kernel that copies runs of bytes by a table is specialised for, and its arguments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """What a kernel is specialised for: bytes of a run, and whether the runs of the target follow each other."""
+
+    emitter: ClassVar[str] = "uncork.kernels.movement.emit_copy_table:emit_runs"
+    run: int
+    in_order: bool
+
+    @property
+    def name(self) -> str:
+        return f"move_{self.run}{'' if self.in_order else '_scattered'}"
+
+
+ARGUMENTS = ("source", "target", "sources", "targets", "count")

@@ -1,0 +1,39 @@
+"""What a gather kernel is specialised for, and its arguments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from uncork.kernels.names import flags
+
+
+#: The item of a kernel for items of any length: it comes as an argument.
+OPEN = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """What a gather kernel is specialised for."""
+
+    emitter: ClassVar[str] = "uncork.kernels.movement.emit_gather:emit_gather"
+    item: int
+    index: str
+    #: A negative index counts from the end of the axis.
+    wraps: bool
+    strict: bool = False
+    way: str = "rows"
+    #: Stores that pass the caches by, for outputs that are large; items must be multiples of 64 bytes.
+    streaming: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"gather_{self.way}_{'open' if self.item == OPEN else self.item}_{self.index}" + flags(self, "wraps", "strict", "streaming")
+
+    @property
+    def arguments(self) -> list[str]:
+        """`count` indices for each of `batches`; `positions` is room for `count` 32-bit numbers ("columns" only).
+
+        In place of that room come the bytes of an item where they are open.
+        """
+        return ["data", "indices", "output", "batches", "outer", "size", "count", "positions"]

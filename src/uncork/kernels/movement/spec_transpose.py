@@ -1,0 +1,24 @@
+"""What a kernel that transposes blocks in registers is specialised for, and its arguments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+#: Loops around the blocks; more axes than that are left to `move`.
+LOOPS = 2
+ARGUMENTS = ("source", "target", *(f"{n}_{i}" for i in range(LOOPS) for n in ("count", "from", "to")), "rows", "row", "columns", "column")
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """What a kernel is specialised for: rows and columns of a block."""
+
+    emitter: ClassVar[str] = "uncork.kernels.movement.emit_transpose:emit_blocks"
+    side: int
+    #: There may be fewer rows or columns than a block has.
+    open: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"transpose_{self.side}{'_open' if self.open else ''}"

@@ -1,0 +1,87 @@
+"""What all parts of a sequence's kernel share: its arguments, and where everything lies in its workspace."""
+
+from __future__ import annotations
+
+from uncork.kernels.codegen.emit import F32, Kernel, Value
+from uncork.kernels.gemm import microkernel_amx as tiles
+from uncork.kernels.recurrent.emit_epilogue import store_parts
+from uncork.kernels.recurrent.spec import TILE_ROOM, Recurrent
+
+
+class Frame:
+    """The kernel of one direction: arguments `a` and places in the workspace `p` by name, and sizes in bytes."""
+
+    def __init__(self, kernel: Kernel, spec: Recurrent) -> None:
+        self.k, self.spec = kernel, spec
+        self.a = dict(zip(spec.arguments, kernel.arguments))
+        self.vector = spec.lanes * 4
+        self.row = self.a["padded"] * 4
+        #: Factors of the products with R and with X: f32, or pairs of bf16 in rows of their own.
+        self.factors, self.inputs = self.a["hidden"], self.a["inputs"]
+        #: A row of factors of the state, in bytes.
+        self.pairs_row = (self.row >> 1) * spec.parts
+        if spec.parts:
+            self.factors, self.inputs = (self._blocks(count) >> 1 for count in (self.factors, self.inputs))
+        #: A row of products with X, in bytes.
+        self.ahead_row = self.row * spec.gates
+        #: Vectors of a panel of W: all gates of `lanes` units, or two vectors of units of the only gate.
+        self.gate_vectors = 2 if spec.cell == "rnn" else spec.gates
+        self.p = self._places()
+
+    def _blocks(self, count: Value) -> Value:
+        """So many factors, in whole blocks."""
+        return (count + (self.spec.block - 1)) & -self.spec.block
+
+    def _places(self) -> dict[str, Value]:
+        """The parts of the workspace, each at a cache line. As many bytes as `Recurrent.workspace` says."""
+        a, spec, at = self.a, self.spec, self.a["workspace"]
+        rows = (a["batch"] + (tiles.ROWS - 1)) & -tiles.ROWS if spec.tiles else a["batch"]
+        places: dict[str, Value] = {}
+        words = a["batch"] * 8
+        for name, size in (
+            ("counts", (a["steps"] + 2) * 8),
+            ("order", words),
+            ("lengths", words),
+            ("table_a", words),
+            ("table_b", words),
+            ("table_reset", words),
+            ("state_a", a["batch"] * self.row),
+            ("state_b", a["batch"] * self.row),
+            ("extra", a["batch"] * self.row),  # z of "gru", c of "lstm"
+            ("reset", a["batch"] * self.row),  # r * h of "gru"
+            ("table_x", a["batch"] * a["ahead"] * 8),
+            ("products", a["batch"] * a["ahead"] * self.ahead_row),
+        ):
+            places[name] = at
+            at = at + ((size + 63) & -64)
+        #: Two configurations of tiles, and the sums of a block of rows.
+        self.tiles_ahead, self.tiles_step = at, at + tiles.CONFIGURATION_BYTES
+        self.sums = at + 2 * tiles.CONFIGURATION_BYTES
+        assert TILE_ROOM == 2 * tiles.CONFIGURATION_BYTES + tiles.SUMS_BYTES
+        at = at + (TILE_ROOM if spec.tiles else 0)
+        if spec.parts:
+            for name in ("pairs_a", "pairs_b", "pairs_reset", "pairs_x"):
+                places[name] = at
+                at = at + ((rows * self.pairs_row + 63) & -64)
+        return places
+
+    def copy(self, source: Value | None, target: Value, count: Value | None = None) -> None:
+        """One row of H values, or the first ones; zeros without a source."""
+        k, lanes, hidden = self.k, self.spec.lanes, self.a["hidden"] if count is None else count
+        whole = hidden & -lanes
+        with k.loop(0, whole, lanes) as i:
+            k.store(k.number(0.0, F32, lanes) if source is None else k.load(source + i * 4, F32, lanes), target + i * 4)
+        with k.loop(whole, hidden) as i:
+            k.store(k.number(0.0, F32) if source is None else k.load(source + i * 4, F32), target + i * 4)
+
+    def round(self, source: Value, target: Value, count: Value, blocks: Value, low: Value) -> None:
+        """`count` f32 as bf16, and zeros up to whole blocks; second parts `low` bytes further on."""
+        k, lanes = self.k, self.spec.lanes
+        second = low if self.spec.parts == 2 else None
+        whole = count & -lanes
+        with k.loop(0, whole, lanes) as i:
+            store_parts(k, k.load(source + i * 4, F32, lanes), target + i * 2, second)
+        with k.loop(whole, count) as i:
+            store_parts(k, k.load(source + i * 4, F32), target + i * 2, second)
+        with k.loop(count, blocks) as i:
+            store_parts(k, k.number(0.0, F32), target + i * 2, second)

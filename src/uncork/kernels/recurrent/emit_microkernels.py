@@ -1,0 +1,33 @@
+"""The microkernels of a sequence: in vectors or in AMX tiles, over all panels, by one thread or by a team."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from uncork.kernels.codegen.emit import Kernel, Value
+from uncork.kernels.codegen.thread_team import Team
+from uncork.kernels.gemm import microkernel_amx as tiles
+from uncork.kernels.gemm.microkernel import End, Microkernel
+from uncork.kernels.recurrent.emit_frame import Frame
+
+
+class Microkernels:
+    """Makes microkernels that end in different ways."""
+
+    def __init__(self, frame: Frame) -> None:
+        self.k, self.spec = frame.k, frame.spec
+        self.layout = tiles.Layout(frame.gate_vectors, frame.spec.parts)
+
+    def make(self, name: str, vectors: int, extra: Sequence[str], end: End) -> Microkernel | tiles.TileMicrokernel:
+        if self.spec.tiles == "all" or (self.spec.tiles and name == "products"):
+            return tiles.TileMicrokernel(self.k, name, self.layout, vectors, extra, end)
+        return Microkernel(self.k, name, self.spec.lanes, vectors, extra, end, self.spec.parts > 0)
+
+
+def each(k: Kernel, count: Value, run: Callable[[Value], None], team: Team | None, backwards: Value | None = None) -> None:
+    """Items 0 to `count`, by this thread or by the team."""
+    if team is not None:
+        team.phase(count, run, backwards)
+        return
+    with k.loop(0, count) as i:
+        run(i if backwards is None else k.select(backwards, count - 1 - i, i))

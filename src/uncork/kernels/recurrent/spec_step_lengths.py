@@ -1,0 +1,25 @@
+"""What the kernel that tells how far the rows of a sequence must run is specialised for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from uncork.kernels.names import flags
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """What a kernel is specialised for: types of the indices and of the lengths, and what indices beyond the steps mean."""
+
+    emitter: ClassVar[str] = "uncork.kernels.recurrent.emit_step_lengths:emit_lengths"
+    index: str
+    lengths: str
+    #: A negative index counts from the end.
+    wraps: bool
+    #: An index outside gives a length of 0; otherwise it is refused.
+    zeros: bool
+
+    @property
+    def name(self) -> str:
+        return f"step_lengths_{self.index}_{self.lengths}" + flags(self, "wraps", "zeros")

@@ -1,0 +1,45 @@
+"""What kernels of reductions and of whole rows are specialised for."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """What a reduction is specialised for. `along_rows`: what is joined is contiguous; else neighbours stay neighbours."""
+
+    emitter: ClassVar[str] = "uncork.kernels.reduction.emit:emit_reduction"
+    word: str
+    element_type: str
+    along_rows: bool
+    lanes: int
+    chains: int = 1
+    #: Rows may be shorter than a vector.
+    open_row: bool = False
+
+    @property
+    def name(self) -> str:
+        way = f"{'rows' if self.along_rows else 'columns'}_{self.lanes}x{self.chains}{'_open' if self.open_row else ''}"
+        return f"reduce_{self.word}_{self.element_type}_{way}"
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What a kernel of whole f32 rows is specialised for: softmax, log_softmax, centre, standardise or standardise_outside."""
+
+    emitter: ClassVar[str] = "uncork.kernels.reduction.emit:emit_rows"
+    kind: str
+    lanes: int
+    chains: int
+    epsilon: float = 0.0
+    #: Rows may be shorter than a vector.
+    open_row: bool = False
+
+    @property
+    def name(self) -> str:
+        tail = "_open" if self.open_row else ""
+        tail += f"_{hashlib.sha256(repr(self.epsilon).encode()).hexdigest()[:8]}" if self.epsilon else ""
+        return f"{self.kind}_{self.lanes}x{self.chains}{tail}"
