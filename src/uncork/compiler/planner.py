@@ -21,7 +21,8 @@ from uncork.compiler.call_plan import (
 from uncork.compiler.plan import Step as PrintedStep
 from uncork.compiler.size_program import SizeProgram, Unbound
 from uncork.ir.model import Model, Node, Source
-from uncork.kernels import kernel_plan as choose, select
+from uncork.kernels import kernel_plan as choose
+from uncork.kernels import select
 from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.movement.spec_nd_copy import CopyBytes
 from uncork.kernels.runtime.kernel_cache import STORE

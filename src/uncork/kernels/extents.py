@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
-from uncork.symbolic import Size, SizeLike
+from uncork.symbolic import Size, SizeLike, maximum, minimum, plain
 from uncork.types import TensorSpec
 
 
@@ -26,6 +26,11 @@ def extents(spec: TensorSpec) -> tuple[SizeLike, ...]:
             raise KernelDeclined("a shape is known at the call only")
         found.append(dim.size)
     return tuple(found)
+
+
+def has_extents(spec: TensorSpec) -> bool:
+    """Every size is a number or an expression."""
+    return spec.rank is not None and all(dim.size is not None for dim in spec.shape.dims)
 
 
 def product(sizes: Iterable[SizeLike]) -> SizeLike:
@@ -61,6 +66,16 @@ def same_extents(a: Sequence[SizeLike], b: Sequence[SizeLike]) -> bool:
 def is_empty(sizes: Iterable[SizeLike]) -> bool:
     """One of the sizes is 0 in every call."""
     return any(certainly(size, 0) for size in sizes)
+
+
+def largest(a: SizeLike, b: SizeLike) -> SizeLike:
+    """The larger of two sizes."""
+    return max(a, b) if isinstance(a, int) and isinstance(b, int) else plain(maximum([Size.of(a), Size.of(b)]))
+
+
+def smallest(a: SizeLike, b: SizeLike) -> SizeLike:
+    """The smaller of two sizes."""
+    return min(a, b) if isinstance(a, int) and isinstance(b, int) else plain(minimum([Size.of(a), Size.of(b)]))
 
 
 def nanoseconds(work: SizeLike, each: float) -> float | Size:

@@ -78,7 +78,7 @@ def choose(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: S
     """The kernels' calls for an operation on these specs, or the reason why there are none. Nothing is compiled."""
     if is_view(operation):
         # The reference refuses values that do not fit: without a look at them the shape alone does not tell.
-        known = all(spec is None or spec.value is not None for spec in inputs[1:])
+        known = all(spec is None or spec.value is not None or spec.has_all_elements for spec in inputs[1:])
         return Alias(0) if known else "its other inputs are known at the call only"
     _imported(operation.type_name)
     chooser = _choosers.get(type(operation)) or _choosers_of_types.get(operation.type_name)

@@ -9,10 +9,10 @@ from uncork.internal_ops.fused import Fused, FusedMember
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels.elementwise.lowering import has_word
 from uncork.kernels.elementwise.select import Part, expression
-from uncork.kernels.extents import KernelDeclined, extents, same_extents
+from uncork.kernels.extents import KernelDeclined, extents, has_extents, same_extents
 from uncork.kernels.runtime.target import Target
-from uncork.types import TensorSpec
 from uncork.passes.rewrite import readers, replaced
+from uncork.types import TensorSpec
 
 #: The most operations, and the most inputs, of one step: kernels stay quick to compile, and their values in registers.
 _MOST_MEMBERS, _MOST_INPUTS = 24, 12
@@ -47,7 +47,7 @@ def _is_candidate(model: Model, node: Node, target: Target) -> bool:
     if not has_word(node.operation) or len(node.outputs) != 1:
         return False
     specs = [node.outputs[0].spec, *(model.spec(source) for source in node.inputs)]
-    if specs[0].value is not None or not all(_has_extents(spec) for spec in specs):
+    if specs[0].value is not None or not all(has_extents(spec) for spec in specs):
         return False
     return _fits(model, [node], {}, target)
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from uncork.internal_ops.fused import FusedLinear
-from uncork.kernels.gemm.spec_matmul import MASKED, ARGUMENTS, Linear
 from uncork.kernels.extents import certainly, extents, is_empty, nanoseconds, product, same_extents
+from uncork.kernels.gemm.spec_matmul import ARGUMENTS, MASKED, Linear
 from uncork.kernels.kernel_plan import Choice, In, KernelCall, Native, Operand, Out, Room, Stages, shares
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
@@ -56,7 +56,7 @@ def choose_linear(operation: Operation, inputs: Sequence[TensorSpec | None], out
         return "no kernel for vectors and a transposed first matrix"
     inner = left[-1]
     columns = right[-2] if matmul.transpose_b else right[-1]
-    if isinstance(inner, int) and inner > _LONGEST or is_empty((*left, *right)):
+    if (isinstance(inner, int) and inner > _LONGEST) or is_empty((*left, *right)):
         return "no kernel for empty or very long inner products"
     bias = inputs[2] if len(inputs) > 2 else None
     activation = operation.activation if isinstance(operation, FusedLinear) else None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-
 #: The tail of a kernel for any number of columns.
 MASKED = -1
 

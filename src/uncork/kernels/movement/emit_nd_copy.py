@@ -7,7 +7,6 @@ from uncork.kernels.movement.emit_gather import copy, copy_open
 from uncork.kernels.movement.spec_nd_copy import OPEN, CopyBytes, NdCopy
 from uncork.kernels.runtime.target import Target
 
-
 #: Turns of the innermost loop that are written out, for short runs.
 _UNROLLED = 4
 

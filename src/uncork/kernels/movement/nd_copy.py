@@ -14,7 +14,6 @@ from uncork.kernels.kernel_plan import KernelCall, Operand
 from uncork.kernels.movement.spec_nd_copy import OPEN, NdCopy
 from uncork.symbolic import SizeLike
 
-
 #: Runs of up to so many bytes are copied by straight code, of a kernel of their own.
 _SHORT = 64
 #: Loops of one kernel at most.

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import cast
 
 from uncork.kernels.extents import certainly, extents, nanoseconds, product, same
+from uncork.kernels.kernel_plan import Choice, In, KernelCall, Native, Out, Stages, shares
 from uncork.kernels.movement.nd_copy import MOST_LOOPS, Loop, merged, nd_copy
 from uncork.kernels.movement.spec_nd_copy import NdCopy
-from uncork.kernels.kernel_plan import Choice, In, KernelCall, Native, Out, Stages, shares
 from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axis
 from uncork.symbolic import Size, SizeLike

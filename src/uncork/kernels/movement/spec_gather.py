@@ -7,7 +7,6 @@ from typing import ClassVar
 
 from uncork.kernels.names import flags
 
-
 #: The item of a kernel for items of any length: it comes as an argument.
 OPEN = -1
 
