@@ -16,6 +16,8 @@ ROOT = Path(uncork.__file__).parent
 LAYERS: list[set[str]] = [
     {"_version", "errors", "concurrency"},
     {"destination"},
+    {"symbolic"},
+    {"dimension"},
     {"types"},
     {"storage", "files", "memory"},
     {"ops"},

@@ -1,6 +1,7 @@
 """Element types, dimensions and shapes: the single description of a tensor that all layers share.
 
-Names are OpenVINO's: `ElementType.f32`, `PartialShape`. A dimension may be an interval, a rank may be unknown.
+Names are OpenVINO's: `ElementType.f32`, `PartialShape`. A dimension may be an interval, a rank may be unknown. Where sizes are
+inferred as symbols (`uncork.symbolic`), an open dimension and an element of a small tensor may be a `Size`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,11 @@ from typing import Any, Union, overload
 
 import numpy as np
 import numpy.typing as npt
+
+from uncork.dimension import DYNAMIC as DYNAMIC
+from uncork.dimension import Dimension as Dimension
+from uncork.dimension import DimensionLike as DimensionLike
+from uncork.symbolic import Size, plain
 
 Array = npt.NDArray[Any]
 #: The most dimensions of a tensor: NumPy's arrays have at most 32 before version 2, and some of its functions still do.
@@ -141,108 +147,6 @@ _BY_NAME = {t.name: t for t in ElementType} | {t.ir_name.lower(): t for t in Ele
 _BY_DTYPE = {t.dtype: t for t in ElementType if t in _NATIVE}
 
 
-class Dimension:
-    """A size that is known to lie in [low, high]; `high` None means no upper bound. Static when both are equal."""
-
-    __slots__ = ("high", "low")
-
-    def __init__(self, low: int = 0, high: int | None = None) -> None:
-        if low < 0 or (high is not None and high < low):
-            raise ValueError(f"a dimension's bounds must satisfy 0 <= low <= high, got {low}..{high}")
-        self.low = low
-        self.high = high
-
-    @staticmethod
-    def of(value: DimensionLike) -> Dimension:
-        """From an int (-1 is dynamic), None (dynamic) or a Dimension."""
-        if isinstance(value, Dimension):
-            return value
-        if value is None or value == -1:
-            return DYNAMIC
-        return Dimension(int(value), int(value))
-
-    @property
-    def is_static(self) -> bool:
-        return self.low == self.high
-
-    @property
-    def size(self) -> int | None:
-        """The size when static, else None."""
-        return self.low if self.low == self.high else None
-
-    def __int__(self) -> int:
-        if self.low != self.high:
-            raise ValueError(f"dimension {self} is dynamic")
-        return self.low
-
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, Dimension):
-            return self.low == other.low and self.high == other.high
-        return isinstance(other, int) and self.low == self.high == other
-
-    def __hash__(self) -> int:
-        return hash((self.low, self.high))
-
-    def __add__(self, other: DimensionLike) -> Dimension:
-        o = Dimension.of(other)
-        return Dimension(self.low + o.low, None if self.high is None or o.high is None else self.high + o.high)
-
-    __radd__ = __add__
-
-    def __sub__(self, other: DimensionLike) -> Dimension:
-        """Sizes cannot become negative: the caller checks that, the bounds are cut at 0."""
-        o = Dimension.of(other)
-        low = 0 if o.high is None else max(0, self.low - o.high)
-        return Dimension(low, None if self.high is None else max(low, self.high - o.low))
-
-    def __mul__(self, other: DimensionLike) -> Dimension:
-        o = Dimension.of(other)
-        if self.high == 0 or o.high == 0:
-            return Dimension(0, 0)
-        return Dimension(self.low * o.low, None if self.high is None or o.high is None else self.high * o.high)
-
-    __rmul__ = __mul__
-
-    def __floordiv__(self, divisor: int) -> Dimension:
-        return Dimension(self.low // divisor, None if self.high is None else self.high // divisor)
-
-    def ceil_div(self, divisor: int) -> Dimension:
-        return Dimension(-(-self.low // divisor), None if self.high is None else -(-self.high // divisor))
-
-    def contains(self, size: int) -> bool:
-        return self.low <= size and (self.high is None or size <= self.high)
-
-    def compatible(self, other: DimensionLike) -> bool:
-        """Some size fits both."""
-        o = Dimension.of(other)
-        return (o.high is None or self.low <= o.high) and (self.high is None or o.low <= self.high)
-
-    def merge(self, other: DimensionLike) -> Dimension | None:
-        """The sizes that fit both; None when there is none."""
-        o = Dimension.of(other)
-        if not self.compatible(o):
-            return None
-        highs = [h for h in (self.high, o.high) if h is not None]
-        return Dimension(max(self.low, o.low), min(highs) if highs else None)
-
-    def union(self, other: DimensionLike) -> Dimension:
-        """An interval that holds every size of both."""
-        o = Dimension.of(other)
-        return Dimension(min(self.low, o.low), None if self.high is None or o.high is None else max(self.high, o.high))
-
-    def __str__(self) -> str:
-        if self.low == self.high:
-            return str(self.low)
-        if self.high is None:
-            return f"{self.low}.." if self.low else "?"
-        return f"{self.low}..{self.high}"
-
-    def __repr__(self) -> str:
-        return f"Dimension({self})"
-
-
-DYNAMIC = Dimension()
-DimensionLike = Union[int, None, Dimension]
 _DIMENSION = re.compile(r"\s*(?:(\?|-1)|(\d+)|(\d*)\.\.(\d*))\s*", re.ASCII)
 
 
@@ -320,10 +224,14 @@ class PartialShape(Sequence[Dimension]):
         return hash(self._dims)
 
     def compatible(self, other: PartialShape) -> bool:
-        """Some static shape fits both."""
+        """Some static shape fits both, by the bounds."""
         if self._dims is None or other._dims is None:
             return True
         return len(self._dims) == len(other._dims) and all(a.compatible(b) for a, b in zip(self._dims, other._dims))
+
+    def agrees(self, other: PartialShape) -> bool:
+        """Some static shape fits both; where sizes are symbols, that they are equal is demanded of every call."""
+        return self.merge(other) is not None
 
     def contains(self, shape: Sequence[int]) -> bool:
         """The static `shape` is one of those described."""
@@ -337,7 +245,8 @@ class PartialShape(Sequence[Dimension]):
             return self
         if not self.compatible(other):
             return None
-        return PartialShape([a.merge(b) for a, b in zip(self._dims, other._dims)])
+        merged = [a.merge(b) for a, b in zip(self._dims, other._dims)]
+        return None if None in merged else PartialShape(merged)
 
     def __str__(self) -> str:
         return "[...]" if self._dims is None else "[" + ",".join(map(str, self._dims)) + "]"
@@ -374,22 +283,41 @@ class PartialShape(Sequence[Dimension]):
         return "..." if self._dims is None else ",".join(map(str, self._dims))
 
 
+#: An element of a small tensor as far as it is known: a number, an expression or neither.
+Element = Union[int, Size, None]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class TensorSpec:
     """What is known of a tensor: element type, shape and, for small integer tensors that shapes are computed from, values.
 
-    `value` is the whole value (in the carrier dtype) or None. `partial` is a pair (values, known mask) when only some
-    elements are known, as for the result of ShapeOf on a shape with dynamic dimensions.
+    `value` is the whole value (in the carrier dtype) or None. `elements` are, in C order, those elements of a tensor of static
+    shape that are known where not all are numbers, as for the result of ShapeOf on a shape with open dimensions. An element of
+    a boolean tensor is 0 or 1; one of a float tensor may be a Size that is no whole number. A spec has one of the two or neither.
     """
 
     element_type: ElementType
     shape: PartialShape
     value: Array | None = None
-    partial: tuple[Array, npt.NDArray[np.bool_]] | None = None
+    elements: tuple[Element, ...] | None = None
 
     @property
     def rank(self) -> int | None:
         return self.shape.rank
+
+    @property
+    def partial(self) -> tuple[Array, npt.NDArray[np.bool_]] | None:
+        """`elements` as a pair (values, mask of those that are numbers)."""
+        if self.elements is None:
+            return None
+        known = np.array([isinstance(e, int) for e in self.elements], bool)
+        values = np.array([e if isinstance(e, int) else 0 for e in self.elements], self.element_type.dtype)
+        return values.reshape(self.shape.static), known.reshape(self.shape.static)
+
+    @property
+    def has_all_elements(self) -> bool:
+        """Every element is a number or an expression."""
+        return self.elements is not None and all(element is not None for element in self.elements)
 
     def dimensions(self) -> list[Dimension] | None:
         """A 1-D or scalar integer tensor read as a list of sizes, unknown ones dynamic; None when its length is unknown.
@@ -402,12 +330,16 @@ class TensorSpec:
         return [DYNAMIC if n is None or n < 0 else Dimension(n, n) for n in numbers]
 
     def integers(self) -> list[int | None] | None:
-        """The elements of an integer tensor in order, None for each unknown one; None when not even their number is known."""
+        """The elements of an integer tensor in order, None for each that is no known number; None when their count is unknown."""
+        numbers = self.sizes()
+        return None if numbers is None else [n if isinstance(n, int) else None for n in numbers]
+
+    def sizes(self) -> list[Element] | None:
+        """As `integers`, with expressions where sizes are symbols."""
         if self.value is not None:
             return [int(v) for v in np.asarray(self.value).ravel()]
-        if self.partial is not None:
-            values, known = self.partial
-            return [int(v) if k else None for v, k in zip(values.ravel(), known.ravel())]
+        if self.elements is not None:
+            return [e if not isinstance(e, Size) or (facts := e.facts) is None else plain(facts.canonical(e)) for e in self.elements]
         count = self.shape.size
         return [None] * int(count) if count.is_static and int(count) <= 64 else None
 

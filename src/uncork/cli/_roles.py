@@ -35,7 +35,7 @@ class Roles:
             if type(node.operation) not in LOOKUPS:
                 continue
             table, ids = model.spec(node.inputs[0]), number_of(node.inputs[1])
-            size = table.shape[0].size if table.rank else None
+            size = table.shape[0].static_size if table.rank else None
             if ids is not None and size:
                 self.rows[ids] = min(size, self.rows.get(ids, size))
             if isinstance(node.operation, (EmbeddingBagOffsetsSum3, EmbeddingBagOffsets15)):

@@ -72,7 +72,7 @@ class KernelBody:
     def describe(self, inputs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
         """Specs of the results; see `GraphBody`. Of values only small integers are looked at: others tell no shape that matters."""
         plain = [spec if _tells(spec) else TensorSpec(spec.element_type, spec.shape) for spec in inputs]
-        if any(spec.partial is not None for spec in plain):
+        if any(spec.elements is not None for spec in plain):
             return self.body.describe(plain)
         key = tuple((s.element_type, s.shape, None if s.value is None else (s.value.shape, s.value.tobytes())) for s in plain)
         with self._lock:

@@ -15,6 +15,7 @@ from uncork.compiler.arguments import ModelPort, Results, accept, match, present
 from uncork.compiler.bind import BoundCall
 from uncork.compiler.direct import Direct, Refused
 from uncork.compiler.execute import Executor, kernel_target
+from uncork.compiler.instance import NativeCall
 from uncork.compiler.plan import Plan
 from uncork.compiler.together import available_threads
 from uncork.concurrency import renews_locks
@@ -110,7 +111,8 @@ class CompiledModel:
             for file in self._executor.files:  # the fast call looked itself
                 file.check()
             arrays = self._plain(ordered)
-            known = None if arrays is None else self._executor.known(arrays)
+            planned = self._executor.plans is not None and not self._executor.plans.reason
+            known = None if arrays is None or planned else self._executor.known(arrays)
             if known is not None and arrays is not None:
                 results = self._executor.run_with(known, arrays)
             else:
@@ -144,7 +146,7 @@ class CompiledModel:
         except KeyError:
             return None
 
-    def _fast(self, direct: Direct, inputs: Sequence[Any]) -> Results | None:
+    def _fast(self, direct: Direct | NativeCall, inputs: Sequence[Any]) -> Results | None:
         """The results, if this call is like the one before it and one native program can do it."""
         if not self._all_native:
             return None

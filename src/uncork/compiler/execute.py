@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from uncork.compiler.direct import Direct, Refused
+from uncork.compiler.instance import NativeCall
 from uncork.compiler.lengths import open_lengths
 from uncork.compiler.plan import Plan
+from uncork.compiler.plan_set import Declined, PlanSet
 from uncork.compiler.specialise import Specialisation
 from uncork.concurrency import lazy, renews_locks, unforked
 from uncork.errors import Problem, ValidationError
@@ -96,12 +98,14 @@ class Executor:
         self._free, self._equal = open_lengths(self._prepared) if self.use_kernels else (frozenset(), [])
         #: Numbers of the inputs that are part of a combination; None until a call has shown whether there are any.
         self._sizes: tuple[Number, ...] | None = None
+        #: Plans for every size; None where only references run.
+        self.plans = PlanSet(self._prepared, self._fused, target) if target is not None and threads == 1 else None
         self._may_be_sizes = self.use_kernels and any(
             spec.element_type.is_integer and spec.shape.is_static and int(spec.shape.size) <= _NUMBERS
             for spec in (model.by_id[p].outputs[0].spec for p in model.parameters)
         )
         #: The shapes of the call before this one, when all of it is one native program. Safe to call with anything.
-        self.last: Direct | None = None
+        self.last: Direct | NativeCall | None = None
 
     def renew_locks(self) -> None:
         """Make the lock of what is kept: at the start, and in a child process."""
@@ -137,13 +141,24 @@ class Executor:
         """The results, in carrier types, from one carrier array per parameter."""
         if not self.use_kernels:
             return interpret(self.model, inputs)
+        if self.plans is not None:
+            try:
+                results = self.plans.run(inputs)
+            except Declined:
+                return interpret(self.model, inputs)
+            if results is not None:
+                self.last = self.plans.last
+                return results
         found = self.known(inputs) or self._remembered(inputs)
         return self.run_with(found, inputs)
 
     def run_as_before(self, inputs: Sequence[Array]) -> list[Array] | None:
         """The results, when these arrays are like those of the last call, and that was one native program; else None."""
         try:
-            return None if self.last is None else self.last(*inputs)
+            if self.last is None:
+                return None
+            found = self.last.run(*inputs)
+            return found if type(found) is list else self.last.again(found, inputs)
         except Refused:
             return None
 

@@ -27,7 +27,7 @@ def open_lengths(model: Model) -> tuple[frozenset[int], list[Equal]]:
     equal: list[Equal] = []
     for group in groups:
         members = tuple(numbers[source] for source in group if source in numbers)
-        sizes = {model.spec(source).shape[0].size for source in group if source not in numbers}
+        sizes = {model.spec(source).shape[0].static_size for source in group if source not in numbers}
         if len(members) + len(sizes) > 1 and open_.intersection(members):
             equal.append((members, sizes.pop() if sizes else None))
     return frozenset(open_), equal

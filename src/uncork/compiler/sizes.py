@@ -29,8 +29,9 @@ def candidates(model: Model, most: int) -> list[Number]:
     found: list[Number] = []
     for number, parameter in enumerate(model.parameters):
         spec = model.by_id[parameter].outputs[0].spec
-        if spec.element_type in (ElementType.i32, ElementType.i64) and spec.shape.is_static and spec.shape.size.size in range(1, most + 1):
-            found += [Number(number, element) for element in range(int(spec.shape.size))]
+        count = spec.shape.size.static_size
+        if spec.element_type in (ElementType.i32, ElementType.i64) and count in range(1, most + 1):
+            found += [Number(number, element) for element in range(count or 0)]
     return found
 
 
@@ -38,11 +39,10 @@ def inferred(model: Model, specs: Mapping[int, TensorSpec], inputs: Sequence[Arr
     """The model with its specs inferred from those of its parameters, some numbers of the inputs known; None when that finds errors."""
     given = dict(specs)
     for number in {n.input for n in known}:
-        mask = np.zeros(inputs[number].size, bool)
-        mask[[n.element for n in known if n.input == number]] = True
+        kept = {n.element for n in known if n.input == number}
         parameter = model.parameters[number]
-        array = inputs[number]
-        given[parameter] = replace(given[parameter], partial=(array.copy(), mask.reshape(array.shape)))
+        elements = tuple(int(v) if i in kept else None for i, v in enumerate(inputs[number].ravel()))
+        given[parameter] = replace(given[parameter], elements=elements)
     result, problems = infer(model, given, trust_ports=True)
     return None if problems else _whole(result)
 
@@ -80,12 +80,11 @@ def _whole(model: Model) -> Model:
 
 
 def _is_whole(spec: TensorSpec) -> bool:
-    return spec.value is None and spec.partial is not None and bool(np.all(spec.partial[1])) and spec.shape.is_static
+    return spec.elements is not None and all(isinstance(e, int) for e in spec.elements)
 
 
 def _settled(port: Port) -> Port:
     if not _is_whole(port.spec):
         return port
-    assert port.spec.partial is not None
-    value = np.asarray(port.spec.partial[0]).astype(port.spec.element_type.dtype).reshape(port.spec.shape.static)
-    return replace(port, spec=replace(port.spec, value=value, partial=None))
+    value = np.array(port.spec.elements, port.spec.element_type.dtype).reshape(port.spec.shape.static)
+    return replace(port, spec=replace(port.spec, value=value, elements=None))

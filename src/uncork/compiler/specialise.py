@@ -351,7 +351,7 @@ class _Instance:
         if isinstance(operand, Length):
             source = step.node.inputs[operand.position]
             place = self.shared.places[source]
-            size = self.shared.model.spec(source).shape[operand.axis].size
+            size = self.shared.model.spec(source).shape[operand.axis].static_size
             if size is not None:
                 return size
             assert isinstance(place, _Argument), "what has an open size is given by the caller or a reference"

@@ -29,7 +29,7 @@ class FusedLinear(Operation):
     def infer(self, data: TensorSpec, weights: TensorSpec, bias: TensorSpec | None) -> PartialShape:
         shape = self.product.describe([data, weights])[0].shape
         if bias is not None and shape.rank is not None:
-            self.require(shape[-1].compatible(bias.shape.size), "bias {} does not fit the columns of {}", bias.shape, shape)
+            self.require(shape[-1].agrees(bias.shape.size), "bias {} does not fit the columns of {}", bias.shape, shape)
         return shape
 
     def reference(self, data: Array, weights: Array, bias: Array | None) -> Array:

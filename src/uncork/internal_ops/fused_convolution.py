@@ -31,7 +31,7 @@ class FusedConvolution(Operation):
         given = [data, filters] if output_shape is None else [data, filters, output_shape]
         shape = self.product.describe(given)[0].shape
         if bias is not None and shape.rank is not None:
-            self.require(shape[1].compatible(bias.shape.size), "bias {} does not fit the channels of {}", bias.shape, shape)
+            self.require(shape[1].agrees(bias.shape.size), "bias {} does not fit the channels of {}", bias.shape, shape)
         return shape
 
     def reference(self, data: Array, filters: Array, bias: Array | None, output_shape: Array | None) -> Array:

@@ -19,7 +19,7 @@ class View(Operation):
         self.shape = shape
 
     def infer(self, data: TensorSpec) -> PartialShape:
-        self.require(data.shape.size.compatible(self.shape.size), "data {} does not have the elements of {}", data.shape, self.shape)
+        self.require(data.shape.size.agrees(self.shape.size), "data {} does not have the elements of {}", data.shape, self.shape)
         return self.shape
 
     def reference(self, data: Array) -> Array:

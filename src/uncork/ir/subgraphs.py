@@ -13,6 +13,7 @@ from uncork.ir.interpret import interpret
 from uncork.ir.model import Model
 from uncork.ir.validate import infer
 from uncork.ops._common.body import Body, BodyInput, BodyMap, BodyOutput, Slicing, SubGraphOperation
+from uncork.symbolic import facts_of
 from uncork.types import Array, TensorSpec
 
 
@@ -39,7 +40,8 @@ class GraphBody:
                 raise ValidationError(f"parameter '{name}' of the body: expected {declared}, got {given}")
         # Bodies in bodies are described several times by each layer around them: without this memory the cost is exponential.
         key = tuple((s.element_type, s.shape) for s in inputs)
-        plain = all(s.value is None and s.partial is None for s in inputs)
+        facts = facts_of(d.expression for s in inputs if s.rank is not None for d in s.shape)
+        plain = facts is None and all(s.value is None and s.elements is None for s in inputs)
         if plain and key in self._described:
             return self._described[key]
         checked, problems = infer(self.model, dict(zip(self.model.parameters, inputs)), trust_ports=True)

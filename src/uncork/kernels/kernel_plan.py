@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Union
 
 from uncork.kernels.kernel_spec import KernelSpec
+from uncork.symbolic import Size, SizeLike, minimum
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +16,7 @@ class In:
     """The address of an input of the operation."""
 
     position: int
-    offset: int = 0
+    offset: SizeLike = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,14 +24,14 @@ class Out:
     """The address of an output of the operation."""
 
     position: int
-    offset: int = 0
+    offset: SizeLike = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
     """An address in the step's working memory."""
 
-    offset: int = 0
+    offset: SizeLike = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +47,31 @@ class LetRun:
     """The address of the system's function that lets other threads run; see `target.let_run`."""
 
 
-Operand = Union[int, In, Out, Room, Length, LetRun]
-#: A call of a kernel: what it is specialised for, and its operands.
-KernelCall = tuple[KernelSpec, Sequence[Operand]]
+Operand = Union[int, Size, In, Out, Room, Length, LetRun]
 
 
-def shares(count: int, parts: int, block: int = 1) -> list[tuple[int, int]]:
-    """`count` things as up to so many runs of about equal length, each of whole blocks but the last: (first, number)."""
+@dataclass(frozen=True, slots=True)
+class AtLeast:
+    """A call is made only where a size is at least a number; with `otherwise`, only where it is below it."""
+
+    size: Size
+    least: int
+    otherwise: bool = False
+
+
+#: A call of a kernel: what it is specialised for, its operands, and where only some sizes want it, when.
+KernelCall = Union[tuple[KernelSpec, Sequence[Operand]], tuple[KernelSpec, Sequence[Operand], AtLeast]]
+
+
+def shares(count: SizeLike, parts: int, block: int = 1) -> list[tuple[SizeLike, SizeLike]]:
+    """`count` things as up to so many runs of about equal length, each of whole blocks but the last: (first, number).
+
+    Where only the call knows how many things there are, some runs may have none.
+    """
+    if isinstance(count, Size):
+        blocks_of = (count + (block - 1)) // block
+        ends = [minimum([count, blocks_of * part // parts * block]) for part in range(1, parts)]
+        return [(first, end - first) for first, end in pairwise([Size.of(0), *ends, count])]
     blocks = -(-count // block)
     parts = max(1, min(parts, blocks))
     borders = [min(count, blocks * part // parts * block) for part in range(parts + 1)]
@@ -74,11 +93,11 @@ class Native:
     kernel: str
     calls: Sequence[KernelCall]
     #: Bytes of working memory.
-    room: int = 0
+    room: SizeLike = 0
     #: What lies at addresses among the operands: it must outlive the calls.
     keep: Sequence[object] = field(default=())
     #: Rough cost in nanoseconds, to decide whether other threads should run meanwhile.
-    cost: float = 0.0
+    cost: Union[float, Size] = 0.0
     #: The same work for so many threads.
     split: Callable[[int], Stages] | None = None
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar, Union
 
 from uncork.concurrency import unforked
+from uncork.kernels.extents import KernelDeclined
 from uncork.kernels.kernel_plan import Alias, Choice
 from uncork.kernels.runtime.target import Target, host
 from uncork.ops import Operation, versions_of
@@ -78,14 +79,19 @@ def choose(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: S
     """The kernels' calls for an operation on these specs, or the reason why there are none. Nothing is compiled."""
     if is_view(operation):
         # The reference refuses values that do not fit: without a look at them the shape alone does not tell.
-        known = all(spec is None or spec.value is not None for spec in inputs[1:])
+        known = all(spec is None or spec.value is not None or spec.has_all_elements for spec in inputs[1:])
         return Alias(0) if known else "its other inputs are known at the call only"
     _imported(operation.type_name)
     chooser = _choosers.get(type(operation)) or _choosers_of_types.get(operation.type_name)
     if chooser is None and operation.moves_values and operation.deterministic:
         _imported("")
         chooser = _choosers.get(Operation)  # what serves every operation that only moves values
-    return "no kernel" if chooser is None else chooser(operation, inputs, outputs, target)
+    if chooser is None:
+        return "no kernel"
+    try:
+        return chooser(operation, inputs, outputs, target)
+    except KernelDeclined as declined:
+        return str(declined)
 
 
 @functools.lru_cache(maxsize=1)

@@ -21,12 +21,12 @@ import numpy as np
 
 from uncork.errors import InputError, UncorkError, ValidationError
 from uncork.memory import available
+from uncork.ops._elements import FOLD_LIMIT as FOLD_LIMIT
+from uncork.ops._elements import Elements, by_moving, by_place, carried
 from uncork.ops._ports import Attribute, Input, Output, describe_types
 from uncork.storage import decode, encode
-from uncork.types import MAX_RANK, Array, ElementType, PartialShape, TensorSpec
-
-#: Tensors up to this many elements are evaluated while shapes are inferred; larger ones are never needed for a shape.
-FOLD_LIMIT = 4096
+from uncork.symbolic import Size
+from uncork.types import MAX_RANK, Array, Element, ElementType, PartialShape, TensorSpec
 
 
 class Operation:
@@ -114,7 +114,17 @@ class Operation:
         return self
 
     def known_values(self, *specs: TensorSpec | None) -> TensorSpec | None:
-        """For operations whose value follows from shapes alone (ShapeOf): the output with `value` or `partial` set."""
+        """For operations whose value follows from shapes alone (ShapeOf): the output with `value` or `elements` set."""
+        return None
+
+    def carry(self, bound: Sequence[TensorSpec | None], parts: Sequence[Elements | None], output: TensorSpec) -> Elements | None:
+        """The elements of the output, as far as they are known, from those of the inputs; None when nothing is."""
+        if self.elementwise:
+            return by_place(self, bound, parts, output)
+        return by_moving(self, bound, parts) if any(port.moved for port in self.inputs) else None
+
+    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
+        """For element-wise operations on numbers of type `source`: an element of the output where inputs are expressions."""
         return None
 
     # ---- for use in a subclass
@@ -242,43 +252,7 @@ class Operation:
         if self._foldable(bound, [output]):
             folded = self._folded(bound)
             return folded[0] if folded else None
-        moved = [p.moved for p in self.inputs]
-        if not (self.elementwise or any(moved)) or not output.element_type.is_integer or not bound or not self.deterministic:
-            return None
-        if not output.shape.is_static or int(output.shape.size) > FOLD_LIMIT:
-            return None
-        values: list[TensorSpec | None] = []
-        masks: list[TensorSpec | None] = []
-        for position, spec in enumerate(bound):
-            port = self.inputs[min(position, len(self.inputs) - 1)]
-            pair = None if spec is None else _known_part(spec)
-            if spec is None:
-                values.append(None)
-                masks.append(None)
-            elif pair is None or not (spec.element_type.is_integer or spec.element_type is ElementType.boolean):
-                return None
-            elif self.elementwise or port.moved:
-                value, known = pair
-                values.append(TensorSpec(spec.element_type, spec.shape, value))
-                masks.append(TensorSpec(spec.element_type, spec.shape, known.astype(spec.element_type.dtype)))
-            elif bool(pair[1].all()):
-                values.append(TensorSpec(spec.element_type, spec.shape, pair[0]))
-                masks.append(values[-1])
-            else:
-                return None
-        try:
-            result = self.evaluate(values)[0].value
-            if self.elementwise:
-                known_masks = [np.asarray(m.value) != 0 for m in masks if m is not None]
-                known = np.logical_and.reduce(np.broadcast_arrays(*known_masks))
-            else:
-                # The same moves on the masks tell which element of the output came from a known one.
-                known = np.asarray(self.evaluate(masks)[0].value) != 0
-        except UncorkError:
-            return None
-        if result is None or not known.any():
-            return None
-        return TensorSpec(output.element_type, output.shape, None, (result, np.broadcast_to(known, result.shape)))
+        return carried(self, bound, output)
 
     def _finished(self, spec: TensorSpec, result: Any, moves: bool) -> TensorSpec:
         array = np.asarray(result)
@@ -296,16 +270,6 @@ def _widened(spec: TensorSpec) -> Array | None:
     if spec.value is None:
         return None
     return spec.value.astype(np.float32) if spec.element_type is ElementType.f16 else decode(spec.value, spec.element_type)
-
-
-def _known_part(spec: TensorSpec) -> tuple[Array, Array] | None:
-    if spec.value is not None:
-        return (spec.value, np.ones(spec.value.shape, bool)) if spec.value.size <= FOLD_LIMIT else None
-    if spec.partial is not None:
-        return spec.partial
-    if spec.shape.is_static and math.prod(max(d.low, 1) for d in spec.shape) <= FOLD_LIMIT and spec.element_type.dtype.kind in "iub":
-        return np.zeros(spec.shape.static, spec.element_type.dtype), np.zeros(spec.shape.static, bool)
-    return None
 
 
 def check_memory(specs: Sequence[TensorSpec]) -> None:

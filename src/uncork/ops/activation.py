@@ -18,7 +18,8 @@ from uncork.ops._common.elementwise import Unary, erf, sigmoid, softplus
 from uncork.ops._common.shapes import require_one
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ARITHMETIC, REAL, Attribute, Input, Output, number, one_of
-from uncork.types import Array, PartialShape, TensorSpec
+from uncork.symbolic import facts_of
+from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 
 @register("ReLU", 1)
@@ -29,6 +30,14 @@ class ReLU(Unary):
 
     def reference(self, data: Array) -> Array:
         return np.asarray(np.maximum(data, data.dtype.type(0)))
+
+
+def _supposed_equal(a: Dimension, b: Dimension) -> bool:
+    """They may be equal; where sizes are symbols, a question to their facts."""
+    facts = facts_of([a.expression, b.expression])
+    if facts is None or a.expression is None or b.expression is None:
+        return a.compatible(b)
+    return facts.suppose_equal(a.expression, b.expression)
 
 
 @register("PReLU", 1)
@@ -46,7 +55,7 @@ class PReLU(Operation):
     def infer(self, data: TensorSpec, slope: TensorSpec) -> PartialShape:
         if data.rank is None or slope.rank is None or self.by_channel(data.shape, slope.shape):
             return data.shape
-        open_channels = slope.rank == 1 and data.rank > 1 and slope.shape[0].compatible(data.shape[1])
+        open_channels = slope.rank == 1 and data.rank > 1 and _supposed_equal(slope.shape[0], data.shape[1])
         return data.shape if open_channels else broadcast_shapes(self, [data.shape, slope.shape], ["data", "slope"], "onto")
 
     def reference(self, data: Array, slope: Array) -> Array:

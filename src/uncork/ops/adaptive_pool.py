@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from uncork.ops._common.shapes import require_rank
-from uncork.ops._common.vectors import vector
+from uncork.ops._common.vectors import sizes, vector
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import I32_I64, REAL, Attribute, Input, Output, element_type
 from uncork.ops.max_pool import index_type_problem
@@ -46,14 +46,14 @@ class _AdaptivePool(Operation):
         for axis, number in enumerate(numbers):
             self.require(number is None or number >= 0, "input 'output_shape': output_shape[{}] is {}, expected a size", axis, number)
         if data.rank is None:
-            return PartialShape([None, None, *numbers])
+            return PartialShape([None, None, *sizes(self, "output_shape", output_shape)])
         self.require(
-            not any(d.high == 0 for d in data.shape[2:]) or 0 in numbers or None in numbers,
+            0 in numbers or None in numbers or all(d.covers(1) for d in data.shape[2:]),
             "input 'data': a spatial axis of {} is empty, there is nothing to pool into {}",
             data.shape,
             numbers,
         )
-        return data.shape[:2] + [Dimension.of(n) for n in numbers]
+        return data.shape[:2] + [Dimension.of(n) for n in sizes(self, "output_shape", output_shape)]
 
 
 def bounds(size: int, count: int) -> list[tuple[int, int]]:

@@ -17,7 +17,9 @@ from uncork.ops._common.elementwise import Binary, refuse_zero
 from uncork.ops._common.indices import refuse_first
 from uncork.ops._operation import register
 from uncork.ops._ports import REAL, Attribute, Input, boolean
-from uncork.types import Array
+from uncork.ops._size_arithmetic import computed, divided, larger, rest
+from uncork.symbolic import Size
+from uncork.types import Array, Element, ElementType
 
 
 @register("Add", 1)
@@ -27,6 +29,10 @@ class Add(Binary):
     def function(self, a: Array, b: Array) -> Array:
         return np.add(a, b)
 
+    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
+        a, b = elements
+        return computed(source, a + b, a, b)
+
 
 @register("Subtract", 1)
 class Subtract(Binary):
@@ -35,6 +41,10 @@ class Subtract(Binary):
     def function(self, a: Array, b: Array) -> Array:
         return np.subtract(a, b)
 
+    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
+        a, b = elements
+        return computed(source, a - b, a, b)
+
 
 @register("Multiply", 1)
 class Multiply(Binary):
@@ -42,6 +52,10 @@ class Multiply(Binary):
 
     def function(self, a: Array, b: Array) -> Array:
         return np.multiply(a, b)
+
+    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
+        a, b = elements
+        return computed(source, a * b, a, b)
 
 
 @register("Divide", 1)
@@ -60,6 +74,10 @@ class Divide(Binary):
         # The floor is one too low where the division leaves a rest and the signs differ.
         return np.asarray(floor + ((floor * b != a) & ((a < 0) != (b < 0))).astype(a.dtype))
 
+    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
+        a, b = elements
+        return divided(source, a, b, cut=not self.m_pythondiv)
+
 
 @register("Mod", 1)
 class Mod(Binary):
@@ -69,6 +87,10 @@ class Mod(Binary):
         refuse_zero(self, b, np.broadcast(a, b).size)
         return np.fmod(a, b)
 
+    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
+        a, b = elements
+        return rest(source, a, b, cut=True)
+
 
 @register("FloorMod", 1)
 class FloorMod(Binary):
@@ -77,6 +99,10 @@ class FloorMod(Binary):
     def function(self, a: Array, b: Array) -> Array:
         refuse_zero(self, b, np.broadcast(a, b).size)
         return np.mod(a, b)
+
+    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
+        a, b = elements
+        return rest(source, a, b, cut=False)
 
 
 @register("Power", 1)
@@ -111,6 +137,10 @@ class Maximum(Binary):
     def function(self, a: Array, b: Array) -> Array:
         return np.maximum(a, b)
 
+    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
+        a, b = elements
+        return computed(source, larger(a, b), a, b)
+
 
 @register("Minimum", 1)
 class Minimum(Binary):
@@ -118,6 +148,10 @@ class Minimum(Binary):
 
     def function(self, a: Array, b: Array) -> Array:
         return np.minimum(a, b)
+
+    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
+        a, b = elements
+        return computed(source, -larger(-a, -b), a, b)
 
 
 @register("Atan2", 17)

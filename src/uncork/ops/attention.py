@@ -54,7 +54,7 @@ class ScaledDotProductAttention(Operation):
         if query.rank is not None:
             targets, size = query.shape[-2], query.shape[-1]
         if key.rank is not None:
-            fits = size.compatible(key.shape[-1])
+            fits = size.agrees(key.shape[-1])
             self.require(
                 fits, "the embedding sizes differ: {} of query, {} of key (query {}, key {})", size, key.shape[-1], query.shape, key.shape
             )

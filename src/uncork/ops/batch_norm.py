@@ -93,8 +93,13 @@ class GroupNormalization(Operation):
 
     def infer(self, data: TensorSpec, scale: TensorSpec, bias: TensorSpec) -> PartialShape:
         channels = _channels(self, data, {"scale": scale, "bias": bias})
-        divides = not channels.is_static or int(channels) % self.num_groups == 0
-        self.require(divides, "num_groups {} does not divide the {} channels of data {}", self.num_groups, channels, data.shape)
+        self.require(
+            channels.is_multiple_of(self.num_groups),
+            "num_groups {} does not divide the {} channels of data {}",
+            self.num_groups,
+            channels,
+            data.shape,
+        )
         return _result(data, channels)
 
     def reference(self, data: Array, scale: Array, bias: Array) -> Array:

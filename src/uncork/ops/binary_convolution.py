@@ -38,8 +38,8 @@ class BinaryConvolution1(Sliding):
     def infer(self, data: TensorSpec, filters: TensorSpec) -> PartialShape:
         inputs, weights = self.with_rank("data", data.shape, 2), self.with_rank("filters", filters.shape, 2)
         self.require_channels(inputs, weights[1], filters)
-        count = weights.size.size
-        if count is not None and count % 8:
+        count = weights.size
+        if not count.is_multiple_of(8):
             raise UnsupportedError(f"BinaryConvolution-1 with {count} bits in 'filters': expected a multiple of 8")
         return PartialShape([inputs[0], weights[0], *self.window_counts(inputs.dims[2:], weights.dims[2:])])
 

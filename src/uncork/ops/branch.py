@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from uncork.ops._common.body import BodyMap, SubGraphOperation, union
+from uncork.ops._common.body import BodyMap, SubGraphOperation, maybe_run, union
 from uncork.ops._operation import register
 from uncork.ops._ports import ANY, BOOLEAN, Input, Output
 from uncork.types import Array, TensorSpec
@@ -24,11 +24,14 @@ class If8(SubGraphOperation):
     results = Output()
 
     def infer(self, condition: TensorSpec, *values: TensorSpec | None) -> Sequence[TensorSpec]:
-        self.require(condition.shape.size.compatible(1), "input 'condition': expected one element, got shape {}", condition.shape)
+        self.require(condition.shape.size.agrees(1), "input 'condition': expected one element, got shape {}", condition.shape)
         inputs = [condition, *(v for v in values if v is not None)]
         if condition.value is not None:
             return self._described(self._chosen(condition.value), inputs)
-        then, other = (self._described(self.bodies[name], inputs) for name in self.body_names)
+        with maybe_run(inputs, certain=False):
+            then = self._described(self.bodies[self.body_names[0]], inputs)
+        with maybe_run(inputs, certain=False):
+            other = self._described(self.bodies[self.body_names[1]], inputs)
         merged: list[TensorSpec] = []
         for position, (a, b) in enumerate(zip(then, other)):
             both = union(a, b)

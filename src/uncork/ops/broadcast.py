@@ -10,13 +10,15 @@ third input is ignored (OpenVINO's own files of Broadcast-1 carry a dummy), and 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from uncork.ops._common.broadcast import broadcast_shapes
-from uncork.ops._common.vectors import Numbers, all_known, length, vector
+from uncork.ops._common.broadcast import broadcast_shapes, stretched_dimension
+from uncork.ops._common.vectors import all_known, length, sizes, vector
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Output, one_of
-from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
+from uncork.types import DYNAMIC, Array, Dimension, Element, PartialShape, TensorSpec
 
 
 class _Broadcast(Operation):
@@ -30,24 +32,25 @@ class _Broadcast(Operation):
         target = vector(self, "target_shape", target_shape)
         if target is not None:
             self.require(all(n is None or n >= 0 for n in target), "input 'target_shape': expected no negative sizes, got {}", target)
+        wanted = None if target is None else sizes(self, "target_shape", target_shape)
         if self.mode in ("explicit", "none"):
-            return self.explicit(data, target, axes_mapping)
-        if target is None:
+            return self.explicit(data, wanted, axes_mapping)
+        if wanted is None:
             return PartialShape()
         if self.mode == "bidirectional":
-            return broadcast_shapes(self, (data.shape, PartialShape(target)), ("data", "target_shape"))
+            return broadcast_shapes(self, (data.shape, PartialShape(wanted)), ("data", "target_shape"))
         if data.rank is None:
-            return PartialShape(target)
-        self.require(data.rank <= len(target), "data {} has more dimensions than target_shape {}", data.shape, target)
-        lead = len(target) - data.rank
-        return self.stretched(data, target, list(range(lead, len(target))))
+            return PartialShape(wanted)
+        self.require(data.rank <= len(wanted), "data {} has more dimensions than target_shape {}", data.shape, wanted)
+        lead = len(wanted) - data.rank
+        return self.stretched(data, wanted, list(range(lead, len(wanted))))
 
-    def explicit(self, data: TensorSpec, target: Numbers | None, axes_mapping: TensorSpec | None) -> PartialShape:
+    def explicit(self, data: TensorSpec, target: Sequence[Element] | None, axes_mapping: TensorSpec | None) -> PartialShape:
         self.require(axes_mapping is not None, "mode explicit needs the input 'axes_mapping'")
         assert axes_mapping is not None
         mapping = vector(self, "axes_mapping", axes_mapping)
         self.require(
-            data.rank is None or length(axes_mapping).contains(data.rank),
+            data.rank is None or length(axes_mapping).agrees(data.rank),
             "input 'axes_mapping': expected an axis for each dimension of data {}, got shape {}",
             data.shape,
             axes_mapping.shape,
@@ -61,17 +64,16 @@ class _Broadcast(Operation):
         self.require(fits, "input 'axes_mapping': expected rising axes within 0..{}, got {}", len(target) - 1, axes)
         return self.stretched(data, target, axes)
 
-    def stretched(self, data: TensorSpec, target: Numbers, axes: list[int]) -> PartialShape:
+    def stretched(self, data: TensorSpec, target: Sequence[Element], axes: list[int]) -> PartialShape:
         """The target, with dimensions filled in that only `data` tells."""
         dims = [Dimension.of(n) for n in target]
         for dim, axis in zip(data.shape, axes):
-            number = target[axis]
-            if number is None:
+            if target[axis] is None:
                 dims[axis] = DYNAMIC if dim.contains(1) else dim
-            else:
-                self.require(
-                    dim.contains(1) or dim.contains(number), "data {} does not stretch to target_shape {} at axis {}", data.shape, target, axis
-                )
+                continue
+            common = stretched_dimension(dims[axis], dim)
+            self.require(common is not None, "data {} does not stretch to target_shape {} at axis {}", data.shape, target, axis)
+            dims[axis] = common or dims[axis]
         return PartialShape(dims)
 
     def reference(self, data: Array, target_shape: Array, axes_mapping: Array | None) -> Array:

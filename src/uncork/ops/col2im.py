@@ -63,7 +63,7 @@ class Col2Im15(Operation):
         if known is not None and sizes is not None:
             expected = self.counts(sizes, known)
             self.require(
-                patches.contains(expected[0] * expected[1]),
+                patches.agrees(expected[0] * expected[1]),
                 "input 'data': expected {} x {} patches for output_size {} and kernel_size {}, got shape {}",
                 *expected,
                 sizes,
@@ -75,7 +75,7 @@ class Col2Im15(Operation):
     def pair(self, name: str, spec: TensorSpec, least: int) -> list[int | None]:
         """The two numbers of an input, None for each unknown one."""
         numbers = vector(self, name, spec)
-        self.require(length(spec).contains(2), "input '{}': expected 2 numbers, got shape {}", name, spec.shape)
+        self.require(length(spec).agrees(2), "input '{}': expected 2 numbers, got shape {}", name, spec.shape)
         numbers = [None, None] if numbers is None else numbers
         self.require(all(n is None or n >= least for n in numbers), "input '{}': expected numbers of at least {}, got {}", name, least, numbers)
         return numbers

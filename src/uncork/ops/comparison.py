@@ -11,7 +11,9 @@ import numpy as np
 from uncork.ops._common.elementwise import Binary, Unary
 from uncork.ops._operation import register
 from uncork.ops._ports import ANY, FLOAT, Attribute, Input, Output, boolean
-from uncork.types import Array, ElementType
+from uncork.ops._size_arithmetic import at_least, equal, negated
+from uncork.symbolic import Size
+from uncork.types import Array, Element, ElementType
 
 
 class _Comparison(Binary):
@@ -27,6 +29,10 @@ class Equal(_Comparison):
     def function(self, a: Array, b: Array) -> Array:
         return np.equal(a, b)
 
+    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
+        a, b = elements
+        return equal(source, a, b)
+
 
 @register("NotEqual", 1)
 class NotEqual(_Comparison):
@@ -34,6 +40,10 @@ class NotEqual(_Comparison):
 
     def function(self, a: Array, b: Array) -> Array:
         return np.not_equal(a, b)
+
+    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
+        a, b = elements
+        return negated(equal(source, a, b))
 
 
 @register("Less", 1)
@@ -43,6 +53,10 @@ class Less(_Comparison):
     def function(self, a: Array, b: Array) -> Array:
         return np.less(a, b)
 
+    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
+        a, b = elements
+        return negated(at_least(source, a, b))
+
 
 @register("LessEqual", 1)
 class LessEqual(_Comparison):
@@ -50,6 +64,10 @@ class LessEqual(_Comparison):
 
     def function(self, a: Array, b: Array) -> Array:
         return np.less_equal(a, b)
+
+    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
+        a, b = elements
+        return at_least(source, b, a)
 
 
 @register("Greater", 1)
@@ -59,6 +77,10 @@ class Greater(_Comparison):
     def function(self, a: Array, b: Array) -> Array:
         return np.greater(a, b)
 
+    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
+        a, b = elements
+        return negated(at_least(source, b, a))
+
 
 @register("GreaterEqual", 1)
 class GreaterEqual(_Comparison):
@@ -66,6 +88,10 @@ class GreaterEqual(_Comparison):
 
     def function(self, a: Array, b: Array) -> Array:
         return np.greater_equal(a, b)
+
+    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
+        a, b = elements
+        return at_least(source, a, b)
 
 
 class _Test(Unary):

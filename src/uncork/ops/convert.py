@@ -22,7 +22,9 @@ from uncork.errors import UnsupportedError
 from uncork.ops._common.indices import refuse_first
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, Attribute, Input, Output, element_type
-from uncork.types import Array, ElementType, PartialShape, TensorSpec
+from uncork.ops._size_arithmetic import certainly_at_least, computed, equal, fits, negated, whole
+from uncork.symbolic import Size
+from uncork.types import Array, Element, ElementType, PartialShape, TensorSpec
 
 
 @register("Convert", 1)
@@ -59,6 +61,13 @@ class Convert1(Operation):
             wrong |= data > high
         expected = f"{low} to {high}, the numbers of {self.destination_type}"
         refuse_first(self, "data", data, wrong, expected)
+    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
+        (x,) = elements
+        if self.destination_type is ElementType.boolean:
+            return negated(equal(source, x, Size.of(0)))
+        if self.destination_type.is_integer and source.is_float:
+            return whole(source, x) if certainly_at_least(x, 0) else None  # the fraction is cut off
+        return computed(self.destination_type, x) if fits(self.destination_type, x) else None
 
 
 @register("ConvertLike", 1)

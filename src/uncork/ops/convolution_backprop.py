@@ -27,7 +27,7 @@ import numpy as np
 
 from uncork.ops._common.shapes import check_room
 from uncork.ops._common.spatial import Sliding, all_at_least, block_ranges, extent
-from uncork.ops._common.vectors import vector
+from uncork.ops._common.vectors import sizes, vector
 from uncork.ops._operation import register
 from uncork.ops._ports import ARITHMETIC, INTEGER, Attribute, Input, Output, integers
 from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
@@ -62,12 +62,12 @@ class ConvolutionBackpropData1(Sliding):
 
     def _size(self, axis: int, size: Dimension, kernel: Dimension) -> Dimension:
         """The size of an output axis by the first formula."""
-        self.require(size.high != 0, "input 'data': spatial axis {} is empty", axis)
-        self.require(kernel.high != 0, "the kernel is empty along spatial axis {}", axis)
+        self.require(size.covers(1), "input 'data': spatial axis {} is empty", axis)
+        self.require(kernel.covers(1), "the kernel is empty along spatial axis {}", axis)
         begin, end = self.fixed_pads(axis)
         reached = (size - 1) * self.strides[axis] + self.stretched(axis, kernel) + self.output_padding[axis]
         self.require(
-            reached.high is None or reached.high >= begin + end,
+            reached.covers(begin + end),
             "padding of {} cells is more than the {} that the kernel reaches along spatial axis {}",
             begin + end,
             reached,
@@ -82,7 +82,7 @@ class ConvolutionBackpropData1(Sliding):
         self.require(len(numbers) == self.axes, "input 'output_shape': expected {} numbers, got {}", self.axes, len(numbers))
         for axis, number in enumerate(numbers):
             self.require(number is None or number >= 0, "input 'output_shape': output_shape[{}] is {}, expected a size", axis, number)
-        return [Dimension.of(n) for n in numbers]
+        return [Dimension.of(n) for n in sizes(self, "output_shape", output_shape)]
 
     def reference(self, data: Array, filters: Array, output_shape: Array | None) -> Array:
         weights = filters if self.lead == 3 else filters[np.newaxis]

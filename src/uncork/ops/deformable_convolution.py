@@ -51,7 +51,7 @@ class DeformableConvolution1(Sliding):
             ("channels of data", image[1], self.group),
             ("filters", weights[0], self.group),
         ):
-            self.require(size.size is None or size.size % parts == 0, "{} {} cannot be split into {} groups", size, what, parts)
+            self.require(size.is_multiple_of(parts), "{} {} cannot be split into {} groups", size, what, parts)
         counts = self.window_counts(image.dims[2:], weights.dims[2:])
         taps = weights[2] * weights[3] * self.deformable_group
         batch = self._matched("offsets", offsets, image[0], taps * 2, counts)

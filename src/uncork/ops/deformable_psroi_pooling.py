@@ -44,11 +44,11 @@ class DeformablePSROIPooling1(Operation):
 
     def infer(self, data: TensorSpec, rois: TensorSpec, offsets: TensorSpec | None) -> PartialShape:
         channels, wanted = image_dims(self, "data", data)[1], self.output_dim * self.group_size**2
-        self.require(channels.compatible(wanted), "input 'data': expected {} channels by output_dim and group_size, got {}", wanted, channels)
+        self.require(channels.agrees(wanted), "input 'data': expected {} channels by output_dim and group_size, got {}", wanted, channels)
         boxes = box_count(self, "rois", rois, 5)
         if offsets is not None:
             dims = image_dims(self, "offsets", offsets)
-            fits = dims[0].compatible(boxes) and dims[2].compatible(self.part_size) and dims[3].compatible(self.part_size)
+            fits = dims[0].agrees(boxes) and dims[2].agrees(self.part_size) and dims[3].agrees(self.part_size)
             self.require(
                 fits,
                 "input 'offsets': expected shape [{},2 * classes,{},{}], got {}",
@@ -57,7 +57,7 @@ class DeformablePSROIPooling1(Operation):
                 self.part_size,
                 offsets.shape,
             )
-            pairs = dims[1].size
+            pairs = dims[1].static_size
             self.require(
                 pairs is None or (pairs > 0 and pairs % 2 == 0 and self.output_dim % (pairs // 2) == 0),
                 "input 'offsets': expected two channels for each class, and classes that divide output_dim {}, got {} channels",

@@ -71,7 +71,7 @@ class _Detection(Operation):
         for name, shape in shapes.items():
             self.require(shape.rank in (None, _RANKS[name]), "input '{}': expected rank {}, got shape {}", name, _RANKS[name], shape)
         images = self._images(shapes)
-        priors, classes = self._counts({name: s[-1].size for name, s in shapes.items() if s.rank is not None}, shapes)
+        priors, classes = self._counts({name: s[-1].static_size for name, s in shapes.items() if s.rank is not None}, shapes)
         return PartialShape([1, 1, self._rows(images, Dimension.of(priors), Dimension.of(classes)), 7])
 
     def _rows(self, images: Dimension, priors: Dimension, classes: Dimension) -> Dimension:
@@ -93,7 +93,7 @@ class _Detection(Operation):
             rows = 1 if self.variance_encoded_in_target else 2
             fits = proposals[0].compatible(1) or proposals[0].compatible(images)
             self.require(fits, "input 'proposals': expected a batch of 1 or {}, got shape {}", images, proposals)
-            self.require(proposals[1].contains(rows), "input 'proposals': expected a second dimension of {}, got shape {}", rows, proposals)
+            self.require(proposals[1].agrees(rows), "input 'proposals': expected a second dimension of {}, got shape {}", rows, proposals)
             if not proposals[0].contains(1):
                 images = images.merge(proposals[0]) or images
         return images

@@ -103,7 +103,7 @@ class DetectronPriorGridGenerator6(Operation):
         sizes = agreed_sizes(self, [priors, feature_map, im_data], layout, _FOUR)
         count, height, width = (sizes.get(name, DYNAMIC) for name in ("P", "H", "W"))
         for name, cells, limit in (("h", self.h, height), ("w", self.w, width)):
-            fits = limit.high is None or cells <= limit.high
+            fits = limit.covers(cells)
             self.require(
                 fits, "attribute '{}': expected up to {} cells as the feature map {} has, got {}", name, limit, feature_map.shape, cells
             )
@@ -158,7 +158,7 @@ class DetectronROIFeatureExtractor6(Operation):
         channels = DYNAMIC
         for level in pyramid:
             image, own, *_ = image_dims(self, "pyramid", level)
-            self.require(image.contains(1), "input 'pyramid': expected levels of a single image, got shape {}", level.shape)
+            self.require(image.agrees(1), "input 'pyramid': expected levels of a single image, got shape {}", level.shape)
             merged = channels.merge(own)
             self.require(merged is not None, "input 'pyramid': expected {} channels, got shape {}", channels, level.shape)
             channels = merged or channels

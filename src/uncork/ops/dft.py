@@ -49,7 +49,7 @@ class _Fourier(Operation):
         results = list(data.shape)
         if self.from_complex:
             self.require(
-                len(results) >= 1 and results[-1].compatible(2),
+                len(results) >= 1 and results[-1].agrees(2),
                 "input 'data': expected pairs in a last dimension of 2, got shape {}",
                 data.shape,
             )

@@ -20,9 +20,10 @@ import numpy as np
 
 from uncork.ops._common.embedding import Embedding, below
 from uncork.ops._common.indices import refuse_first
+from uncork.ops._common.vectors import size
 from uncork.ops._operation import register
 from uncork.ops._ports import ARITHMETIC, I32_I64, Input
-from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
+from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 
 @register("EmbeddingSegmentsSum", 3)
@@ -50,7 +51,7 @@ class EmbeddingSegmentsSum3(Embedding):
         numbers = num_segments.integers()
         count = numbers[0] if numbers else None
         if count is None:
-            return self.rows(DYNAMIC, emb_table)
+            return self.rows(Dimension.of(size(self, "num_segments", num_segments)), emb_table)
         self.require(count >= 0, "input 'num_segments': expected 0 or more, got {}", count)
         shape = self.rows(Dimension(count, count), emb_table)
         if shape.rank is not None:

@@ -35,8 +35,15 @@ class ExtractImagePatches3(Operation):
 
     def infer(self, data: TensorSpec) -> PartialShape:
         images, channels, *sides = image_dims(self, "data", data)
-        counts = [Dimension(self.count(i, d.low), None if d.high is None else self.count(i, d.high)) for i, d in enumerate(sides)]
-        return PartialShape([images, channels * (self.sizes[0] * self.sizes[1]), *counts])
+        return PartialShape([images, channels * (self.sizes[0] * self.sizes[1]), *map(self.counts, range(2), sides)])
+
+    def counts(self, axis: int, size: Dimension) -> Dimension:
+        """The numbers of patches that there can be."""
+        if size.is_open:
+            cells = extent(self.sizes[axis], self.rates[axis])
+            # One more than fit behind the first; a size that not even that fits in has none.
+            return size.ceil_div(self.strides[axis]) if self.auto_pad != "valid" else (size + self.strides[axis] - cells) // self.strides[axis]
+        return Dimension(self.count(axis, size.low), None if size.high is None else self.count(axis, size.high))
 
     def count(self, axis: int, size: int) -> int:
         """The number of patches along rows (axis 0) or columns."""

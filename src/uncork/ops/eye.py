@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from uncork.ops._common.vectors import scalar, vector
+from uncork.ops._common.vectors import scalar, size, sizes, vector
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import I32_I64, NUMERIC, Attribute, Input, Output, element_type
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
@@ -31,15 +31,16 @@ class Eye9(Operation):
     output_type = Attribute(element_type, check=lambda t: None if t in _TYPES else "a numeric type that has a 0")
 
     def infer(self, num_rows: TensorSpec, num_columns: TensorSpec, diagonal_index: TensorSpec, batch_shape: TensorSpec | None) -> TensorSpec:
-        sizes = [scalar(self, "num_rows", num_rows), scalar(self, "num_columns", num_columns)]
-        for name, size in zip(("num_rows", "num_columns"), sizes):
-            self.require(size is None or size >= 0, "input '{}' is {}, expected at least 0", name, size)
+        for name, spec in (("num_rows", num_rows), ("num_columns", num_columns)):
+            number = scalar(self, name, spec)
+            self.require(number is None or number >= 0, "input '{}' is {}, expected at least 0", name, number)
         scalar(self, "diagonal_index", diagonal_index)
         batch = [] if batch_shape is None else vector(self, "batch_shape", batch_shape)
         if batch is None:
             return TensorSpec(self.output_type, PartialShape())
         self.require(all(n is None or n >= 0 for n in batch), "input 'batch_shape': expected no negative numbers, got {}", batch)
-        return TensorSpec(self.output_type, PartialShape([*batch, *sizes]))
+        lead = [] if batch_shape is None else sizes(self, "batch_shape", batch_shape)
+        return TensorSpec(self.output_type, PartialShape([*lead, size(self, "num_rows", num_rows), size(self, "num_columns", num_columns)]))
 
     def reference(self, num_rows: Array, num_columns: Array, diagonal_index: Array, batch_shape: Array | None) -> Array:
         rows, columns, diagonal = (int(n.reshape(-1)[0]) for n in (num_rows, num_columns, diagonal_index))

@@ -37,7 +37,7 @@ class GatherND8(Operation):
         for name, spec in (("data", data), ("indices", indices)):
             self.require(spec.rank != 0, "input '{}': expected at least one dimension, got a scalar", name)
             self.require(spec.rank is None or batch < spec.rank, "batch_dims {} is not below the rank of '{}' {}", batch, name, spec.shape)
-        size = None if indices.rank is None else indices.shape[-1].size
+        size = None if indices.rank is None else indices.shape[-1].static_size
         if data.rank is None or size is None:
             return PartialShape()
         self.require(

@@ -26,6 +26,7 @@ import numpy as np
 from uncork.ops._common.boxes import touching_overlaps, without_overlap
 from uncork.ops._common.proposals import inside, large_enough, moved, selected_first
 from uncork.ops._common.sequences import Sizes, agreed_sizes
+from uncork.ops._common.shapes import is_one_of
 from uncork.ops._common.suppression import index_type
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import REAL, Attribute, Input, Output, boolean, integer, number
@@ -74,7 +75,7 @@ class GenerateProposals9(_Proposals):
         layout = {"im_info": "N, numbers", "anchors": "H, W, A, 4", "deltas": "N, 4 * A, H, W", "scores": "N, A, H, W"}
         sizes = self.sizes(layout, specs)
         info = sizes.get("numbers", DYNAMIC)
-        self.require(info.compatible(3) or info.compatible(4), "input 'im_info': expected 3 or 4 numbers an image, got {}", specs[0].shape)
+        self.require(is_one_of(info, 3, 4), "input 'im_info': expected 3 or 4 numbers an image, got {}", specs[0].shape)
         images = sizes.get("N", DYNAMIC)
         most = (sizes.get("H", DYNAMIC) * sizes.get("W", DYNAMIC) * sizes["A"]).high
         kept = min(n for n in (most, self.pre_nms_count, self.post_nms_count) if n is not None)
@@ -112,7 +113,7 @@ class GenerateProposalsSingleImage6(_Proposals):
         sizes = self.sizes({"im_info": "3", "anchors": "count, 4", "deltas": "4 * A, H, W", "scores": "A, H, W"}, specs)
         boxes = sizes.get("H", DYNAMIC) * sizes.get("W", DYNAMIC) * sizes["A"]
         count = sizes.get("count", DYNAMIC)
-        self.require(count.compatible(boxes), "input 'anchors': expected {} boxes, H * W * A of the scores, got {}", boxes, count)
+        self.require(count.agrees(boxes), "input 'anchors': expected {} boxes, H * W * A of the scores, got {}", boxes, count)
         return PartialShape([self.post_nms_count, 4]), PartialShape([self.post_nms_count])
 
     def reference(self, im_info: Array, anchors: Array, deltas: Array, scores: Array) -> tuple[Array, Array]:

@@ -43,7 +43,7 @@ class GridSample9(Operation):
     def infer(self, data: TensorSpec, grid: TensorSpec) -> PartialShape:
         image = image_dims(self, "data", data)
         places = image_dims(self, "grid", grid, "N, H, W, 2")
-        self.require(places[3].compatible(2), "input 'grid': expected pairs of coordinates [N, H, W, 2], got shape {}", grid.shape)
+        self.require(places[3].agrees(2), "input 'grid': expected pairs of coordinates [N, H, W, 2], got shape {}", grid.shape)
         images = image[0].merge(places[0])
         self.require(images is not None, "expected a grid for each image, got data {} and grid {}", data.shape, grid.shape)
         empty = any(d == 0 for d in image[2:]) and not any(d.contains(0) for d in (*image[:2], *places[:3]))

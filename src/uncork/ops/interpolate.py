@@ -39,6 +39,7 @@ Pages: operation-specs/image/interpolate-1, -4, -11. Decided where they are sile
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 
@@ -46,11 +47,12 @@ from uncork.errors import UnsupportedError
 from uncork.ops._common.resize import Axis, Settings, resize
 from uncork.ops._common.shapes import check_room
 from uncork.ops._common.spatial import all_at_least
-from uncork.ops._common.vectors import Numbers, vector
+from uncork.ops._common.vectors import Numbers, demand_size, vector
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ARITHMETIC, INTEGER, REAL, Attribute, Input, Output, boolean, describe_types, integers, number, one_of
 from uncork.storage import decode
-from uncork.types import DYNAMIC, Array, Dimension, ElementType, PartialShape, TensorSpec
+from uncork.symbolic import Size, floor
+from uncork.types import DYNAMIC, Array, Dimension, Element, ElementType, PartialShape, TensorSpec
 
 _TRANSFORMATIONS = one_of("half_pixel", "pytorch_half_pixel", "asymmetric", "tf_half_pixel_for_nn", "align_corners")
 _ROUNDINGS = one_of("round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple")
@@ -79,10 +81,14 @@ class _Interpolate(Operation):
         check_room([begin + size + end for size, (begin, end) in zip(data.shape, pads)], data)
         return np.pad(data, pads)
 
-    def sized(self, name: str, position: int, size: Dimension, wanted: int | None) -> Dimension:
+    def sized(self, name: str, position: int, size: Dimension, wanted: Element) -> Dimension:
         """The size of a resized axis, from the number that is wanted."""
+        if isinstance(wanted, Size):
+            demand_size(self, name, wanted)
+            size.covers(1)  # but for a wanted size of 0, which no model asks for
+            return Dimension.of(wanted)
         self.require(wanted is None or wanted >= 0, "input '{}': {}[{}] is {}, expected a size", name, name, position, wanted)
-        self.require(size.high != 0 or not wanted, "an axis without cells cannot be resized to {} cells", wanted)
+        self.require(not wanted or size.covers(1), "an axis without cells cannot be resized to {} cells", wanted)
         return Dimension.of(wanted)
 
 
@@ -119,8 +125,9 @@ class Interpolate1(_Interpolate):
         outside = [a for a in self.axes if a >= len(data.shape)]
         self.require(not outside, "attribute 'axes': {} are outside data {}", outside, data.shape)
         results = self.padded_shape(data.shape)
+        wanted = target_spatial_shape.sizes()
         for position, axis in enumerate(self.axes):
-            results[axis] = self.sized("target_spatial_shape", position, results[axis], sizes[position] if sizes else None)
+            results[axis] = self.sized("target_spatial_shape", position, results[axis], wanted[position] if wanted else None)
         return PartialShape(results)
 
     def reference(self, data: Array, target_spatial_shape: Array) -> Array:
@@ -155,12 +162,13 @@ class _InterpolateByInputs(_Interpolate):
         if places is None:
             return PartialShape([DYNAMIC] * len(results))
         self._check_count(name, None if numbers is None else len(numbers), len(places))
-        scales = None if wanted.value is None else at_least_f32(decode(wanted.value, wanted.element_type))
+        scales = None if by_sizes or wanted.value is None else at_least_f32(decode(wanted.value, wanted.element_type))
+        sizes = wanted.sizes() if by_sizes else None
         for position, axis in enumerate(places):
             if axis is None:
                 return PartialShape([DYNAMIC] * len(results))
             if by_sizes:
-                results[axis] = self.sized(name, position, results[axis], numbers[position] if numbers else None)
+                results[axis] = self.sized(name, position, results[axis], sizes[position] if sizes else None)
             else:
                 results[axis] = self._scaled(name, position, results[axis], None if scales is None else scales[position])
         return PartialShape(results)
@@ -187,6 +195,8 @@ class _InterpolateByInputs(_Interpolate):
         self.require(
             bool(np.isfinite(scale) and scale > 0), "input '{}': {}[{}] is {}, expected a positive number", name, name, position, scale
         )
+        if size.is_open and (scaled := scaled_open(size, scale)) is not None:
+            return scaled
         return Dimension(scaled_size(size.low, scale), None if size.high is None else scaled_size(size.high, scale))
 
     def interpolated(self, data: Array, wanted: Array, axes: Array | None) -> Array:
@@ -209,6 +219,31 @@ def scaled_size(size: int, scale: Array) -> int:
     """floor(scale * size), but a product that misses a whole number by at most size / 10**6 is that number."""
     kind = scale.dtype.type
     return size if scale == 1 else min(math.floor((scale + kind(1e-6)) * kind(size)), math.ceil(float(scale) * size))
+
+
+#: Sizes up to this one are tried to find the fraction that a scale stands for.
+_LONGEST = 2**14
+
+
+def scaled_open(size: Dimension, scale: Array) -> Dimension | None:
+    """`scaled_size` of a size that is an expression: floor(p / q * size), for as long as that is the same; None when there is no such p / q.
+
+    A scale is a rounded quotient. Which sizes the quotient fits is found by trying, and a guard holds the call to them.
+    """
+    expression = size.expression
+    facts = None if expression is None else expression.facts
+    if expression is None or facts is None:
+        return None
+    ratio = Fraction(float(scale)).limit_denominator(1000)
+    if ratio == 1 and scale == 1:
+        return size
+    sizes = np.arange(_LONGEST + 1)
+    sought = np.minimum(np.floor((scale + scale.dtype.type(1e-6)) * sizes.astype(scale.dtype)), np.ceil(float(scale) * sizes))
+    wrong = np.flatnonzero(sought != sizes * ratio.numerator // ratio.denominator)
+    longest = int(wrong[0]) - 1 if len(wrong) else _LONGEST
+    if longest < 1 or not facts.suppose_at_least(longest, expression):
+        return None
+    return Dimension.of(floor(expression * ratio))
 
 
 @register("Interpolate", 4)

@@ -10,15 +10,19 @@ Pages: operation-specs/infrastructure/loop-5, tensor-iterator-1. Decisions where
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
 
 import numpy as np
 
-from uncork.ops._common.body import BodyInput, BodyMap, BodyOutput, Slicing, SubGraphOperation, union
+from uncork.errors import UncorkError
+from uncork.ops._common.body import BodyInput, BodyMap, BodyOutput, Slicing, SubGraphOperation, maybe_run, union
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops._operation import register
 from uncork.ops._ports import ANY, BOOLEAN, I32_I64, Input, Output
-from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
+from uncork.ops._size_arithmetic import certainly_at_least
+from uncork.symbolic import Size, SizeLike, facts_of, plain
+from uncork.types import DYNAMIC, Array, Dimension, Element, PartialShape, TensorSpec
 
 
 class _Iteration(SubGraphOperation):
@@ -32,20 +36,51 @@ class _Iteration(SubGraphOperation):
 
     # ---- shapes
 
-    def _inferred(self, inputs: Sequence[TensorSpec], iterations: int | None) -> list[TensorSpec]:
-        """Specs of the outputs. Carried values may grow: their specs are widened until another iteration changes nothing."""
+    def _inferred(self, inputs: Sequence[TensorSpec], iterations: Element, at_least_one: bool) -> list[TensorSpec]:
+        """Specs of the outputs; `iterations` is their number, where it is known.
+
+        Carried values may have another shape after the first iteration (a list that is filled) and keep that one. Those that
+        grow with every iteration are widened until another one changes nothing.
+        """
         carried = {parameter: result for result, parameter in self.map.back_edges}
         given: dict[int, TensorSpec] = {}
         for entry in self.map.inputs:
             given[entry.parameter] = self._body_input(entry, inputs, entry.parameter in carried)
+        with maybe_run(inputs, at_least_one):
+            results: Sequence[TensorSpec] = self.map.body.describe([given[i] for i in range(len(given))])
+            later = self._steady(given, carried, results) if at_least_one else None
+            if later is not None:
+                given = later
+            else:
+                results = self._widened(given, carried, results)
+        outputs = {
+            o.port: self._output(o, results[o.result], iterations, at_least_one, given, carried) for o in self.map.outputs if o.port is not None
+        }
+        return [outputs[port] for port in range(len(outputs))]
+
+    def _steady(self, given: dict[int, TensorSpec], carried: Mapping[int, int], results: Sequence[TensorSpec]) -> dict[int, TensorSpec] | None:
+        """What the body takes from the second iteration on, when that gives the same shapes as the first; None when it does not."""
+        if any(results[r].element_type is not given[p].element_type for p, r in carried.items()):
+            return None
+        if all(results[r].shape == given[p].shape for p, r in carried.items()):
+            return given
+        later = given | {p: TensorSpec(results[r].element_type, results[r].shape) for p, r in carried.items()}
+        try:
+            again = self.map.body.describe([later[i] for i in range(len(later))])
+        except UncorkError:
+            return None
+        return later if all(a.shape == b.shape for a, b in zip(results, again)) else None
+
+    def _widened(self, given: dict[int, TensorSpec], carried: Mapping[int, int], results: Sequence[TensorSpec]) -> Sequence[TensorSpec]:
+        """The results when carried values may have every shape of any iteration, which `given` is set to."""
         for attempt in range(4):
-            results = self.map.body.describe([given[i] for i in range(len(given))])
+            if attempt:
+                results = self.map.body.describe([given[i] for i in range(len(given))])
             wider = {p: self._carried(p, given[p], results[r], attempt) for p, r in carried.items()}
             if all(wider[p].shape == given[p].shape for p in carried):
                 break
             given.update(wider)
-        outputs = {o.port: self._output(o, results[o.result], iterations, given, carried) for o in self.map.outputs if o.port is not None}
-        return [outputs[port] for port in range(len(outputs))]
+        return results
 
     def _body_input(self, entry: BodyInput, inputs: Sequence[TensorSpec], is_carried: bool) -> TensorSpec:
         declared = self.map.body.input_specs[entry.parameter]
@@ -76,26 +111,32 @@ class _Iteration(SubGraphOperation):
         return TensorSpec(both.element_type, PartialShape([d if d == b else DYNAMIC for d, b in zip(both.shape, before.shape)]))
 
     def _output(
-        self, entry: BodyOutput, result: TensorSpec, iterations: int | None, given: dict[int, TensorSpec], carried: dict[int, int]
+        self,
+        entry: BodyOutput,
+        result: TensorSpec,
+        iterations: Element,
+        at_least_one: bool,
+        given: dict[int, TensorSpec],
+        carried: dict[int, int],
     ) -> TensorSpec:
         if entry.slicing is None:
             # Without an iteration a carried value keeps its initial shape; `given` holds that shape too.
             starts = [given[p] for p, r in carried.items() if r == entry.result]
             spec = TensorSpec(result.element_type, result.shape)
-            return (union(spec, starts[0]) or spec) if starts and not iterations else spec
+            return (union(spec, starts[0]) or spec) if starts and not at_least_one else spec
         if result.rank is None:
             return TensorSpec(result.element_type, PartialShape())
         axis = self._axis(entry.slicing, result.rank)
         part = entry.slicing.part_size
         self.require(
-            result.shape[axis].compatible(part) or not iterations,
+            not at_least_one or result.shape[axis].agrees(part),
             "output {}: the body's result is {}, expected {} (part_size) along axis {}",
             entry.port,
             result,
             part,
             axis,
         )
-        joined = DYNAMIC if iterations is None else Dimension.of(iterations * part)
+        joined = DYNAMIC if iterations is None else Dimension.of(iterations) * part
         return TensorSpec(result.element_type, PartialShape([joined if d == axis else dim for d, dim in enumerate(result.shape)]))
 
     def _axis(self, slicing: Slicing, rank: int) -> int:
@@ -118,19 +159,40 @@ class _Iteration(SubGraphOperation):
         starts = range(start, end, slicing.stride)
         return starts if slicing.stride > 0 else range(start - slicing.part_size, end - slicing.part_size, slicing.stride)
 
-    def _sliced_iterations(self, inputs: Sequence[TensorSpec]) -> int | None:
+    def _sliced_iterations(self, inputs: Sequence[TensorSpec]) -> Element:
         """The number of iterations that the sliced inputs ask for; None when none is known."""
-        counts: dict[int, int] = {}
+        counts: dict[int, SizeLike] = {}
         for entry in self.map.inputs:
             if entry.slicing is None or entry.port is None:
                 continue
             spec = self.external(inputs, entry)
             if spec.rank is not None:
                 size = spec.shape[self._axis(entry.slicing, spec.rank)].size
-                if size is not None:
+                if isinstance(size, int):
                     counts[entry.port] = len(self._parts(entry.slicing, size))
-        self.require(len(set(counts.values())) <= 1, "the sliced inputs ask for different numbers of iterations (input: number): {}", counts)
-        return next(iter(counts.values()), None)
+                elif size is not None:
+                    counts[entry.port] = self._open_parts(entry.slicing, size)
+        first = next(iter(counts.values()), None)
+        facts = facts_of(counts.values())
+        if facts is None or first is None:
+            alike = len(set(counts.values())) <= 1
+        else:
+            alike = all(facts.require_equal(count, first) for count in counts.values())
+        self.require(alike, "the sliced inputs ask for different numbers of iterations (input: number): {}", counts)
+        return first
+
+    def _open_parts(self, slicing: Slicing, size: Size) -> SizeLike:
+        """How many parts there are along an axis whose size is an expression."""
+        start = size + slicing.start + 1 if slicing.start < 0 else Size.of(slicing.start)
+        end = size + slicing.end + 1 if slicing.end < 0 else Size.of(slicing.end)
+        length = end - start if slicing.stride > 0 else start - end
+        facts = size.facts
+        assert facts is not None
+        rule = "slices {} reach outside an axis of {}, or run against their stride"
+        self.require(facts.require_at_least(length, 0), rule, slicing, size)
+        self.require(facts.require_at_least(size, start if slicing.stride < 0 else end), rule, slicing, size)
+        facts.require_multiple(length, abs(slicing.stride))
+        return plain(facts.canonical(length * Fraction(1, abs(slicing.stride))))
 
     # ---- values
 
@@ -194,7 +256,7 @@ class _Iteration(SubGraphOperation):
             self.refuse("output {} has no shape: there was no iteration, and the body's rank is unknown", entry.port)
         axis = self._axis(entry.slicing, len(result.shape))
         # A size that no iteration decided can only be 0: no element exists that would contradict it.
-        sizes = [0 if d == axis else dim.size or 0 for d, dim in enumerate(result.shape)]
+        sizes = [0 if d == axis else dim.static_size or 0 for d, dim in enumerate(result.shape)]
         return np.zeros(sizes, result.element_type.dtype)
 
 
@@ -209,15 +271,29 @@ class Loop5(_Iteration):
 
     def infer(self, trip_count: TensorSpec, execution_condition: TensorSpec, *values: TensorSpec | None) -> Sequence[TensorSpec]:
         for name, spec in (("trip_count", trip_count), ("execution_condition", execution_condition)):
-            self.require(spec.shape.size.compatible(1), "input '{}': expected one element, got shape {}", name, spec.shape)
+            self.require(spec.shape.size.agrees(1), "input '{}': expected one element, got shape {}", name, spec.shape)
         inputs = [trip_count, execution_condition, *(v for v in values if v is not None)]
-        iterations: int | None = None
-        if execution_condition.value is not None and not bool(execution_condition.value.reshape(-1)[0]):
+        iterations: Element = None
+        condition = None if execution_condition.value is None else bool(execution_condition.value.reshape(-1)[0])
+        count = self._trips(trip_count)
+        if condition is False:
             iterations = 0
-        elif trip_count.value is not None and not any(o.purpose == "execution_condition" for o in self.map.outputs):
-            count = int(trip_count.value.reshape(-1)[0])
-            iterations = count if count >= 0 else None
-        return self._inferred(inputs, iterations)
+        elif not any(o.purpose == "execution_condition" for o in self.map.outputs):
+            iterations = count
+        # The condition that the body computes is looked at after the first iteration only.
+        begins = condition is True and (self._is_unlimited(trip_count) or (count is not None and certainly_at_least(Size.of(count), 1)))
+        return self._inferred(inputs, iterations, begins)
+
+    def _trips(self, trip_count: TensorSpec) -> Element:
+        """The limit of iterations; None when it is not known, or there is none."""
+        element = (trip_count.sizes() or [None])[0]
+        if isinstance(element, Size):
+            facts = element.facts
+            return element if facts is not None and facts.suppose_at_least(element, 0) else None
+        return element if element is not None and element >= 0 else None
+
+    def _is_unlimited(self, trip_count: TensorSpec) -> bool:
+        return trip_count.value is not None and int(trip_count.value.reshape(-1)[0]) < 0
 
     def reference(self, trip_count: Array, execution_condition: Array, *values: Array) -> list[Array]:
         count = int(trip_count.reshape(-1)[0])
@@ -235,8 +311,10 @@ class TensorIterator1(_Iteration):
     def infer(self, *values: TensorSpec | None) -> Sequence[TensorSpec]:
         self.require(any(i.slicing is not None for i in self.map.inputs), "no input is sliced: the number of iterations is not given")
         inputs = [v for v in values if v is not None]
-        return self._inferred(inputs, self._sliced_iterations(inputs))
+        iterations = self._sliced_iterations(inputs)
+        return self._inferred(inputs, iterations, iterations is not None and certainly_at_least(Size.of(iterations), 1))
 
     def reference(self, *values: Array) -> list[Array]:
         specs = [TensorSpec(self.map.body.input_specs[0].element_type, PartialShape(v.shape)) for v in values]
-        return self._iterated(values, self._sliced_iterations(specs), True)
+        iterations = self._sliced_iterations(specs)
+        return self._iterated(values, iterations if isinstance(iterations, int) else None, True)

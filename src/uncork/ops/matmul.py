@@ -39,7 +39,7 @@ class MatMul(Operation):
         if self.transpose_b and columns:
             inner_b, columns = columns[0], [inner_b]
         flags = "".join(f", {n} transposed" for n, flag in (("a", self.transpose_a), ("b", self.transpose_b)) if flag)
-        fits = inner_a.compatible(inner_b)
+        fits = inner_a.agrees(inner_b)
         self.require(fits, "the inner dimensions differ: {} of a, {} of b (a {}, b {}{})", inner_a, inner_b, a.shape, b.shape, flags)
         batches = broadcast_shapes(self, [a.shape[:-2], b.shape[:-2]], ["batch of a", "batch of b"])
         return batches + rows + columns

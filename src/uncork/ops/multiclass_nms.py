@@ -69,8 +69,8 @@ class MulticlassNms9(MulticlassNms8):
         if roisnum is not None and roisnum.value is not None:
             counts = roisnum.value
             refuse_first(self, "roisnum", counts, counts < 0, "0 or more")
-            if boxes is not None and boxes.rank is not None and boxes.shape[1].size is not None:
-                total, number = sum(map(int, counts)), boxes.shape[1].size
+            if boxes is not None and boxes.rank is not None and boxes.shape[1].static_size is not None:
+                total, number = sum(map(int, counts)), boxes.shape[1].static_size
                 fits = total == number or (total < number and not self.strict)
                 self.require(fits, "input 'roisnum': expected numbers that add up to the {} boxes, got {} in all", number, total)
         return outputs

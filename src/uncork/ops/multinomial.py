@@ -17,7 +17,7 @@ import numpy as np
 from uncork.ops._common.indices import refuse_first
 from uncork.ops._common.random import fractions
 from uncork.ops._common.shapes import require_rank
-from uncork.ops._common.vectors import scalar
+from uncork.ops._common.vectors import scalar, size
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import I32_I64, REAL, Attribute, Input, Output, at_least, boolean, element_type, integer
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
@@ -51,9 +51,9 @@ class Multinomial(Operation):
         self.require(count is None or count >= 0, "input 'num_samples' is {}, expected at least 0", count)
         batch, classes = (None, None) if probs.rank is None else probs.shape
         if count is not None and classes is not None and not self.with_replacement:
-            enough = classes.high is None or count <= classes.high
+            enough = classes.covers(count)
             self.require(enough, "{} samples without replacement, but only {} classes", count, classes)
-        return TensorSpec(self.convert_type, PartialShape([batch, count]))
+        return TensorSpec(self.convert_type, PartialShape([batch, size(self, "num_samples", num_samples)]))
 
     def reference(self, probs: Array, num_samples: Array) -> Array:
         count = int(num_samples.reshape(-1)[0])

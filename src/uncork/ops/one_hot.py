@@ -13,9 +13,10 @@ import numpy as np
 
 from uncork.ops._common.indices import normalised_axis, refuse_first
 from uncork.ops._common.shapes import require_rank
+from uncork.ops._common.vectors import size
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Kind, Output, integer
-from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
+from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 _MODES = {"ignore_negative": "ignore_negative", "ignore-negative": "ignore_negative", "normalize": "normalize"}
 
@@ -35,12 +36,13 @@ class OneHot1(Operation):
         for name, spec in (("depth", depth), ("on_value", on_value), ("off_value", off_value)):
             require_rank(self, name, spec, 0)
         numbers = depth.integers()
-        size = numbers[0] if numbers else None
-        self.require(size is None or size >= 0, "input 'depth' is {}, expected at least 0", size)
+        number = numbers[0] if numbers else None
+        self.require(number is None or number >= 0, "input 'depth' is {}, expected at least 0", number)
+        classes = Dimension.of(size(self, "depth", depth))
         if indices.rank is None:
             return PartialShape()
         along = normalised_axis(self, self.axis, indices.rank + 1)
-        return PartialShape([*indices.shape[:along], DYNAMIC if size is None else Dimension.of(size), *indices.shape[along:]])
+        return PartialShape([*indices.shape[:along], classes, *indices.shape[along:]])
 
     def reference(self, indices: Array, depth: Array, on_value: Array, off_value: Array) -> Array:
         along = self.axis % (indices.ndim + 1)

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from uncork.ops._common.vectors import length, vector
+from uncork.ops._common.vectors import demand_size, length, vector
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Output, one_of
-from uncork.types import DYNAMIC, Array, Dimension, ElementType, PartialShape, TensorSpec
+from uncork.symbolic import Facts, Size, SizeLike, facts_of
+from uncork.types import DYNAMIC, Array, Dimension, Element, ElementType, PartialShape, TensorSpec
 
 
 @register("Pad", 12)
@@ -50,7 +51,7 @@ class Pad12(Operation):
                 self.crops or all(n is None or n >= 0 for n in numbers or []), "input '{}': expected no negative pads, got {}", name, numbers
             )
             self.require(
-                data.rank is None or length(spec).contains(data.rank),
+                data.rank is None or length(spec).agrees(data.rank),
                 "input '{}': expected one pad for each dimension of data {}, got shape {}",
                 name,
                 data.shape,
@@ -60,12 +61,17 @@ class Pad12(Operation):
         if data.rank is None:
             ranks = [len(numbers) for numbers in pads if numbers is not None]
             return PartialShape([None] * ranks[0]) if ranks else PartialShape()
-        begins, ends = (numbers or [None] * data.rank for numbers in pads)
+        begins, ends = (spec.sizes() or [None] * data.rank for spec in (pads_begin, pads_end))
         return PartialShape([self.padded(axis, *each) for axis, each in enumerate(zip(data.shape, begins, ends))])
 
-    def padded(self, axis: int, dim: Dimension, begin: int | None, end: int | None) -> Dimension:
+    def padded(self, axis: int, dim: Dimension, begin: Element, end: Element) -> Dimension:
         """The output dimension of an axis."""
         if begin is None or end is None:
+            return DYNAMIC
+        size = dim.expression
+        if size is not None and (facts := facts_of([size, begin, end])) is not None:
+            return self.padded_open(axis, dim, begin, end, facts)
+        if isinstance(begin, Size) or isinstance(end, Size):
             return DYNAMIC
         most = max(begin, end)
         if self.pad_mode in ("reflect", "symmetric") and most > 0 and dim.high is not None:
@@ -76,6 +82,18 @@ class Pad12(Operation):
         result = Dimension(max(0, dim.low + begin + end), None if dim.high is None else max(0, dim.high + begin + end))
         self.require(self.pad_mode != "edge" or dim.high != 0 or result.low == 0, "mode edge: axis {} of data is empty, there is no edge", axis)
         return result
+
+    def padded_open(self, axis: int, dim: Dimension, begin: SizeLike, end: SizeLike, facts: Facts) -> Dimension:
+        """The same where sizes are expressions."""
+        for name, pad in (("pads_begin", begin), ("pads_end", end)):
+            if not self.crops:
+                demand_size(self, name, pad)
+            if self.pad_mode == "constant" or (isinstance(pad, int) and pad <= 0):
+                continue
+            least = Size.of(1) if self.pad_mode == "edge" else Size.of(pad) + int(self.pad_mode == "reflect")
+            fits = dim.covers(Dimension.of(least))
+            self.require(fits, "mode {}: expected pads that axis {} of size {} has cells for, got {}", self.pad_mode, axis, dim, pad)
+        return Dimension.of(facts.larger(dim.as_size() + begin + end, 0))
 
     def reference(self, data: Array, pads_begin: Array, pads_end: Array, pad_value: Array | None) -> Array:
         for axis, (begin, end) in enumerate(zip(map(int, pads_begin), map(int, pads_end))):

@@ -63,7 +63,7 @@ class Priors(Operation):
 
     def _size(self, name: str, spec: TensorSpec, least: int) -> list[Dimension]:
         found = vector(self, name, spec)
-        self.require(spec.rank is None or spec.shape[0].compatible(2), "input '{}': expected height and width, got shape {}", name, spec.shape)
+        self.require(spec.rank is None or spec.shape[0].agrees(2), "input '{}': expected height and width, got shape {}", name, spec.shape)
         for value in found or []:
             self.require(value is None or value >= least, "input '{}' is {}, expected numbers of at least {}", name, found, least)
         return [DYNAMIC if v is None else Dimension(v, v) for v in found or [None, None]]

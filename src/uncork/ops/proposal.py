@@ -27,6 +27,7 @@ import numpy as np
 from uncork.ops._common.boxes import touching_overlaps, without_overlap
 from uncork.ops._common.indices import refuse_first
 from uncork.ops._common.proposals import inside, large_enough, moved, selected_first
+from uncork.ops._common.shapes import is_one_of
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import REAL, Attribute, Input, Output, boolean, integer, number, numbers, one_of
 from uncork.storage import decode
@@ -80,14 +81,14 @@ class Proposal1(Operation):
         batch, anchors = DYNAMIC, len(self.ratio) * len(self.scale)
         place = PartialShape([None, None])
         for name, spec, channels in (("class_probs", class_probs, 2 * anchors), ("bbox_deltas", bbox_deltas, 4 * anchors)):
-            fits = spec.rank is None or (spec.rank == 4 and spec.shape[1].compatible(channels))
+            fits = spec.rank is None or (spec.rank == 4 and spec.shape[1].agrees(channels))
             self.require(fits, "input '{}': expected [N, {}, H, W] for {} anchors, got {}", name, channels, anchors, spec.shape)
             if spec.rank is not None:
                 both, image = place.merge(spec.shape[2:]), batch.merge(spec.shape[0])
                 agrees = both is not None and image is not None
                 self.require(agrees, "inputs 'class_probs' {} and 'bbox_deltas' {} differ in N, H or W", class_probs.shape, bbox_deltas.shape)
                 place, batch = both or place, image or batch
-        three_or_four = any(image_shape.shape.compatible(PartialShape([n])) for n in (3, 4))
+        three_or_four = image_shape.rank is None or (image_shape.rank == 1 and is_one_of(image_shape.shape[0], 3, 4))
         self.require(three_or_four, "input 'image_shape': expected 3 or 4 numbers, got shape {}", image_shape.shape)
         if image_shape.value is not None:
             values = decode(image_shape.value, image_shape.element_type)

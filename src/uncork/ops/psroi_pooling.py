@@ -43,7 +43,7 @@ class PSROIPooling1(Operation):
         parts = self.group_size**2 if self.mode == "average" else self.spatial_bins_x * self.spatial_bins_y
         channels = image_dims(self, "data", data)[1]
         self.require(
-            channels.compatible(self.output_dim * parts),
+            channels.agrees(self.output_dim * parts),
             "input 'data': expected {} channels, {} for each of output_dim {}, got {}",
             self.output_dim * parts,
             parts,

@@ -14,7 +14,7 @@ import secrets
 
 from uncork.ops._common.random import fractions, integers
 from uncork.ops._common.shapes import require_one
-from uncork.ops._common.vectors import vector
+from uncork.ops._common.vectors import sizes, vector
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import I32_I64, REAL, Attribute, Input, Output, at_least, element_type, integer, one_of
 from uncork.types import Array, PartialShape, TensorSpec
@@ -41,10 +41,10 @@ class RandomUniform(Operation):
             require_one(self, name, spec)
             alike = spec.element_type is self.output_type
             self.require(alike, "input '{}': expected {}, the output_type, got {}", name, self.output_type, spec.element_type)
-        sizes = vector(self, "shape", shape)
-        for position, size in enumerate(sizes or []):
+        numbers = vector(self, "shape", shape)
+        for position, size in enumerate(numbers or []):
             self.require(size is None or size >= 0, "input 'shape': shape[{}] is {}, expected at least 0", position, size)
-        return TensorSpec(self.output_type, PartialShape(sizes))
+        return TensorSpec(self.output_type, PartialShape(None if numbers is None else sizes(self, "shape", shape)))
 
     def reference(self, shape: Array, minval: Array, maxval: Array) -> Array:
         low, high = minval.reshape(()), maxval.reshape(())

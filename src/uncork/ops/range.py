@@ -10,13 +10,17 @@ step of 0 (also after cutting), NaN and infinities are refused; elements that th
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
 
+from uncork.ops._elements import Elements, elements_of
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import NUMERIC, Attribute, Input, Output, element_type
+from uncork.ops._size_arithmetic import whole as whole_number
 from uncork.storage import decode
+from uncork.symbolic import Size, ceil, facts_of
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
 _NUMERIC = frozenset(t for t in NUMERIC if t.bits >= 8)
@@ -34,6 +38,20 @@ def _count(start: int | float, stop: int | float, step: int | float) -> int:
     return max(0, math.ceil(quotient)) if math.isfinite(quotient) else 2**63 if quotient > 0 else 0
 
 
+def _open_count(specs: Sequence[TensorSpec], whole: bool) -> Size | None:
+    """The count where start, stop or step are expressions; None when they are not, or it is none."""
+    elements = [None if (part := elements_of(spec)) is None or part.size != 1 else part.reshape(-1)[0] for spec in specs]
+    if any(e is None for e in elements) or (facts := facts_of(elements)) is None:
+        return None
+    start, stop, step = (Size.of(e) for e in elements if e is not None)
+    if not step.constant or (whole and not step.is_whole):
+        return None
+    if not all(size.is_whole and whole_number(spec.element_type, size) is not None for spec, size in zip(specs, (start, stop))):
+        return None
+    ratio = (stop - start).over(step)
+    return None if ratio is None else facts.larger(ceil(ratio), 0)
+
+
 class _Range(Operation):
     def number(self, name: str, value: Array, whole: bool) -> int | float:
         """A finite number, cut to an integer where the output wants `whole` ones."""
@@ -45,12 +63,24 @@ class _Range(Operation):
 
     def shape(self, start: TensorSpec, stop: TensorSpec, step: TensorSpec, whole: bool) -> PartialShape:
         """The shape of the output."""
+        open_count = _open_count([start, stop, step], whole)
+        if open_count is not None:
+            return PartialShape([open_count])
         numbers: list[int | float] = []
         for name, spec in (("start", start), ("stop", stop), ("step", step)):
             self.require(spec.shape.compatible(PartialShape([])), "input '{}': expected a scalar, got shape {}", name, spec.shape)
             if spec.value is not None:
                 numbers.append(self.number(name, decode(spec.value, spec.element_type), whole))
         return PartialShape([None]) if len(numbers) < 3 else PartialShape([_count(*numbers)])
+
+    def carry(self, bound: Sequence[TensorSpec | None], parts: Sequence[Elements | None], output: TensorSpec) -> Elements | None:
+        """start, start + step, .. as expressions, where their number is known."""
+        start, _, step = (None if part is None else part.reshape(-1)[0] for part in parts)
+        if start is None or step is None or not output.element_type.is_integer:
+            return None
+        result = np.full(int(output.shape.size), None, object)
+        result[:] = [start + step * i for i in range(len(result))]
+        return result
 
     def values(self, start: Array, stop: Array, step: Array, whole: bool) -> Array:
         """The elements, in int64 (to be wrapped) or in f64 (to be rounded)."""

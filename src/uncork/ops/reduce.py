@@ -15,15 +15,19 @@ where they are silent:
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from uncork.ops._common.elementwise import nearest_root
 from uncork.ops._common.indices import normalised_axes
 from uncork.ops._common.shapes import require_rank
+from uncork.ops._elements import Elements
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ARITHMETIC, BOOLEAN, INTEGER, Attribute, Input, Output, boolean
-from uncork.types import Array, Dimension, PartialShape, TensorSpec
+from uncork.ops._size_arithmetic import computed
+from uncork.symbolic import Size, maximum, minimum
+from uncork.types import Array, Dimension, Element, ElementType, PartialShape, TensorSpec
 
 
 class _Reduction(Operation):
@@ -44,12 +48,12 @@ class _Reduction(Operation):
         self.require(count.low <= data.rank, "input 'axes': {} axes, but data has only rank {}", count, data.rank)
         if self.keep_dims:
             return PartialShape([dim.union(1) for dim in data.shape])
-        if count.size is None:
+        if count.static_size is None:
             return PartialShape()
         # Whatever the axes are, the dimension at a place of the output is one of the next `count` of the input.
-        result = [data.shape[i] for i in range(data.rank - count.size)]
+        result = [data.shape[i] for i in range(data.rank - count.static_size)]
         for i in range(len(result)):
-            for later in data.shape[i + 1 : i + 1 + count.size]:
+            for later in data.shape[i + 1 : i + 1 + count.static_size]:
                 result[i] = result[i].union(later)
         return PartialShape(result)
 
@@ -60,6 +64,23 @@ class _Reduction(Operation):
     def reduced(self, data: Array, along: tuple[int, ...]) -> Array:
         raise NotImplementedError
 
+    def carry(self, bound: Sequence[TensorSpec | None], parts: Sequence[Elements | None], output: TensorSpec) -> Elements | None:
+        """Each element of the output from those that it is made of, which all have to be known."""
+        data, axes = parts[0], bound[1]
+        if data is None or axes is None or axes.value is None or not output.element_type.is_integer or data.size == 0:
+            return None
+        along = normalised_axes(self, axes.value, data.ndim)
+        groups = np.moveaxis(data, along, range(data.ndim - len(along), data.ndim)).reshape(int(output.shape.size), -1)
+        result = np.full(len(groups), None, object)
+        for i, group in enumerate(groups.tolist()):
+            if not any(element is None for element in group):
+                result[i] = self.of_group(output.element_type, list(map(Size.of, group)))
+        return result.reshape(output.shape.static)
+
+    def of_group(self, output: ElementType, group: Sequence[Size]) -> Element:
+        """The element of the output that elements of which some are expressions make; None: not known."""
+        return None
+
 
 @register("ReduceSum", 1)
 class ReduceSum(_Reduction):
@@ -68,6 +89,9 @@ class ReduceSum(_Reduction):
     def reduced(self, data: Array, along: tuple[int, ...]) -> Array:
         return np.asarray(np.sum(data, along, data.dtype, keepdims=self.keep_dims))
 
+    def of_group(self, output: ElementType, group: Sequence[Size]) -> Element:
+        return computed(output, sum(group, Size.of(0)))
+
 
 @register("ReduceProd", 1)
 class ReduceProd(_Reduction):
@@ -75,6 +99,9 @@ class ReduceProd(_Reduction):
 
     def reduced(self, data: Array, along: tuple[int, ...]) -> Array:
         return np.asarray(np.prod(data, along, data.dtype, keepdims=self.keep_dims))
+
+    def of_group(self, output: ElementType, group: Sequence[Size]) -> Element:
+        return computed(output, math.prod(group, start=Size.of(1)))
 
 
 @register("ReduceMean", 1)
@@ -99,6 +126,9 @@ class ReduceMax(_Reduction):
     def reduced(self, data: Array, along: tuple[int, ...]) -> Array:
         return np.asarray(np.max(data, along, keepdims=self.keep_dims, initial=_limits(data)[0]))
 
+    def of_group(self, output: ElementType, group: Sequence[Size]) -> Element:
+        return computed(output, maximum(group))
+
 
 @register("ReduceMin", 1)
 class ReduceMin(_Reduction):
@@ -106,6 +136,9 @@ class ReduceMin(_Reduction):
 
     def reduced(self, data: Array, along: tuple[int, ...]) -> Array:
         return np.asarray(np.min(data, along, keepdims=self.keep_dims, initial=_limits(data)[1]))
+
+    def of_group(self, output: ElementType, group: Sequence[Size]) -> Element:
+        return computed(output, minimum(group))
 
 
 @register("ReduceL1", 4)

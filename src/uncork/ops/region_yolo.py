@@ -56,7 +56,7 @@ class RegionYolo1(Operation):
         images, channels, *sides = image_dims(self, "data", data)
         needed = self.regions * (self.coords + 1 + self.classes)
         self.require(
-            channels.compatible(needed), "input 'data': expected {} channels for {} regions, got shape {}", needed, self.regions, data.shape
+            channels.agrees(needed), "input 'data': expected {} channels for {} regions, got shape {}", needed, self.regions, data.shape
         )
         dims = [images, Dimension.of(needed), *sides]
         if not self.do_softmax:

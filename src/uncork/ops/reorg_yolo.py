@@ -30,9 +30,9 @@ class ReorgYolo2(Operation):
     def infer(self, image: TensorSpec) -> PartialShape:
         batch, channels, *sides = image_dims(self, "input", image)
         block = self.stride**2
-        self.require(channels.high is None or channels.high >= block, "expected at least {} channels, stride^2, got {}", block, image.shape)
+        self.require(channels.covers(block), "expected at least {} channels, stride^2, got {}", block, image.shape)
         self.require(
-            not self.strict or channels.size is None or channels.size % block == 0,
+            not self.strict or channels.is_multiple_of(block),
             "expected a multiple of {} channels, stride^2, got {}",
             block,
             image.shape,

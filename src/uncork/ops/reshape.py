@@ -10,11 +10,13 @@ an empty batch [0, 3] the pattern [0, -1] gives [0, 3]; a -1 beside a real dimen
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from uncork.ops._common.vectors import Numbers, vector
+from uncork.ops._common.vectors import Numbers, size_or_minus_one, vector
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Output, boolean
-from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
+from uncork.symbolic import Facts, Size, SizeLike, facts_of
+from uncork.types import DYNAMIC, Array, Dimension, Element, PartialShape, TensorSpec
 
 
 @register("Reshape", 1)
@@ -45,6 +47,10 @@ class Reshape1(Operation):
                 position,
                 data.shape,
             )
+        elements = shape.sizes() or []
+        facts = facts_of([*elements, *(d.expression for d in data.shape)])
+        if facts is not None and all(e is not None for e in (*elements, *(d.expression for d in data.shape))):
+            return self.open_shape(data, elements, facts)
         copied = {i for i, n in enumerate(numbers) if self.copies(n)}
         rest = PartialShape([d for i, d in enumerate(data.shape) if i not in copied]).size
         given = math.prod(n for i, n in enumerate(numbers) if n is not None and n >= 0 and i not in copied)
@@ -56,6 +62,41 @@ class Reshape1(Operation):
         elif not unknown:
             self.require(rest.contains(given) or maybe_empty, "expected a shape with as many elements as data {}, got {}", data.shape, numbers)
         return PartialShape(dims)
+
+    def open_shape(self, data: TensorSpec, elements: Sequence[Element], facts: Facts) -> PartialShape:
+        """The same where sizes are expressions."""
+        target = [self.settled_element(e, data.shape[i] if i < len(data.shape) else None, facts) for i, e in enumerate(elements)]
+        copied = {i for i, n in enumerate(target) if isinstance(n, int) and self.copies(n)}
+        minus = [i for i, n in enumerate(target) if isinstance(n, int) and n == -1]
+        self.require(len(minus) <= 1, "input 'shape': expected at most one -1, got {}", target)
+        whole = [d.as_size() for i, d in enumerate(data.shape) if i not in copied]
+        rest = facts.canonical(math.prod(whole, start=Size.of(1)))
+        factors = [n for i, n in enumerate(target) if i not in copied and i not in minus]
+        given = facts.canonical(math.prod(factors, start=Size.of(1)))
+        dims = [data.shape[i] if i in copied else Dimension.of(n) for i, n in enumerate(target)]
+        message = "expected a shape with as many elements as data {}, got {}"
+        if minus:
+            positive = facts.require_at_least(given, 1)
+            self.require(positive, "input 'shape': -1 has no size beside a dimension of 0: data {}, shape {}", data.shape, target)
+            facts.require_multiple(rest, given)
+            ratio = rest.over(given)
+            dims[minus[0]] = Dimension.of(rest // given if ratio is None else ratio)
+        elif all(facts.certainly_at_least(data.shape[i].as_size(), 1) for i in copied):
+            self.require(facts.require_equal(rest, given), message, data.shape, target)
+        elif not facts.suppose_equal(rest, given):  # then all has to be empty
+            empty = facts.require_equal(math.prod((data.shape[i].as_size() for i in copied), start=Size.of(1)), 0)
+            self.require(empty, message, data.shape, target)
+        return PartialShape(dims)
+
+    def settled_element(self, element: Element, dim: Dimension | None, facts: Facts) -> SizeLike:
+        """An element of `shape` as -1, 0 or a size that is neither: which of them is a question to the facts."""
+        element = size_or_minus_one(self, "shape", element)
+        assert element is not None
+        if isinstance(element, int):
+            return element
+        if self.special_zero and not (dim is not None and dim.expression is not None and facts.certainly_equal(element, dim.expression)):
+            return element if facts.suppose_at_least(element, 1) else 0
+        return element
 
     def remaining(self, data: TensorSpec, numbers: Numbers, rest: Dimension, given: int, maybe_empty: bool) -> Dimension:
         """The one dimension that is -1 or not known yet: `rest` elements over the `given` ones."""

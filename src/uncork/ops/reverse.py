@@ -35,7 +35,7 @@ class Reverse1(Operation):
         if data.rank is not None:
             if masked:
                 self.require(
-                    length(axis).contains(data.rank),
+                    length(axis).agrees(data.rank),
                     "input 'axis': expected a boolean for each dimension of data {}, got shape {}",
                     data.shape,
                     axis.shape,

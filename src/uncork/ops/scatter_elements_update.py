@@ -29,16 +29,14 @@ class _Elements(Operation):
 
     def infer(self, data: TensorSpec, indices: TensorSpec, updates: TensorSpec, axis: TensorSpec) -> PartialShape:
         number = scalar(self, "axis", axis)
-        self.require(
-            indices.shape.compatible(updates.shape), "expected updates of the shape of indices {}, got {}", indices.shape, updates.shape
-        )
+        self.require(indices.shape.agrees(updates.shape), "expected updates of the shape of indices {}, got {}", indices.shape, updates.shape)
         if data.rank is None:
             return data.shape
         self.require(data.rank > 0, "input 'data' is a scalar: there is no axis to scatter along")
         self.require(indices.rank in (None, data.rank), "expected indices of the rank of data {}, got {}", data.shape, indices.shape)
         along = None if number is None else normalised_axis(self, number, data.rank)
         if along is not None and indices.rank is not None:
-            fits = [k == along or d.high is None or i.low <= d.high for k, (i, d) in enumerate(zip(indices.shape, data.shape))]
+            fits = [k == along or d.covers(i) for k, (i, d) in enumerate(zip(indices.shape, data.shape))]
             self.require(all(fits), "expected indices within data {} but for axis {}, got {}", data.shape, along, indices.shape)
         return data.shape
 

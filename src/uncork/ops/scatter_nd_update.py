@@ -28,13 +28,13 @@ class _Tuples(Operation):
     def infer(self, data: TensorSpec, indices: TensorSpec, updates: TensorSpec) -> PartialShape:
         for name, spec in (("data", data), ("indices", indices)):
             self.require(spec.rank != 0, "input '{}': expected at least one dimension, got a scalar", name)
-        size = None if indices.rank is None else indices.shape[-1].size
+        size = None if indices.rank is None else indices.shape[-1].static_size
         if data.rank is None or size is None:
             return data.shape
         self.require(size <= data.rank, "expected at most {} indices a tuple (data {}), got indices {}", data.rank, data.shape, indices.shape)
         expected = indices.shape[:-1] + data.shape[size:]
         single = len(expected) == 0 and updates.shape.size.contains(1)
-        self.require(single or expected.compatible(updates.shape), "input 'updates': expected shape {}, got {}", expected, updates.shape)
+        self.require(single or expected.agrees(updates.shape), "input 'updates': expected shape {}, got {}", expected, updates.shape)
         return data.shape
 
     def scattered(self, data: Array, indices: Array, updates: Array, reduction: str) -> Array:

@@ -37,9 +37,7 @@ class ScatterUpdate3(Operation):
             expected = PartialShape([None] * (data.rank - 1 + indices.rank))
             if along is not None:
                 expected = data.shape[:along] + indices.shape + data.shape[along + 1 :]
-            self.require(
-                expected.compatible(updates.shape), "input 'updates': expected shape {} (axis {}), got {}", expected, along, updates.shape
-            )
+            self.require(expected.agrees(updates.shape), "input 'updates': expected shape {} (axis {}), got {}", expected, along, updates.shape)
         return data.shape
 
     def reference(self, data: Array, indices: Array, updates: Array, axis: Array) -> Array:

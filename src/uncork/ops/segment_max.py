@@ -39,7 +39,7 @@ class SegmentMax16(Operation):
         require_rank(self, "segment_ids", segment_ids, 1)
         self.require(data.rank != 0, "input 'data' is a scalar: it has no rows")
         self.require(
-            data.rank is None or segment_ids.rank is None or data.shape[0].compatible(segment_ids.shape[0]),
+            data.rank is None or segment_ids.rank is None or data.shape[0].agrees(segment_ids.shape[0]),
             "input 'segment_ids': expected an id for each row of data {}, got shape {}",
             data.shape,
             segment_ids.shape,

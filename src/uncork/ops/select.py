@@ -6,9 +6,12 @@ models for torch.where, with numpy broadcasting all three stretch to a common sh
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from uncork.ops._common.broadcast import Broadcasting
+from uncork.ops._elements import Elements, unknown_elements
 from uncork.ops._operation import register
 from uncork.ops._ports import ANY, BOOLEAN, Input, Output
 from uncork.types import Array, PartialShape, TensorSpec
@@ -29,3 +32,17 @@ class Select1(Broadcasting):
 
     def reference(self, cond: Array, then: Array, else_: Array) -> Array:
         return np.where(self.placed(cond, then.ndim), then, self.placed(else_, then.ndim))
+
+    def carry(self, bound: Sequence[TensorSpec | None], parts: Sequence[Elements | None], output: TensorSpec) -> Elements | None:
+        """Only the element that is taken has to be known."""
+        cond, *choices = parts
+        if cond is None or self.auto_broadcast == "pdpd":
+            return None
+        then, else_ = (unknown_elements(s) if p is None and s is not None else p for s, p in zip(bound[1:], choices))
+        if then is None or else_ is None:
+            return None
+        arrays = np.broadcast_arrays(cond, then, else_)
+        taken = [None if c is None else a if c else b for c, a, b in zip(*(array.ravel().tolist() for array in arrays))]
+        result = np.full(len(taken), None, object)
+        result[:] = taken
+        return result.reshape(arrays[0].shape)

@@ -32,10 +32,11 @@ class ShapeOf1(Operation):
             return None
         # A constant of the output's type holds what fits it; a size that does not is unknown here and refused when it runs.
         limit = 2 ** (self.type_of_output.bits - 1)
-        known = np.array([d.is_static and d.low < limit for d in data.shape], bool)
-        sizes = np.array([d.low if k else 0 for d, k in zip(data.shape, known)], self.type_of_output.dtype)
+        elements = tuple(None if d.low >= limit else d.size for d in data.shape)
         shape = PartialShape([data.rank])
-        return TensorSpec(self.type_of_output, shape, sizes) if known.all() else TensorSpec(self.type_of_output, shape, None, (sizes, known))
+        if all(isinstance(e, int) for e in elements):
+            return TensorSpec(self.type_of_output, shape, np.array(elements, self.type_of_output.dtype))
+        return TensorSpec(self.type_of_output, shape, None, elements)
 
     def reference(self, data: Array) -> Array:
         limit = 2 ** (self.type_of_output.bits - 1)

@@ -27,7 +27,7 @@ class SliceScatter15(Operation):
         self, data: TensorSpec, updates: TensorSpec, start: TensorSpec, stop: TensorSpec, step: TensorSpec, axes: TensorSpec | None
     ) -> PartialShape:
         hole = sliced_shape(self, data, start, stop, step, axes)
-        self.require(hole.compatible(updates.shape), "input 'updates': expected the shape of the slice {}, got {}", hole, updates.shape)
+        self.require(hole.agrees(updates.shape), "input 'updates': expected the shape of the slice {}, got {}", hole, updates.shape)
         return data.shape
 
     def reference(self, data: Array, updates: Array, start: Array, stop: Array, step: Array, axes: Array | None) -> Array:

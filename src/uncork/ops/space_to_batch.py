@@ -27,7 +27,7 @@ class _Blocks(Operation):
         found = vector(self, name, spec)
         assert data.rank is not None
         self.require(
-            length(spec).contains(data.rank),
+            length(spec).agrees(data.rank),
             "input '{}': expected a number for each dimension of data {}, got shape {}",
             name,
             data.shape,
@@ -107,7 +107,7 @@ class BatchToSpace2(_Blocks):
                 dims.append(DYNAMIC)
                 continue
             whole = data.shape[axis] * block
-            fits = whole.high is None or begin + end <= whole.high
+            fits = whole.covers(begin + end)
             self.require(fits, "expected crops of at most {} along axis {}, got {} and {}", whole, axis, begin, end)
             dims.append(whole - (begin + end))
         return PartialShape(dims)

@@ -12,6 +12,7 @@ import numpy as np
 from uncork.ops._common.indices import refuse_first
 from uncork.ops._common.shapes import require_rank
 from uncork.ops._common.vectors import length, vector
+from uncork.ops._common.vectors import sizes as sizes_of
 from uncork.ops._operation import FOLD_LIMIT, Operation, register
 from uncork.ops._ports import ANY, I32_I64, Input, Output
 from uncork.types import DYNAMIC, Array, Dimension, ElementType, PartialShape, TensorSpec
@@ -33,23 +34,24 @@ class SparseFillEmptyRows16(Operation):
         require_rank(self, "values", values, 1)
         require_rank(self, "default_value", default_value, 0)
         sizes = vector(self, "dense_shape", dense_shape)
-        self.require(length(dense_shape).contains(2), "input 'dense_shape': expected 2 numbers, got shape {}", dense_shape.shape)
+        self.require(length(dense_shape).agrees(2), "input 'dense_shape': expected 2 numbers, got shape {}", dense_shape.shape)
         self.require(all(n is None or n >= 0 for n in sizes or []), "input 'dense_shape': expected no negative numbers, got {}", sizes)
         entries = DYNAMIC if values.rank is None else values.shape[0]
         self.require(
-            indices.shape.compatible(PartialShape([entries, 2])),
+            indices.shape.agrees(PartialShape([entries, 2])),
             "input 'indices': expected shape {}, two indices for each of the values, got {}",
             PartialShape([entries, 2]),
             indices.shape,
         )
         entries = entries if indices.rank is None else indices.shape[0].merge(entries) or entries
+        elements = sizes_of(self, "dense_shape", dense_shape)
         rows = sizes[0] if sizes else None
         total = entries + self.empty_rows(rows, entries, indices)
-        return [PartialShape([total, 2]), PartialShape([total]), PartialShape([rows])]
+        return [PartialShape([total, 2]), PartialShape([total]), PartialShape([elements[0] if elements else None])]
 
     def empty_rows(self, rows: int | None, entries: Dimension, indices: TensorSpec) -> Dimension:
         """How many rows can be empty."""
-        if rows is None:
+        if rows is None or entries.is_open:
             return DYNAMIC
         if indices.value is not None and indices.value.size <= FOLD_LIMIT:
             full = {row for row in indices.value[:, 0].tolist() if 0 <= row < rows}

@@ -5,16 +5,19 @@ Pages: operation-specs/movement/split-1, variadic-split-1.
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops._common.shapes import divided
-from uncork.ops._common.vectors import length, scalar, vector
+from uncork.ops._common.vectors import length, scalar, size_or_minus_one, vector
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Output, integer
-from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
+from uncork.symbolic import facts_of
+from uncork.types import DYNAMIC, Array, Dimension, Element, PartialShape, TensorSpec
 
 
 def _parts(data: TensorSpec, axis: int | None, sizes: list[Dimension]) -> list[TensorSpec]:
@@ -23,13 +26,11 @@ def _parts(data: TensorSpec, axis: int | None, sizes: list[Dimension]) -> list[T
         shapes = [PartialShape() if data.rank is None else PartialShape([None] * data.rank) for _ in sizes]
     else:
         shapes = [PartialShape([*data.shape[:axis], size, *data.shape[axis + 1 :]]) for size in sizes]
-    if data.partial is None or data.rank != 1 or not all(s.is_static for s in sizes):
+    if data.elements is None or data.rank != 1 or not all(s.is_static for s in sizes):
         return [TensorSpec(data.element_type, shape) for shape in shapes]
-    values, known = data.partial
-    cuts = np.cumsum([int(s) for s in sizes])[:-1]
-    return [
-        TensorSpec(data.element_type, *part) for part in zip(shapes, [None] * len(sizes), zip(np.split(values, cuts), np.split(known, cuts)))
-    ]
+    ends = list(itertools.accumulate(map(int, sizes)))
+    cuts = [data.elements[end - int(size) : end] for size, end in zip(sizes, ends)]
+    return [TensorSpec(data.element_type, shape, None, cut) for shape, cut in zip(shapes, cuts)]
 
 
 class _Split(Operation):
@@ -81,7 +82,7 @@ class VariadicSplit1(_Split):
     def infer(self, data: TensorSpec, axis: TensorSpec, split_lengths: TensorSpec) -> list[TensorSpec]:
         along = self.along(data, axis)
         numbers = vector(self, "split_lengths", split_lengths)
-        self.parts = length(split_lengths).size if self.parts is None else self.parts
+        self.parts = length(split_lengths).static_size if self.parts is None else self.parts
         self.require(
             self.parts is not None,
             "input 'split_lengths': its length is the number of outputs and must be known, got shape {}",
@@ -95,6 +96,9 @@ class VariadicSplit1(_Split):
         if along is None:
             return _parts(data, None, sizes)
         whole = data.shape[along]
+        elements = split_lengths.sizes() or []
+        if (size := whole.expression) is not None and facts_of([size, *elements]) is not None and all(e is not None for e in elements):
+            return _parts(data, along, self.open_sizes(whole, elements))
         given = sum(n for n in numbers if n is not None and n >= 0)
         rest = Dimension(max(0, whole.low - given), None if whole.high is None else max(0, whole.high - given))
         unknown = [i for i, n in enumerate(numbers) if n is None or n < 0]
@@ -103,7 +107,20 @@ class VariadicSplit1(_Split):
         for i in unknown:
             sizes[i] = rest if len(unknown) == 1 else Dimension(0, rest.high)
         # A length that is not known may turn out not to fit: then there are no parts, and no values.
-        return _parts(replace(data, partial=None) if None in numbers else data, along, sizes)
+        return _parts(replace(data, elements=None) if None in numbers else data, along, sizes)
+
+    def open_sizes(self, whole: Dimension, lengths: Sequence[Element]) -> list[Dimension]:
+        """The sizes of the parts where some are expressions."""
+        lengths = [size_or_minus_one(self, "split_lengths", n) for n in lengths]
+        sizes = [Dimension.of(n) for n in lengths]
+        minus = [i for i, n in enumerate(lengths) if isinstance(n, int) and n == -1]
+        self.require(len(minus) <= 1, "input 'split_lengths': expected at most one -1, got {}", lengths)
+        given = sum((size for i, size in enumerate(sizes) if i not in minus), Dimension(0, 0))
+        fits = whole.covers(given) if minus else whole.agrees(given)
+        self.require(fits, "input 'split_lengths': expected lengths that add up to {}, got {}", whole, lengths)
+        for i in minus:
+            sizes[i] = whole - given
+        return sizes
 
     def reference(self, data: Array, axis: Array, split_lengths: Array) -> list[Array]:
         along = int(axis.reshape(-1)[0])

@@ -10,7 +10,14 @@ from __future__ import annotations
 from uncork.ops._common.vectors import all_known, known_axes, vector
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Output, boolean
-from uncork.types import Array, PartialShape, TensorSpec
+from uncork.types import Array, Dimension, PartialShape, TensorSpec
+
+
+def _supposed_one(dim: Dimension) -> bool:
+    """A dimension that may be 1 is: what an expression is taken for is a question to its facts."""
+    size = dim.expression
+    facts = None if size is None else size.facts
+    return facts is None or size is None or facts.suppose_equal(size, 1)
 
 
 @register("Squeeze", 1)
@@ -42,7 +49,9 @@ class Squeeze1(Operation):
             return PartialShape([None] * (data.rank - 1)) if one_goes else PartialShape()
         for axis in chosen:
             self.require(not self.strict or ones[axis], "axis {} is not of size 1: data {}", axis, data.shape)
-        if self.may_skip and any(maybe[a] for a in chosen):
+        for axis in chosen:
+            ones[axis] = ones[axis] and _supposed_one(data.shape[axis])
+        if self.may_skip and any(maybe[a] and not data.shape[a].is_open for a in chosen):
             return PartialShape()
         return PartialShape([d for i, d in enumerate(data.shape) if not (i in chosen and ones[i])])
 

@@ -52,7 +52,7 @@ class ReadValue6(ReadValue3):
             init_value and init_value.element_type,
         )
         self.require(
-            init_value is None or init_value.shape.compatible(self.variable_shape),
+            init_value is None or init_value.shape.agrees(self.variable_shape),
             "input 'init_value': expected shape {} (variable_shape), got {}",
             self.variable_shape,
             init_value and init_value.shape,
@@ -78,7 +78,7 @@ class ReadValue6(ReadValue3):
             raise UnsupportedError(f"variable '{shortened(self.variable_id)}' has no initial value and a shape of unknown rank")
         assert self.variable_type is not None  # `infer` has seen to that
         blank = "" if self.variable_type is ElementType.string else 0
-        return np.full([d.size or 0 for d in self.variable_shape], blank, self.variable_type.dtype)
+        return np.full([d.static_size or 0 for d in self.variable_shape], blank, self.variable_type.dtype)
 
 
 @register("Assign", 3)

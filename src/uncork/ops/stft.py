@@ -23,6 +23,7 @@ import numpy as np
 
 from uncork.ops._common.shapes import check_room, require_rank
 from uncork.ops._common.vectors import scalar
+from uncork.ops._common.vectors import size as size_of
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import I32_I64, REAL, Attribute, Input, Output, boolean
 from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
@@ -38,7 +39,7 @@ def check_window(operation: Operation, window: TensorSpec, frame_size: int | Non
     require_rank(operation, "window", window, 1)
     length = DYNAMIC if window.rank is None else window.shape[0]
     operation.require(
-        length.high != 0 and (frame_size is None or length.low <= frame_size),
+        length.covers(1) and (frame_size is None or Dimension.of(frame_size).covers(length)),
         "input 'window': expected 1 to {} numbers for frames of {}, got {}",
         frame_size,
         frame_size,
@@ -72,7 +73,7 @@ class STFT15(Operation):
         length = signal.shape[-1]
         frames = frequencies = DYNAMIC
         if size is not None:
-            self.require(length.high is None or size <= length.high, "input 'frame_size': {} is longer than the signal {}", size, signal.shape)
+            self.require(length.covers(size), "input 'frame_size': {} is longer than the signal {}", size, signal.shape)
             frequencies = Dimension.of(size // 2 + 1)
             frames = DYNAMIC if step is None else (length - size) // step + 1
         layout = [frequencies, frames] if self.transpose_frames else [frames, frequencies]
@@ -111,16 +112,16 @@ class ISTFT16(Operation):
         if data.rank is None:
             return PartialShape()
         frequencies, frames, pair = data.shape[-3:]
-        self.require(pair.compatible(2), "input 'data': expected pairs in a last dimension of 2, got shape {}", data.shape)
-        self.require(frames.high != 0, "input 'data': expected at least one frame, got shape {}", data.shape)
+        self.require(pair.agrees(2), "input 'data': expected pairs in a last dimension of 2, got shape {}", data.shape)
+        self.require(frames.covers(1), "input 'data': expected at least one frame, got shape {}", data.shape)
         self.require(
-            size is None or frequencies.compatible(size // 2 + 1),
+            size is None or frequencies.agrees(size // 2 + 1),
             "input 'data': expected {} frequencies for frames of {}, got {}",
             None if size is None else size // 2 + 1,
             size,
             frequencies,
         )
-        length = DYNAMIC if wanted is None else Dimension.of(wanted)
+        length = DYNAMIC if signal_length is None else Dimension.of(size_of(self, "signal_length", signal_length))
         if signal_length is None and size is not None and step is not None:
             length = (frames - 1) * step + self._beside(size)
         return PartialShape([*data.shape[:-3], length])

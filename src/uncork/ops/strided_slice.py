@@ -23,7 +23,8 @@ from uncork.ops._common.slices import python_ends, sliced
 from uncork.ops._common.vectors import common_length, vector
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Output, integers
-from uncork.types import Array, DimensionLike, PartialShape, TensorSpec
+from uncork.symbolic import Size
+from uncork.types import Array, Dimension, DimensionLike, Element, PartialShape, TensorSpec
 
 _INFINITE = 2**62  # beyond every size
 
@@ -36,6 +37,13 @@ def strided_ends(size: int, start: int, stop: int, step: int) -> tuple[int, int,
     """As in Python, but backwards a start before the first element is the first element."""
     first, end, step = python_ends(size, start, stop, step)
     return (0 if first < 0 < size else first), end, step
+
+
+def _is_inside(index: Element, dim: Dimension) -> bool:
+    """The index may be one of the dimension; where sizes are symbols, every call has to keep to it."""
+    if isinstance(index, Size) and (facts := index.facts) is not None:
+        return dim.covers(Dimension.of(index + 1 if facts.suppose_at_least(index, 0) else -index))
+    return not isinstance(index, int) or dim.covers(index + 1 if index >= 0 else -index)
 
 
 @register("StridedSlice", 1)
@@ -70,7 +78,7 @@ class StridedSlice1(Operation):
                 yield kind, i, axis
                 axis += kind != "new"
 
-    def bounds(self, i: int, begin: int | None, end: int | None, stride: int | None) -> tuple[int | None, int | None]:
+    def bounds(self, i: int, begin: Element, end: Element, stride: int | None) -> tuple[Element, Element]:
         """The begin and end in force at position i; None for one that is not known."""
         forwards = None if stride is None else stride > 0
         if i < len(self.begin_mask) and self.begin_mask[i]:
@@ -79,25 +87,26 @@ class StridedSlice1(Operation):
             end = None if forwards is None else _INFINITE if forwards else -_INFINITE
         return begin, end
 
-    def single(self, i: int, begin: int | None) -> int | None:
+    def single(self, i: int, begin: Element) -> Element:
         """The index of a shrunken axis."""
         return 0 if i < len(self.begin_mask) and self.begin_mask[i] else begin
 
     def infer(self, data: TensorSpec, begin: TensorSpec, end: TensorSpec, stride: TensorSpec | None) -> PartialShape:
         named = {"begin": begin, "end": end} | ({} if stride is None else {"stride": stride})
         numbers = {name: vector(self, name, spec) for name, spec in named.items()}
-        count = common_length(self, named).size
+        count = common_length(self, named).static_size
         if data.rank is None or count is None:
             return PartialShape()
-        begins, ends, strides = (numbers.get(name, [1] * count) or [None] * count for name in ("begin", "end", "stride"))
+        strides = numbers.get("stride", [1] * count) or [None] * count
+        begins, ends = (spec.sizes() or [None] * count for spec in (begin, end))
         dims: list[DimensionLike] = []
         for kind, i, axis in self.steps(count, data.rank):
             if kind == "slice":
                 self.require(strides[i] != 0, "input 'stride': expected strides other than 0, got {}", strides)
                 dims.append(sliced(data.shape[axis], *self.bounds(i, begins[i], ends[i], strides[i]), strides[i], strided_ends))
             elif kind == "shrink":
-                index, high = self.single(i, begins[i]), data.shape[axis].high
-                inside = index is None or high is None or -high <= index < high
+                index = self.single(i, begins[i])
+                inside = _is_inside(index, data.shape[axis])
                 self.require(inside, "input 'begin': begin[{}] is {}, which lies outside axis {} of data {}", i, index, axis, data.shape)
             else:
                 dims.append(data.shape[axis] if kind == "whole" else 1)
@@ -109,8 +118,8 @@ class StridedSlice1(Operation):
             if kind == "slice":
                 by = 1 if stride is None else int(stride[i])
                 first, last = self.bounds(i, int(begin[i]), int(end[i]), by)
-                assert first is not None
-                assert last is not None
+                assert isinstance(first, int)
+                assert isinstance(last, int)
                 first, last, _ = strided_ends(data.shape[axis], first, last, by)
                 index.append(slice(first, None if last < 0 else last, by) if first >= 0 else slice(0, 0))
             elif kind == "shrink":

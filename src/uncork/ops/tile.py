@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from uncork.ops._common.vectors import vector
+from uncork.ops._common.vectors import sizes, vector
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, INTEGER, Input, Output
 from uncork.types import Array, Dimension, PartialShape, TensorSpec
@@ -32,7 +32,7 @@ class Tile1(Operation):
             return PartialShape()
         rank = max(data.rank, len(numbers))
         dims = (Dimension(1, 1),) * (rank - data.rank) + data.shape.dims
-        times = [1] * (rank - len(numbers)) + numbers
+        times = [1] * (rank - len(numbers)) + sizes(self, "repeats", repeats)
         return PartialShape([d * t for d, t in zip(dims, times)])
 
     def reference(self, data: Array, repeats: Array) -> Array:

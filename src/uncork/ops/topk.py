@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from uncork.ops._common.indices import normalised_axis
-from uncork.ops._common.vectors import scalar
+from uncork.ops._common.vectors import scalar, size
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ARITHMETIC, I32_I64, INTEGER, Attribute, Input, Output, boolean, element_type, integer, one_of
 from uncork.types import Array, Dimension, ElementType, PartialShape, TensorSpec
@@ -37,12 +37,13 @@ class TopK3(Operation):
         shape = PartialShape()
         if data.rank is not None:
             axis = normalised_axis(self, self.axis, data.rank)
-            size = data.shape[axis]
-            count = Dimension(0, size.high)
-            if number is not None:
-                possible = number >= 0 and (size.high is None or number <= size.high)
-                self.require(possible, "input 'k' is {}, expected 0 to {}, the size of axis {}", number, size, axis)
-                count = Dimension(number, number)
+            limit = data.shape[axis]
+            wanted = size(self, "k", k)
+            count = Dimension(0, limit.high)
+            if wanted is not None:
+                possible = (number is None or number >= 0) and limit.covers(wanted)
+                self.require(possible, "input 'k' is {}, expected 0 to {}, the size of axis {}", wanted, limit, axis)
+                count = Dimension.of(wanted)
             shape = PartialShape([*data.shape[:axis], count, *data.shape[axis + 1 :]])
         return TensorSpec(data.element_type, shape), TensorSpec(self.index_element_type, shape)
 

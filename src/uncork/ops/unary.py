@@ -14,7 +14,9 @@ import numpy as np
 from uncork.ops._common.elementwise import RealFunction, Unary, by_element, erf, nearest_root
 from uncork.ops._operation import register
 from uncork.ops._ports import ARITHMETIC, Attribute, Input, one_of
-from uncork.types import Array
+from uncork.ops._size_arithmetic import certainly_at_least, computed, whole
+from uncork.symbolic import Size
+from uncork.types import Array, Element, ElementType
 
 
 class _Number(Unary):
@@ -28,6 +30,10 @@ class Abs(_Number):
     def reference(self, data: Array) -> Array:
         return np.absolute(data)
 
+    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
+        (x,) = elements
+        return computed(source, x, x) if certainly_at_least(x, 0) else None
+
 
 @register("Negative", 1)
 class Negative(_Number):
@@ -35,6 +41,10 @@ class Negative(_Number):
 
     def reference(self, data: Array) -> Array:
         return np.negative(data)
+
+    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
+        (x,) = elements
+        return computed(source, -x, x)
 
 
 @register("Sign", 1)
@@ -60,6 +70,10 @@ class Floor(_Rounding):
     def rounded(self, x: Array) -> Array:
         return np.floor(x)
 
+    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
+        (x,) = elements
+        return whole(source, x)
+
 
 @register("Ceiling", 1)
 class Ceiling(_Rounding):
@@ -67,6 +81,10 @@ class Ceiling(_Rounding):
 
     def rounded(self, x: Array) -> Array:
         return np.ceil(x)
+
+    def of_sizes(self, source: ElementType, *elements: Size) -> Element:
+        (x,) = elements
+        return whole(source, x, upwards=True)
 
 
 @register("Round", 5)

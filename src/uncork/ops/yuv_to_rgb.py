@@ -35,7 +35,7 @@ class _Planes(Operation):
         batch, height, width = DYNAMIC, DYNAMIC, DYNAMIC
         for place, (name, shape) in enumerate(planes):
             channels = self.channels if place else 1
-            fits = shape.rank is None or (shape.rank == 4 and shape[3].compatible(channels))
+            fits = shape.rank is None or (shape.rank == 4 and shape[3].agrees(channels))
             self.require(fits, "input '{}': expected a shape [N, H, W, {}], got {}", name, channels, shape)
             if shape.rank is None:
                 continue
@@ -54,9 +54,7 @@ class _Planes(Operation):
         return PartialShape([batch, height, width, 3])
 
     def _require_multiple(self, name: str, what: str, size: Dimension, factor: int) -> None:
-        self.require(
-            size.size is None or size.size % factor == 0, "input '{}': expected a {} that is a multiple of {}, got {}", name, what, factor, size
-        )
+        self.require(size.is_multiple_of(factor), "input '{}': expected a {} that is a multiple of {}, got {}", name, what, factor, size)
 
     def halves(self, single: Array) -> tuple[Array, Array]:
         """U and V [N, H / 2, W / 2] of a single plane [N, H / 2, W], the part below the brightness."""

@@ -14,6 +14,7 @@ import numpy as np
 from uncork.internal_ops.view import View
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels import select as choose
+from uncork.kernels.extents import KernelDeclined, extents, product, same
 from uncork.passes.rewrite import replaced
 from uncork.types import ElementType, TensorSpec
 
@@ -26,12 +27,12 @@ def views_of_moves(model: Model) -> Model:
         if test is None or len(node.outputs) != 1 or not node.inputs:
             continue
         output, inputs = node.outputs[0].spec, [model.spec(source) for source in node.inputs]
-        if output.value is not None or not output.shape.is_static or output.element_type is ElementType.string:
+        if output.value is not None or output.rank is None or output.element_type is ElementType.string:
             continue
         position = test(inputs, output) if node.type_name == "Concat" or _is_told(inputs[1:]) else None
         if position is None or not all(_is_sure(model, source) for i, source in enumerate(node.inputs) if i != position):
             continue
-        if inputs[position].shape.is_static and inputs[position].shape.size == output.shape.size:
+        if _as_many(inputs[position], output):
             operation = View(output.shape)
             new[node.id] = replace(node, inputs=(node.inputs[position],), operation=operation, type_name=operation.type_name)
     return replaced(model, new) if new else model
@@ -56,6 +57,13 @@ def _is_sure(model: Model, source: Source) -> bool:
             return False
         source = node.inputs[0]
     return True
+def _as_many(a: TensorSpec, b: TensorSpec) -> bool:
+    """Both tensors have as many elements in every call."""
+    try:
+        counts = product(extents(a)), product(extents(b))
+    except KernelDeclined:
+        return False
+    return same(*counts)
 
 
 def _transpose(inputs: Specs, output: TensorSpec) -> int | None:
@@ -64,7 +72,7 @@ def _transpose(inputs: Specs, output: TensorSpec) -> int | None:
     if inputs[0].rank is None:
         return None
     axes = [int(axis) for axis in order.reshape(-1)] or list(range(inputs[0].rank))[::-1]
-    moved = [axis for axis in axes if inputs[0].shape[axis].size != 1]
+    moved = [axis for axis in axes if inputs[0].shape[axis].static_size != 1]
     return 0 if moved == sorted(moved) else None
 
 
@@ -80,7 +88,7 @@ def _pad(inputs: Specs, output: TensorSpec) -> int | None:
 
 def _concat(inputs: Specs, output: TensorSpec) -> int | None:
     """The only one with elements."""
-    full = [i for i, spec in enumerate(inputs) if not spec.shape.is_static or 0 not in spec.shape.static]
+    full = [i for i, spec in enumerate(inputs) if spec.rank is None or not any(dim.static_size == 0 for dim in spec.shape.dims)]
     return full[0] if len(full) == 1 else None
 
 

@@ -49,5 +49,5 @@ def _bias(model: Model, product: Node, addition: Node) -> Source | None:
     if shape.rank is None or not shape[1].is_static or bias.rank is None or not shape.rank - 1 <= bias.rank <= shape.rank:
         return None
     dims = [1] * (shape.rank - bias.rank) + list(bias.static)
-    fits = dims[1] == shape[1].size and all(dim == 1 for axis, dim in enumerate(dims) if axis != 1)
+    fits = dims[1] == shape[1].static_size and all(dim == 1 for axis, dim in enumerate(dims) if axis != 1)
     return other if fits else None

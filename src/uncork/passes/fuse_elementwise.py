@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from uncork.internal_ops.fused import Fused, FusedMember
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels.elementwise.lowering import has_word
 from uncork.kernels.elementwise.select import Part, expression
+from uncork.kernels.extents import KernelDeclined, extents, has_extents, same_extents
 from uncork.kernels.runtime.target import Target
 from uncork.passes.rewrite import readers, replaced
+from uncork.types import TensorSpec
 
 #: The most operations, and the most inputs, of one step: kernels stay quick to compile, and their values in registers.
 _MOST_MEMBERS, _MOST_INPUTS = 24, 12
@@ -45,9 +47,9 @@ def _is_candidate(model: Model, node: Node, target: Target) -> bool:
     if not has_word(node.operation) or len(node.outputs) != 1:
         return False
     specs = [node.outputs[0].spec, *(model.spec(source) for source in node.inputs)]
-    if specs[0].value is not None or not all(spec.shape.is_static for spec in specs):
+    if specs[0].value is not None or not all(has_extents(spec) for spec in specs):
         return False
-    return not isinstance(expression([_part(model, node, {})], target), str)
+    return _fits(model, [node], {}, target)
 
 
 def _grown(model: Model, root: Node, candidates: Mapping[int, int], read_by: Mapping[Source, list[Node]]) -> dict[int, Node]:
@@ -59,12 +61,15 @@ def _grown(model: Model, root: Node, candidates: Mapping[int, int], read_by: Map
     def joins(source: Source) -> bool:
         if source.node not in candidates or source in too_wide or not all(reader.id in members for reader in read_by[source]):
             return False
-        shape, whole = model.spec(source).shape.static, root.outputs[0].spec.shape.static
+        shape, whole = extents(model.spec(source)), extents(root.outputs[0].spec)
         # The same number of dimensions: nobody may read it aligned in another way than at the right.
         if len(shape) != len(whole):
             return False
         # One value for all of a long row is computed once a row, before it.
-        return shape == whole or (len(shape) > 1 and shape == (*whole[:-1], 1) and whole[-1] >= _LONG_ROW)
+        if same_extents(shape, whole):
+            return True
+        row = whole[-1] if whole else 0
+        return len(shape) > 1 and same_extents(shape, (*whole[:-1], 1)) and (not isinstance(row, int) or row >= _LONG_ROW)
 
     while len(members) < _MOST_MEMBERS:
         found = next((source for source in outside if joins(source)), None)
@@ -80,6 +85,18 @@ def _grown(model: Model, root: Node, candidates: Mapping[int, int], read_by: Map
     return members
 
 
+def _fits(model: Model, nodes: Sequence[Node], places: Mapping[Source, tuple[bool, int]], target: Target) -> bool:
+    """There is a kernel for these operations as one expression."""
+    try:
+        return not isinstance(expression([_part(model, node, places) for node in nodes], target), str)
+    except KernelDeclined:
+        return False
+
+
+def _has_extents(spec: TensorSpec) -> bool:
+    return spec.rank is not None and all(dim.size is not None for dim in spec.shape.dims)
+
+
 def _part(model: Model, node: Node, places: Mapping[Source, tuple[bool, int]]) -> Part:
     assert node.operation is not None
     inputs = tuple(places.get(source, (True, number)) for number, source in enumerate(node.inputs))
@@ -90,7 +107,7 @@ def _fused(model: Model, members: list[Node], target: Target) -> Node | None:
     inside = {Source(node.id, 0): number for number, node in enumerate(members)}
     outside = {s: number for number, s in enumerate(dict.fromkeys(s for node in members for s in node.inputs if s not in inside))}
     places = {s: (True, n) for s, n in outside.items()} | {s: (False, n) for s, n in inside.items()}
-    if isinstance(expression([_part(model, node, places) for node in members], target), str):
+    if not _fits(model, members, places, target):
         return None
     fused: list[FusedMember] = []
     for node in members:

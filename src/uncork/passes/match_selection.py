@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from uncork.ir.model import Model, Node, Source
+from uncork.kernels.extents import certainly, extents, has_extents, is_empty, product, same
 from uncork.ops.broadcast import Broadcast1, Broadcast3
 from uncork.ops.convert import Convert1
 from uncork.ops.gather import Gather1, Gather7
 from uncork.ops.gather_elements import GatherElements6
 from uncork.ops.gather_nd import GatherND8
 from uncork.ops.tile import Tile1
+from uncork.symbolic import SizeLike
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +45,10 @@ def picked(model: Model, node: Node, source: Source, axes: Axes) -> Pick | None:
         return None
     specs = [model.spec(given) for given in node.inputs]
     result = node.outputs[0].spec
-    if not result.shape.is_static or not all(spec.shape.is_static for spec in specs) or result.value is not None:
+    if not all(has_extents(spec) for spec in (result, *specs)) or result.value is not None:
         return None
-    shape, indices = specs[0].shape.static, specs[1].shape.static
-    rows = 1 if axes.batch is None else shape[axes.batch]
-    if math.prod(result.shape.static) * shape[axes.step] != math.prod(shape) or (rows and not math.prod(indices)):
+    shape, indices = extents(specs[0]), extents(specs[1])
+    if not same(product(extents(result)) * shape[axes.step], product(shape)) or is_empty(indices):
         return None
     if isinstance(operation, (Gather1, Gather7)):
         stride = _gathered(operation, specs[2].value, shape, indices, axes)
@@ -56,35 +56,41 @@ def picked(model: Model, node: Node, source: Source, axes: Axes) -> Pick | None:
     if isinstance(operation, GatherElements6):
         stride = _gathered_elements(model, node.inputs[1], operation.axis % len(shape), axes)
     elif isinstance(operation, GatherND8):
-        stride = _of_each_row(indices, axes, operation.batch_dims) if (operation.batch_dims, indices[-1]) == (axes.step, 1) else None
+        stride = _of_each_row(indices, axes, operation.batch_dims) if operation.batch_dims == axes.step and certainly(indices[-1], 1) else None
     else:
         return None
     return None if stride is None else Pick(node.inputs[1], stride, True, False)
 
 
 def _gathered(
-    operation: Gather1 | Gather7, axis: np.ndarray | None, shape: tuple[int, ...], indices: tuple[int, ...], axes: Axes
+    operation: Gather1 | Gather7,
+    axis: np.ndarray | None,
+    shape: tuple[SizeLike, ...],
+    indices: tuple[SizeLike, ...],
+    axes: Axes,
 ) -> int | None:
     if axis is None or int(axis.reshape(-1)[0]) % len(shape) != axes.step:
         return None
     return _of_each_row(indices, axes, operation.batch_count(len(indices)))
 
 
-def _of_each_row(indices: tuple[int, ...], axes: Axes, batch_dims: int) -> int | None:
+def _of_each_row(indices: tuple[SizeLike, ...], axes: Axes, batch_dims: int) -> int | None:
     """The stride of indices, of which there is one for all rows, or one for each of them."""
-    if math.prod(indices) == 1:
+    if certainly(product(indices), 1):
         return 0
-    each = axes.batch is not None and axes.batch < batch_dims and math.prod(indices) == indices[axes.batch]
+    each = axes.batch is not None and axes.batch < batch_dims and same(product(indices), indices[axes.batch])
     return 1 if each else None
 
 
 def _gathered_elements(model: Model, indices: Source, axis: int, axes: Axes) -> int | None:
-    shape = model.spec(indices).shape.static
-    if axis != axes.step or shape[axis] != 1:
+    shape = extents(model.spec(indices))
+    if axis != axes.step or not certainly(shape[axis], 1):
         return None
-    if not all(_is_same_along(model, indices, len(shape) - n) for n, size in enumerate(shape) if size != 1 and n != axes.batch):
+    others = [n for n, size in enumerate(shape) if not certainly(size, 1) and n != axes.batch]
+    if not all(_is_same_along(model, indices, len(shape) - n) for n in others):
         return None
-    return 0 if axes.batch is None else math.prod(shape[axes.batch + 1 :])
+    stride = 0 if axes.batch is None else product(shape[axes.batch + 1 :])
+    return stride if isinstance(stride, int) else None
 
 
 def _is_same_along(model: Model, source: Source, from_end: int) -> bool:
@@ -93,10 +99,10 @@ def _is_same_along(model: Model, source: Source, from_end: int) -> bool:
     while waiting:
         source = waiting.pop()
         spec, node = model.spec(source), model.by_id[source.node]
-        shape = spec.shape.static if spec.shape.is_static else ()
-        if not spec.shape.is_static:
+        if not has_extents(spec):
             return False
-        if len(shape) < from_end or shape[-from_end] == 1:
+        shape = extents(spec)
+        if len(shape) < from_end or certainly(shape[-from_end], 1):
             continue
         if spec.value is not None:
             if not (spec.value == spec.value.take([0], -from_end)).all():
@@ -104,8 +110,11 @@ def _is_same_along(model: Model, source: Source, from_end: int) -> bool:
         elif isinstance(node.operation, (Broadcast1, Broadcast3)) and node.operation.mode in ("numpy", "bidirectional"):
             waiting.append(node.inputs[0])
         elif isinstance(node.operation, Tile1):
-            repeated = model.spec(node.inputs[0]).shape
-            if not (repeated.is_static and (len(repeated) < from_end or repeated[len(repeated) - from_end] == 1)):
+            data = model.spec(node.inputs[0])
+            if not has_extents(data):
+                return False
+            repeated = extents(data)
+            if not (len(repeated) < from_end or certainly(repeated[-from_end], 1)):
                 return False
         elif isinstance(node.operation, Convert1) or getattr(node.operation, "auto_broadcast", "") == "numpy":
             waiting += node.inputs

@@ -50,7 +50,7 @@ def _suits(model: Model, gather: Node, node: Node, sequence: RecurrentSequence) 
     table, ids, axis = (model.spec(source) for source in gather.inputs)
     if table.value is None or axis.value is None or table.value.ndim != 2 or table.element_type is not ElementType.f32:
         return False
-    if int(axis.value) not in (0, -2) or gather.operation.batch_dims or not ids.shape.is_static or len(ids.shape.static) != 2:
+    if int(axis.value) not in (0, -2) or gather.operation.batch_dims or ids.rank != 2:
         return False
     weights = [model.spec(source) for source in node.inputs[-3:]]
     if any(weight.value is None for weight in weights):

@@ -16,20 +16,19 @@ import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from uncork.internal_ops.final_states import LastStates, StepLengths
 from uncork.internal_ops.fused import FusedLinear
+from uncork.internal_ops.view import View
 from uncork.ir.model import Model, Node, Port, Source
 from uncork.kernels import select
+from uncork.kernels.extents import certainly, extents, has_extents, same_extents
 from uncork.ops import Operation
 from uncork.ops._common.recurrent import RecurrentSequence
 from uncork.ops.matmul import MatMul
-from uncork.ops.parameter import Const
-from uncork.ops.reshape import Reshape1
 from uncork.ops.transpose import Transpose1
 from uncork.passes.match_selection import Axes, Pick, picked
 from uncork.passes.rewrite import readers, replaced
+from uncork.symbolic import SizeLike
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
 
@@ -69,14 +68,15 @@ class _Found:
 def _found(model: Model, sequence: Node, operation: RecurrentSequence, read_by: Mapping[Source, list[Node]]) -> _Found | str | None:
     """What takes one step of a sequence; a reason why all steps have to run though something does; None where nothing does."""
     y = sequence.outputs[0].spec
-    if operation.direction != "forward" or y.element_type is not ElementType.f32 or y.value is not None or not y.shape.is_static:
+    if operation.direction != "forward" or y.element_type is not ElementType.f32 or y.value is not None or not has_extents(y):
         return None
-    batch, _, steps, _ = y.shape.static
-    if steps < 2:
+    batch, _, steps, _ = extents(y)
+    if isinstance(steps, int) and steps < 2:
         return None
     found: list[_Found] = []
     shared = 0
-    waiting: list[tuple[Source, Axes, tuple[tuple[Node, Axes], ...]]] = [(Source(sequence.id, 0), Axes(2, None if batch == 1 else 0), ())]
+    start = Axes(2, None if certainly(batch, 1) else 0)
+    waiting: list[tuple[Source, Axes, tuple[tuple[Node, Axes], ...]]] = [(Source(sequence.id, 0), start, ())]
     while waiting:
         source, axes, between = waiting.pop()
         following = read_by.get(source, [])
@@ -110,15 +110,17 @@ def _passed(model: Model, node: Node, source: Source, axes: Axes) -> Axes | None
     """Where a layer has the axes of its input, when each step of its result comes from that step alone; else None."""
     operation = node.operation
     spec = model.spec(source)
-    if operation is None or len(node.outputs) != 1 or not node.inputs or not node.outputs[0].spec.shape.is_static:
+    if operation is None or len(node.outputs) != 1 or not node.inputs or not has_extents(node.outputs[0].spec):
         return None
-    before, after = spec.shape.static, node.outputs[0].spec.shape.static
+    before, after = extents(spec), extents(node.outputs[0].spec)
     others = [model.spec(other) for other in node.inputs if other != source]
-    if len(others) != len(node.inputs) - 1 or any(other.value is None for other in others):
-        return None
     first = node.inputs[0] == source
+    if len(others) != len(node.inputs) - 1:
+        return None
     if select.is_view(operation):
-        return _viewed(before, after, axes) if first else None
+        return _viewed(before, after, axes) if first and all(o.value is not None or o.has_all_elements for o in others) else None
+    if any(other.value is None for other in others):
+        return None
     if isinstance(operation, Transpose1):
         order = [int(n) for n in _value(others[0])] or list(range(len(before)))[::-1]
         return Axes(order.index(axes.step), None if axes.batch is None else order.index(axes.batch)) if first else None
@@ -127,7 +129,7 @@ def _passed(model: Model, node: Node, source: Source, axes: Axes) -> Axes | None
         assert isinstance(product, MatMul)
         rows = first and not product.transpose_a and others[0].rank == 2 and len(before) == len(after)
         return axes if rows and len(before) - 1 not in (axes.step, axes.batch) else None
-    if not operation.elementwise or before != after or (others and getattr(operation, "auto_broadcast", "") != "numpy"):
+    if not operation.elementwise or not same_extents(before, after) or (others and getattr(operation, "auto_broadcast", "") != "numpy"):
         return None
     from_end = len(before) - axes.step
     return axes if all(len(o.shape) < from_end or o.shape[len(o.shape) - from_end] == 1 for o in others) else None
@@ -138,10 +140,10 @@ def _value(spec: TensorSpec) -> Array:
     return spec.value.reshape(-1)
 
 
-def _viewed(before: Sequence[int], after: Sequence[int], axes: Axes) -> Axes | None:
+def _viewed(before: Sequence[SizeLike], after: Sequence[SizeLike], axes: Axes) -> Axes | None:
     """Axes of another shape of the same elements, when it only has other dimensions of size 1."""
-    old, new = ([axis for axis, size in enumerate(shape) if size != 1] for shape in (before, after))
-    if [before[axis] for axis in old] != [after[axis] for axis in new]:
+    old, new = ([axis for axis, size in enumerate(shape) if not certainly(size, 1)] for shape in (before, after))
+    if not same_extents([before[axis] for axis in old], [after[axis] for axis in new]):
         return None
     place = dict(zip(old, new))
     return Axes(place[axes.step], None if axes.batch is None else place[axes.batch])
@@ -186,7 +188,7 @@ class _Rewrite:
     def to_step(self, sequence: Node, operation: RecurrentSequence, found: _Found) -> None:
         """The sequence and all layers behind it with one step, where the step was taken."""
         y, pick = sequence.outputs[0].spec, found.pick
-        batch, _, steps, hidden = y.shape.static
+        batch, _, steps, hidden = extents(y)
         given = [port.name for port in operation.inputs].index("sequence_lengths")
         lengths = StepLengths(steps, pick.stride, pick.counts_from_end, pick.zeros)
         spec = TensorSpec(ElementType.i64, PartialShape([batch]))
@@ -195,33 +197,29 @@ class _Rewrite:
         row.append(self._states(sequence, operation, inputs))
         source = was = Source(sequence.id, 0)
         type_ = y.element_type
-        shape: tuple[int, ...] = (batch, 1, hidden)
-        wanted: tuple[int, ...] = (batch, 1, 1, hidden)
+        shape: tuple[SizeLike, ...] = (batch, 1, hidden)
+        wanted: tuple[SizeLike, ...] = (batch, 1, 1, hidden)
         for node, axes in found.between:
             result = node.outputs[0].spec
-            after = (*result.shape.static[: axes.step], 1, *result.shape.static[axes.step + 1 :])
+            after = (*extents(result)[: axes.step], 1, *extents(result)[axes.step + 1 :])
             if select.is_view(node.operation):
                 wanted, was = after, Source(node.id, 0)
                 continue
-            if shape != wanted:
-                row += self._reshaped(f"{node.name} (step)", source, type_, wanted)
+            if not same_extents(shape, wanted):
+                row.append(self._viewed(f"{node.name} (step)", source, type_, wanted))
                 source = Source(row[-1].id, 0)
             inputs = tuple(source if given == was else given for given in node.inputs)
             port = Port(TensorSpec(result.element_type, PartialShape(after)))
             row.append(replace(node, inputs=inputs, outputs=(port,)))
             source, type_, shape, wanted, was = Source(node.id, 0), result.element_type, after, after, Source(node.id, 0)
-        last = self._reshaped(found.node.name, source, type_, found.node.outputs[0].spec.shape.static)
-        row += [*last[:-1], replace(last[-1], id=found.node.id)]
+        last = self._viewed(found.node.name, source, type_, extents(found.node.outputs[0].spec))
+        row.append(replace(last, id=found.node.id))
         self.new |= {node.id: [] for node, _ in found.between} | {sequence.id: [], found.node.id: row}
 
-    def _reshaped(self, name: str, source: Source, element_type: ElementType, shape: tuple[int, ...]) -> list[Node]:
-        """The same elements in another shape, which is a constant before it."""
-        target = np.array(shape, np.int64)
-        constant = Const(element_type=ElementType.i64, shape=PartialShape(target.shape))
-        constant.value = target
-        numbers = self._node(f"{name} (shape)", constant, (), constant.infer())
+    def _viewed(self, name: str, source: Source, element_type: ElementType, shape: tuple[SizeLike, ...]) -> Node:
+        """The same elements in another shape."""
         spec = TensorSpec(element_type, PartialShape(shape))
-        return [numbers, self._node(name, Reshape1(special_zero=False), (source, Source(numbers.id, 0)), spec)]
+        return self._node(name, View(spec.shape), (source,), spec)
 
     def _node(self, name: str, operation: Operation, inputs: tuple[Source, ...], spec: TensorSpec) -> Node:
         self.next_id += 1

@@ -112,7 +112,7 @@ class _Lookup:
         self.need(columns.is_static and shape.rank == 2 and shape[1] == columns)
         if mean:
             self._counts(division.inputs[1], rows)
-        self._emptiness(condition, Source(fill.id, 2), columns.size or 0)
+        self._emptiness(condition, Source(fill.id, 2), columns.static_size or 0)
         self._zeros(zeros, {looked_up, Source(sums.id, 0)})
         values, dense_shape, indices, default = fill.inputs
         assert fill.operation is not None and gather.operation is not None

@@ -90,7 +90,7 @@ def _planned(name: str, position: int, port: ModelPort, top_k: int | None) -> Ou
     where = f"output '{name}'"
     if not port.shape.rank:
         raise InputError(f"has shape {port.shape}, and a column needs one value or more for each row: choose others by output names", where)
-    dims = tuple(dim.size for dim in port.shape[1:])
+    dims = tuple(dim.static_size for dim in port.shape[1:])
     dims = () if dims == (1,) else dims
     if top_k is None:
         return OutputColumn(name, position, port.element_type, dims)

@@ -220,6 +220,26 @@ class Kernel:
         if streaming:
             store.set_metadata("nontemporal", self.module.add_metadata([ir.Constant(ir.IntType(32), 1)]))
 
+    def lanes_below(self, count: Value, lanes: int) -> Value:
+        """A mask: true in the first `count` lanes."""
+        numbers = ir.Constant(ir.VectorType(ir.IntType(64), lanes), list(range(lanes)))
+        return Value(self, numbers, I64, lanes) < self.splat(count, lanes)
+
+    def load_masked(self, address: Value, type_: Type, mask: Value, fill: int | float = 0) -> Value:
+        """Consecutive numbers where the mask is true, `fill` elsewhere: that memory is not touched."""
+        pointer = self.pointer(address, type_, mask.lanes)
+        vector = ir.VectorType(type_.llvm, mask.lanes)
+        function = self._declared(_masked_name("load", type_, mask.lanes), vector, [pointer.type, ir.IntType(32), mask.llvm.type, vector])
+        other = self.number(fill, type_, mask.lanes).llvm
+        return Value(self, self.builder.call(function, [pointer, ir.Constant(ir.IntType(32), 1), mask.llvm, other]), type_, mask.lanes)
+
+    def store_masked(self, value: Value, address: Value, mask: Value) -> None:
+        """Numbers to memory where the mask is true."""
+        pointer = self.pointer(address, value.type, value.lanes)
+        kinds = [value.llvm.type, pointer.type, ir.IntType(32), mask.llvm.type]
+        function = self._declared(_masked_name("store", value.type, value.lanes), ir.VoidType(), kinds)
+        self.builder.call(function, [value.llvm, pointer, ir.Constant(ir.IntType(32), 1), mask.llvm])
+
     def fence(self) -> None:
         """What was stored before, streaming stores too, is seen by others before what is stored after."""
         self.builder.fence("seq_cst")
@@ -301,3 +321,7 @@ class Kernel:
     def text(self) -> str:
         """The kernel as LLVM assembly."""
         return str(self.module)
+
+
+def _masked_name(kind: str, type_: Type, lanes: int) -> str:
+    return f"llvm.masked.{kind}.v{lanes}{'f' if type_.kind == 'float' else 'i'}{type_.bits}.p0"

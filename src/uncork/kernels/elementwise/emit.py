@@ -45,18 +45,36 @@ def emit_expression(spec: Expression, machine: Target) -> str:
             if all(i in fixed for i in member.arguments):
                 fixed[number] = _computed(k, spec, number, fixed)
         size, result = a[f"size_{spec.loops - 1}"], STORED[spec.members[-1].result]
-        with k.loop(0, size, spec.lanes) as start:
-            position = k.minimum(start, size - spec.lanes) if spec.lanes > 1 else start
+
+        def vector(position: Value, mask: Value | None = None) -> None:
+            """The numbers of the row from a position on, as many as a vector has or as the mask says."""
             values = {i: _Held(held.element_type, k.splat(held.value, spec.lanes)) for i, held in fixed.items()}
             for i in operands:
                 if spec.varying[i]:
                     address = addresses[i] + position * STORED[spec.operands[i]].bytes
-                    values[i] = _loaded(k, spec.operands[i], address, spec.lanes)
+                    values[i] = _loaded(k, spec.operands[i], address, spec.lanes, mask)
             for number in range(len(operands), len(operands) + len(spec.members)):
                 if number not in values:
                     values[number] = _computed(k, spec, number, values)
             last = values[len(operands) + len(spec.members) - 1].value
-            k.store(last.to(U8) if last.type == BOOL else last, output + position * result.bytes)
+            stored, target = last.to(U8) if last.type == BOOL else last, output + position * result.bytes
+            if mask is None:
+                k.store(stored, target)
+            else:
+                k.store_masked(stored, target, mask)
+
+        def whole() -> None:
+            with k.loop(0, size, spec.lanes) as start:
+                vector(k.minimum(start, size - spec.lanes) if spec.lanes > 1 else start)
+
+        if not spec.open_row:
+            whole()
+            return
+        with k.either(size >= spec.lanes, likely=True) as (long, short):
+            with long:
+                whole()
+            with short:
+                vector(k.integer(0), k.lanes_below(size, spec.lanes))
 
     def loops(depth: int, output: Value, addresses: Sequence[Value]) -> None:
         if depth == spec.loops - 1:
@@ -71,8 +89,9 @@ def emit_expression(spec: Expression, machine: Target) -> str:
     return k.text()
 
 
-def _loaded(k: Kernel, element_type: str, address: Value, lanes: int) -> _Held:
-    value = k.load(address, STORED[element_type], lanes)
+def _loaded(k: Kernel, element_type: str, address: Value, lanes: int, mask: Value | None = None) -> _Held:
+    stored = STORED[element_type]
+    value = k.load(address, stored, lanes) if mask is None else k.load_masked(address, stored, mask, 1)
     return _Held(element_type, value > 0 if element_type == "boolean" else value)
 
 

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Union, cast
 
 import numpy as np
 
+from uncork.kernels.extents import extents
 from uncork.ops import Operation
 from uncork.ops.convert import keeps_integers
+from uncork.symbolic import SizeLike
 from uncork.types import Array, ElementType, TensorSpec
 
 if TYPE_CHECKING:  # a model need not have them, and importing costs time
@@ -30,7 +32,7 @@ class Said:
 
     word: str
     inputs: tuple[int, ...]
-    shapes: tuple[tuple[int, ...], ...]
+    shapes: tuple[tuple[SizeLike, ...], ...]
     numbers: tuple[float, ...] = ()
 
 
@@ -103,7 +105,7 @@ def _all(operation: Operation, inputs: Sequence[TensorSpec], word: str, types: f
         return f"no kernel for {name}"
     if getattr(operation, "auto_broadcast", "numpy") == "pdpd":
         return "no kernel for pdpd broadcasting"
-    return Said(word, tuple(range(len(inputs))), tuple(s.shape.static for s in inputs), tuple(float(n) for n in numbers))
+    return Said(word, tuple(range(len(inputs))), tuple(extents(s) for s in inputs), tuple(float(n) for n in numbers))
 
 
 def _select(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Said | str:
@@ -168,7 +170,7 @@ def _prelu(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpe
     return Said("prelu", found.inputs, (found.shapes[0], _by_channel(found.shapes[1], found.shapes[0])))
 
 
-def _by_channel(parameter: tuple[int, ...], data: tuple[int, ...]) -> tuple[int, ...]:
+def _by_channel(parameter: tuple[SizeLike, ...], data: tuple[SizeLike, ...]) -> tuple[SizeLike, ...]:
     return (*parameter, *(1,) * (len(data) - 2))
 
 
@@ -178,17 +180,17 @@ def _batch_norm(operation: Operation, inputs: Sequence[TensorSpec], output: Tens
     if name not in _FLOATS:
         return f"no kernel for {name}"
     epsilon: float = getattr(operation, "epsilon", 0.0)
-    shapes = [inputs[i].shape.static for i in order]
+    shapes = [extents(inputs[i]) for i in order]
     numbers = (float(np.float32(epsilon)) if name != "f64" else epsilon,)
     return Said("batch_norm", order, (shapes[0], *(_by_channel(shape, shapes[0]) for shape in shapes[1:])), numbers)
 
 
 def _broadcast(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Said | str:
-    if any(spec.value is None for spec in inputs[1:]):
+    if not all(spec.value is not None or spec.has_all_elements for spec in inputs[1:]):
         return "the target shape is known at the call only"
     if getattr(operation, "mode", "") not in ("numpy", "bidirectional"):
         return "no kernel for explicit axes"
-    return Said("same", (0,), (inputs[0].shape.static,))
+    return Said("same", (0,), (extents(inputs[0]),))
 
 
 #: Exponents that need no logarithm.
@@ -218,7 +220,7 @@ def _convert(operation: Operation, inputs: Sequence[TensorSpec], output: TensorS
         word = "convert_exactly"
     else:
         word = "convert"
-    return Said(word, (0,), (inputs[0].shape.static,))
+    return Said(word, (0,), (extents(inputs[0]),))
 
 
 def _converts(source: ElementType, target: ElementType) -> bool:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from uncork.internal_ops.fused import Fused
 from uncork.kernels.elementwise.lowering import OPERATIONS, Said, said
 from uncork.kernels.elementwise.spec import Expression, Member
+from uncork.kernels.extents import KernelDeclined, certainly, extents, nanoseconds, product, same
 from uncork.kernels.kernel_plan import Choice, In, Native, Operand, Out
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import chooses
 from uncork.ops import Operation
+from uncork.symbolic import SizeLike
 from uncork.types import ElementType, TensorSpec
 
 #: A result is walked through by at most so many loops.
@@ -25,11 +26,13 @@ _COSTS = dict.fromkeys(("sigmoid", "tanh", "exp", "log", "erf", "gelu", "gelu_ta
 class Loops:
     """Sizes of the loops, outermost first, and for the result and each operand the bytes from one turn to the next."""
 
-    sizes: tuple[int, ...]
-    strides: tuple[tuple[int, ...], ...]
+    sizes: tuple[SizeLike, ...]
+    strides: tuple[tuple[SizeLike, ...], ...]
 
 
-def loops_of(shape: Sequence[int], operands: Sequence[Sequence[int]], sizes: Sequence[int]) -> tuple[Loops, list[bool]]:
+def loops_of(
+    shape: Sequence[SizeLike], operands: Sequence[Sequence[SizeLike]], sizes: Sequence[int]
+) -> tuple[Loops, list[bool]]:
     """Loops through a result of this shape, as few as can be and at least two, with operands of these shapes aligned at the right.
 
     `sizes` are bytes of an element: of the result, then of each operand. Also tells which operands change along the last loop.
@@ -38,18 +41,20 @@ def loops_of(shape: Sequence[int], operands: Sequence[Sequence[int]], sizes: Seq
     aligned = [(1,) * (rank - len(s)) + tuple(s) for s in operands]
     groups: list[tuple[tuple[bool, ...], list[int]]] = []  # dimensions along which the same operands change: one loop
     for axis, size in enumerate(shape):
-        if size != 1:
-            changing = tuple(s[axis] != 1 for s in aligned)
+        if not certainly(size, 1):
+            changing = tuple(not certainly(s[axis], 1) for s in aligned)
+            if any(c and not same(s[axis], size) for c, s in zip(changing, aligned)):
+                raise KernelDeclined("whether an operand stretches is known at the call only")
             if groups and groups[-1][0] == changing:
                 groups[-1][1].append(axis)
             else:
                 groups.append((changing, [axis]))
     # A second loop of one turn makes one kernel of what differs in the batch only.
     groups = [(tuple(True for _ in aligned), [])] * (2 - len(groups)) + groups
-    counts = tuple(math.prod(shape[axis] for axis in axes) for _, axes in groups)
+    counts = tuple(product(shape[axis] for axis in axes) for _, axes in groups)
 
-    def strides(dims: Sequence[int], changes: Sequence[bool], size: int) -> tuple[int, ...]:
-        return tuple(math.prod(dims[axes[-1] + 1 :]) * size if axes and c else 0 for (_, axes), c in zip(groups, changes))
+    def strides(dims: Sequence[SizeLike], changes: Sequence[bool], size: int) -> tuple[SizeLike, ...]:
+        return tuple(product(dims[axes[-1] + 1 :]) * size if axes and c else 0 for (_, axes), c in zip(groups, changes))
 
     all_strides = [strides(shape, [True] * len(groups), sizes[0])]
     all_strides += [strides(s, [g[0][i] for g in groups], size) for i, (s, size) in enumerate(zip(aligned, sizes[1:]))]
@@ -84,8 +89,8 @@ class Part:
 
 def expression(parts: Sequence[Part], target: Target) -> tuple[Expression, Loops, list[int]] | str:
     """The kernel for parts of which the last is the result, its loops, and the outside input that each operand is; or why not."""
-    shape = parts[-1].output.shape.static
-    operands: list[tuple[int, tuple[int, ...], str]] = []  # outside input, shape by which it stretches, type
+    shape = extents(parts[-1].output)
+    operands: list[tuple[int, tuple[SizeLike, ...], str]] = []  # outside input, shape by which it stretches, type
     spoken: list[tuple[Said, list[tuple[bool, int]]]] = []
     for part in parts:
         found = _said(part)
@@ -114,15 +119,14 @@ def expression(parts: Sequence[Part], target: Target) -> tuple[Expression, Loops
     if len(loops.sizes) > _MOST_LOOPS:
         return "no kernel for this broadcasting"
     widest = max(4 if name in ("f16", "bf16") else _element_bytes(name) for name in (*types, *(m.result for m in members)))
-    width = max(1, target.lanes * 4 // widest)
-    while width > max(1, loops.sizes[-1]):
+    width, row = max(1, target.lanes * 4 // widest), loops.sizes[-1]
+    while isinstance(row, int) and width > max(1, row):
         width //= 2
-    return Expression(types, tuple(varying), members, len(loops.sizes), width), loops, [operand[0] for operand in operands]
+    spec = Expression(types, tuple(varying), members, len(loops.sizes), width, width > 1 and not isinstance(row, int))
+    return spec, loops, [operand[0] for operand in operands]
 
 
 def _said(part: Part) -> Said | str:
-    if not all(spec.shape.is_static for spec in (*part.specs, part.output)):
-        return "no kernel for open shapes"
     if any(spec.element_type is ElementType.string for spec in (*part.specs, part.output)):
         return "no kernel for strings"
     return said(part.operation, part.specs, part.output)
@@ -137,7 +141,7 @@ def _native(parts: Sequence[Part], target: Target) -> Choice:
     for depth in range(spec.loops - 1):
         words += [strides[depth] for strides in loops.strides]
     steps = sum(_COSTS.get(member.word, 1.0) for member in spec.members)
-    return Native(spec.name, [(spec, words)], cost=math.prod(loops.sizes) / spec.lanes * steps)
+    return Native(spec.name, [(spec, words)], cost=nanoseconds(product(loops.sizes), steps / spec.lanes))
 
 
 @chooses(*OPERATIONS)

@@ -27,6 +27,8 @@ class Expression:
     members: tuple[Member, ...]
     loops: int
     lanes: int
+    #: The size of the innermost loop is open: it may be less than a vector.
+    open_row: bool = False
 
     @property
     def name(self) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from uncork.internal_ops.fused import NarrowedBag
 from uncork.kernels.embedding.spec_bags import Bag, Segments
+from uncork.kernels.extents import extents, nanoseconds, product
 from uncork.kernels.kernel_plan import Choice, In, KernelCall, Length, Native, Operand, Out, Room, Stages, shares
 from uncork.kernels.runtime.packed_weights import begins_a_line
 from uncork.kernels.runtime.target import Target
@@ -15,6 +15,7 @@ from uncork.ops import Operation
 from uncork.ops.embedding_bag_offsets import EmbeddingBagOffsets15, EmbeddingBagOffsetsSum3
 from uncork.ops.embedding_bag_packed import EmbeddingBagPacked15, EmbeddingBagPackedSum3
 from uncork.ops.embedding_segments_sum import EmbeddingSegmentsSum3
+from uncork.symbolic import Size, SizeLike
 from uncork.types import TensorSpec
 
 #: Nanoseconds for a row of 64 bytes that is not in a cache: what the cost of a call is guessed from.
@@ -23,14 +24,13 @@ _ROW_COST = 5.0
 _BAG = 20
 
 
-def _table(table: TensorSpec) -> tuple[int, int] | str:
+def _table(table: TensorSpec) -> tuple[SizeLike, int] | str:
     """(rows, columns), or why there is no kernel for this table."""
-    if not table.shape.is_static:
-        return "the table's shape is known at the call only"
     if table.element_type.bits < 8 or (table.element_type.bits == 8 and table.element_type.is_float):
         return f"no kernel for tables of {table.element_type}"
-    rows, *rest = table.shape.static
-    return rows, math.prod(rest)
+    rows, *rest = extents(table)
+    columns = product(rest)
+    return (rows, columns) if isinstance(columns, int) else "the length of a table's rows is known at the call only"
 
 
 def _at_lines(table: TensorSpec) -> bool:
@@ -46,15 +46,13 @@ def padded(inputs: Sequence[TensorSpec | None], count: int) -> list[TensorSpec |
     return [*inputs, *[None] * (count - len(inputs))]
 
 
-def cost_of_rows(indices: TensorSpec, bags: int, row_bytes: float) -> float:
-    """What a kernel costs that reads a row for each index, in nanoseconds. `bags` counts where only the call knows how many there are."""
+def cost_of_rows(indices: TensorSpec, bags: SizeLike, row_bytes: float) -> float | Size:
+    """What a kernel costs that reads a row for each index, in nanoseconds. `bags` counts where nothing tells how many there are."""
     count = indices.shape.size.size
-    if count is None:
-        count = _BAG * bags
-    return count * _ROW_COST * max(1.0, row_bytes / 64)
+    return nanoseconds(_BAG * bags if count is None else count, _ROW_COST * max(1.0, row_bytes / 64))
 
 
-def shared_bags(call: KernelCall, bags: int, threads: int) -> list[KernelCall]:
+def shared_bags(call: KernelCall, bags: SizeLike, threads: int) -> list[KernelCall]:
     """The call of a bag kernel as calls for some of the bags each: its last operands are the first bag and the end."""
     function, words = call
     *before, _, _ = words
@@ -68,16 +66,14 @@ def choose_bag(operation: Operation, inputs: Sequence[TensorSpec | None], output
     size = _table(table)
     if isinstance(size, str):
         return size
-    if not offsets.shape.is_static:
-        return "the number of bags is known at the call only"
+    (bags,) = extents(offsets)
     bag = operation.bag if isinstance(operation, NarrowedBag) else operation
     mean = isinstance(bag, EmbeddingBagOffsets15) and bag.takes_mean()
     index = indices.element_type.name if bag is operation else "narrowed"
     spec = Bag(table.element_type.name, index, size[1], target.lanes, weights is not None, mean, "offsets", bag.strict, _at_lines(table))
-    words: list[Operand] = [In(0), size[0], In(1), Length(1), In(2), offsets.shape.static[0]]
-    words += [0 if default is None else In(3), 0 if weights is None else In(4), Out(0), 0, offsets.shape.static[0]]
+    words: list[Operand] = [In(0), size[0], In(1), Length(1), In(2), bags]
+    words += [0 if default is None else In(3), 0 if weights is None else In(4), Out(0), 0, bags]
     call = (spec, words)
-    bags = offsets.shape.static[0]
 
     def split(threads: int) -> Stages:
         return Stages([shared_bags(call, bags, threads)], 0)
@@ -95,9 +91,7 @@ def choose_packed(operation: Operation, inputs: Sequence[TensorSpec | None], out
     size = _table(table)
     if isinstance(size, str):
         return size
-    if not indices.shape.is_static:
-        return "the number of indices is known at the call only"
-    bags, each = indices.shape.static
+    bags, each = extents(indices)
     mean = isinstance(operation, EmbeddingBagPacked15) and operation.takes_mean()
     spec = Bag(
         table.element_type.name, indices.element_type.name, size[1], target.lanes, weights is not None, mean, "fixed", at_lines=_at_lines(table)
@@ -118,9 +112,10 @@ def choose_segments(operation: Operation, inputs: Sequence[TensorSpec | None], o
     size = _table(table)
     if isinstance(size, str):
         return size
-    if count.value is None:
+    found = count.sizes()
+    if not found or found[0] is None:
         return "the number of segments is known at the call only"
-    segments = int(count.value)
+    segments: SizeLike = found[0]
     if not size[1]:
         return "rows without elements"
     # Sorted ids are turned into offsets; unsorted ones are refused by the kernel and summed by the reference.

@@ -32,7 +32,7 @@ def choose_lookup(operation: Operation, inputs: Sequence[TensorSpec | None], out
         return "no kernel for more indices than values, or fewer"
     spec = Lookup(columns, values.element_type.name, indices.element_type.name, operation.pick is not None, operation.mean, target.lanes)
     words: list[Operand] = [*(In(i) for i in range(4)), Out(0), Length(1), rows, table.shape.static[0]]
-    entries = values.shape.size.size if values.shape.size.is_static else rows
+    entries = values.shape.size.static_size if values.shape.size.is_static else rows
     return Native(spec.name, [(spec, words)], cost=float((entries or 0) * (3 + columns / target.lanes)))
 
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from uncork.kernels.codegen.activations import STANDALONE
 from uncork.kernels.codegen.emit import F32, Kernel, Value
 from uncork.kernels.gemm.microkernel import End, Microkernel, Row, finished
-from uncork.kernels.gemm.spec_matmul import ARGUMENTS, Linear
+from uncork.kernels.gemm.spec_matmul import ARGUMENTS, MASKED, Linear
 from uncork.kernels.runtime.target import Target
+
+#: What the end of a row is told besides its sums: `left` columns of the row exist from this panel on.
+_EXTRA = ("target", "target_row", "bias", "left")
 
 
 def emit_linear(spec: Linear, machine: Target) -> str:
     """The LLVM text of a linear kernel."""
     k = Kernel(spec.name, ARGUMENTS, machine)
     a = dict(zip(ARGUMENTS, k.arguments))
-    full = Microkernel(k, "full", spec.lanes, spec.vectors, ("target", "target_row", "bias"), _end(spec, spec.width))
-    tail = Microkernel(k, "tail", spec.lanes, spec.vectors, ("target", "target_row", "bias"), _end(spec, spec.tail)) if spec.tail else None
+    full = Microkernel(k, "full", spec.lanes, spec.vectors, _EXTRA, _end(spec, spec.width))
+    last = _masked_end(spec) if spec.tail == MASKED else _end(spec, spec.tail)
+    tail = Microkernel(k, "tail", spec.lanes, spec.vectors, _EXTRA, last) if spec.tail else None
     whole = a["columns"] // spec.width
     row_bytes = a["columns"] * 4
     panel_bytes = a["inner"] * (spec.width * 4)
@@ -37,13 +42,15 @@ def emit_linear(spec: Linear, machine: Target) -> str:
                     "target": output + row * row_bytes + panel * (spec.width * 4),
                     "target_row": row_bytes,
                     "bias": a["bias"] + panel * (spec.width * 4),
+                    "left": a["columns"] - panel * spec.width,
                 },
             )
 
         with k.loop(0, whole) as panel:
             run(full, panel)
         if tail is not None:
-            run(tail, whole)
+            with k.when(whole * spec.width < a["columns"]):
+                run(tail, whole)
     k.finish()
     return k.text()
 
@@ -55,6 +62,21 @@ def _end(spec: Linear, columns: int) -> End:
         target = row.extra["target"] + row.extra["target_row"] * row.number
         for column, part in finished(k, row, spec.lanes, columns, spec.bias, spec.activation):
             k.store(part, target + column * 4)
+
+    return end
+
+
+def _masked_end(spec: Linear) -> End:
+    """A row of the last panel, of which `left` columns exist in memory."""
+
+    def end(k: Kernel, row: Row) -> None:
+        target = row.extra["target"] + row.extra["target_row"] * row.number
+        for v, total in enumerate(row.sums):
+            mask = k.lanes_below(row.extra["left"] - v * spec.lanes, spec.lanes)
+            if spec.bias:
+                total = total + k.load_masked(row.extra["bias"] + v * spec.lanes * 4, F32, mask)
+            activated = STANDALONE[spec.activation](k, total) if spec.activation else total
+            k.store_masked(activated, target + v * spec.lanes * 4, mask)
 
     return end
 

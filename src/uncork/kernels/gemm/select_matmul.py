@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from uncork.internal_ops.fused import FusedLinear
-from uncork.kernels.gemm.spec_matmul import ARGUMENTS, Linear
+from uncork.kernels.extents import certainly, extents, is_empty, nanoseconds, product, same_extents
+from uncork.kernels.gemm.spec_matmul import ARGUMENTS, MASKED, Linear
 from uncork.kernels.kernel_plan import Choice, In, KernelCall, Native, Operand, Out, Room, Stages, shares
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import chooses
 from uncork.ops import Operation
 from uncork.ops.matmul import MatMul
+from uncork.symbolic import SizeLike
 from uncork.types import Array, ElementType, TensorSpec
 
 #: Inner products longer than this are left to NumPy's BLAS: a panel of them no longer fits the second-level cache.
@@ -25,8 +26,10 @@ _LARGE = 1 << 22
 _BLOCK = 8
 
 
-def specialised(width: int, columns: int, bias: bool = False, activation: str = "", packed: bool = True) -> Linear:
-    """The kernel for vectors of `width` lanes and a number of columns."""
+def specialised(width: int, columns: SizeLike, bias: bool = False, activation: str = "", packed: bool = True) -> Linear:
+    """The kernel for vectors of `width` lanes and a number of columns; where only the call knows it, the last panel is masked."""
+    if not isinstance(columns, int):
+        return Linear(2, MASKED, width, bias, activation, packed)
     vectors = max(1, min(3, -(-columns // width)))
     return Linear(vectors, columns % (vectors * width), width, bias, activation, packed)
 
@@ -44,26 +47,24 @@ def pack(spec: Linear, matrix: Array) -> Array:
 def choose_linear(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
     a, b = inputs[0], inputs[1]
     assert a is not None and b is not None
-    product = operation.product if isinstance(operation, FusedLinear) else operation
-    assert isinstance(product, MatMul)
+    matmul = operation.product if isinstance(operation, FusedLinear) else operation
+    assert isinstance(matmul, MatMul)
     if a.element_type is not ElementType.f32:
         return f"no kernel for {a.element_type}"
-    if not a.shape.is_static or not b.shape.is_static:
-        return "shapes are known at the call only"
-    left, right = a.shape.static, b.shape.static
-    if len(left) < 2 or len(right) < 2 or product.transpose_a:
+    left, right = extents(a), extents(b)
+    if len(left) < 2 or len(right) < 2 or matmul.transpose_a:
         return "no kernel for vectors and a transposed first matrix"
     inner = left[-1]
-    columns = right[-2] if product.transpose_b else right[-1]
-    if inner > _LONGEST or not inner or not columns or 0 in left or 0 in right:
+    columns = right[-2] if matmul.transpose_b else right[-1]
+    if (isinstance(inner, int) and inner > _LONGEST) or is_empty((*left, *right)):
         return "no kernel for empty or very long inner products"
     bias = inputs[2] if len(inputs) > 2 else None
     activation = operation.activation if isinstance(operation, FusedLinear) else None
     word = "" if activation is None else activation.type_name.lower()
-    rows, batches = left[-2], math.prod(left[:-2])
+    rows, batches = left[-2], product(left[:-2])
     if len(right) == 2:
         rows, batches = rows * batches, 1  # one matrix for all batches: they are rows of one product
-    elif left[:-2] != right[:-2]:
+    elif not same_extents(left[:-2], right[:-2]):
         return "no kernel for batches that stretch"
     spec = specialised(target.lanes, columns, bias is not None, word, packed=b.value is not None and len(right) == 2)
     keep: list[object] = []
@@ -71,17 +72,17 @@ def choose_linear(operation: Operation, inputs: Sequence[TensorSpec | None], out
     matrix: list[Operand]
     if spec.packed:
         assert b.value is not None
-        value, transposed = b.value, product.transpose_b
+        value, transposed = b.value, matmul.transpose_b
         packing = packed([value], (spec, transposed), lambda: [pack(spec, value.T if transposed else value)])
         keep.append(packing)
         matrix, room = [packing.arrays[0].ctypes.data, 0, 0, 0], table
     else:
-        if rows * inner * columns >= _LARGE:
+        if isinstance(work := rows * inner * columns, int) and work >= _LARGE:
             return "NumPy's BLAS is faster for large matrices of the call"
-        strides = (4, inner * 4) if product.transpose_b else (columns * 4, 4)
-        matrix, room = [In(1), *strides, inner * columns * 4], table + -(-columns // spec.width) * spec.width * inner * 4
+        strides = (4, inner * 4) if matmul.transpose_b else (columns * 4, 4)
+        matrix, room = [In(1), *strides, inner * columns * 4], table + (columns + (spec.width - 1)) // spec.width * spec.width * inner * 4
 
-    def rows_of(first: int, count: int) -> KernelCall:
+    def rows_of(first: SizeLike, count: SizeLike) -> KernelCall:
         """The product of some rows, of every batch."""
         words: list[Operand] = [In(0, first * inner * 4), inner * 4, rows * inner * 4, *matrix, In(2) if bias is not None else 0]
         words += [Out(0, first * columns * 4), batches, count, inner, columns, Room(first * 8), Room(table)]
@@ -91,7 +92,7 @@ def choose_linear(operation: Operation, inputs: Sequence[TensorSpec | None], out
     def split(threads: int) -> Stages:
         return Stages([[rows_of(first, count) for first, count in shares(rows, threads, _BLOCK)]], room)
 
-    cost = batches * rows * inner * columns / 30
+    cost = nanoseconds(batches * rows * inner * columns, 1 / 30)
     # A matrix of the call is brought into order by every call of the kernel, and rows of a batch lie apart.
-    whole = not spec.packed or batches > 1
+    whole = not spec.packed or not certainly(batches, 1)
     return Native(spec.name, [rows_of(0, rows)], room=room, keep=keep, cost=cost, split=None if whole else split)

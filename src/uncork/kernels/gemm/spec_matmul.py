@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+#: The tail of a kernel for any number of columns.
+MASKED = -1
+
 
 @dataclass(frozen=True, slots=True)
 class Linear:
@@ -22,7 +25,7 @@ class Linear:
     @property
     def name(self) -> str:
         flags = f"{'_bias' if self.bias else ''}{'_' + self.activation if self.activation else ''}{'_packed' if self.packed else ''}"
-        return f"linear_{self.vectors}x{self.lanes}_{self.tail}{flags}"
+        return f"linear_{self.vectors}x{self.lanes}_{'masked' if self.tail == MASKED else self.tail}{flags}"
 
     @property
     def width(self) -> int:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from uncork.kernels.codegen.emit import F32, I8, I32, I64, INDEX_TYPES, U32, Kernel, Value, Variable, pieces
-from uncork.kernels.movement.spec_gather import Gather
+from uncork.kernels.codegen.emit import F32, I8, I32, I64, INDEX_TYPES, U32, Kernel, Type, Value, Variable, pieces
+from uncork.kernels.movement.spec_gather import OPEN, Gather
 from uncork.kernels.runtime.target import Target
 
 #: Items up to this size are copied by straight code; longer ones in a loop of blocks of this size.
@@ -30,6 +30,8 @@ _PREFETCHED = 2048
 
 def emit_gather(spec: Gather, machine: Target) -> str:
     """The LLVM text of a gather kernel."""
+    if spec.item == OPEN:
+        return _emit_open_items(spec, machine)
     k = Kernel(spec.name, spec.arguments, machine)
     data, indices, output, batches, outer, size, count, positions = k.arguments
     index_bytes = INDEX_TYPES[spec.index].bytes
@@ -57,6 +59,53 @@ def emit_gather(spec: Gather, machine: Target) -> str:
         k.fence()
     k.finish()
     return k.text()
+
+
+def _emit_open_items(spec: Gather, machine: Target) -> str:
+    """Items of which only the call knows how long they are."""
+    k = Kernel(spec.name, spec.arguments, machine)
+    data, indices, output, batches, outer, size, count, item = k.arguments
+    type_ = INDEX_TYPES[spec.index]
+    with k.loop(0, batches) as batch, k.loop(0, outer) as row, k.loop(0, count) as j:
+        slab = batch * outer + row
+        index = k.load(indices + (batch * count + j) * type_.bytes, type_).to(I64)
+        if spec.wraps and spec.index.startswith("i"):
+            index = index + ((index >> 63) & size)
+        if spec.strict:
+            k.stop_unless(index.below(size), k.integer(1))
+        target = output + (slab * count + j) * item
+        with k.either(index.below(size), likely=True) as (inside, outside):
+            with inside:
+                copy_open(k, data + (slab * size + index) * item, target, item)
+            with outside:
+                copy_open(k, None, target, item)
+    k.finish()
+    return k.text()
+
+
+def copy_open(k: Kernel, source: Value | None, target: Value, size: Value) -> None:
+    """`size` bytes from `source` (None: zeros) to `target`, which do not overlap: the last vector lies over the one before it."""
+
+    def move(offset: Value, type_: Type, lanes: int = 1) -> None:
+        value = k.number(0, type_, lanes) if source is None else k.load(source + offset, type_, lanes)
+        k.store(value, target + offset)
+
+    def vectors(lanes: int) -> None:
+        with k.loop(0, size, lanes) as offset:
+            move(k.minimum(offset, size - lanes), I8, lanes)
+
+    with k.either(size >= 64) as (long, other):
+        with long:
+            vectors(64)
+        with other, k.either(size >= 16) as (middle, short):
+            with middle:
+                vectors(16)
+            with short:
+                words = size & -4
+                with k.loop(0, words, 4) as offset:
+                    move(offset, I32)
+                with k.loop(words, size) as offset:
+                    move(offset, I8)
 
 
 @dataclass(frozen=True, slots=True)

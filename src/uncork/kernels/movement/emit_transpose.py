@@ -16,20 +16,34 @@ def emit_blocks(spec: Blocks, machine: Target) -> str:
     k = Kernel(spec.name, ARGUMENTS, machine)
     a = dict(zip(ARGUMENTS, k.arguments))
     side = spec.side
+
+    def matrix(source: Value, target: Value) -> None:
+        if not spec.open:
+            _blocks(k, a, side, source, target)
+            return
+        with k.either((a["rows"] >= side) & (a["columns"] >= side), likely=True) as (blocks, few):
+            with blocks:
+                _blocks(k, a, side, source, target)
+            with few, k.loop(0, a["columns"]) as column, k.loop(0, a["rows"]) as row:
+                k.store(k.load(source + row * a["row"] + column * 4, I32), target + column * a["column"] + row * 4)
+
     with k.loop(0, a["count_0"]) as i, k.loop(0, a["count_1"]) as j:
-        source = a["source"] + i * a["from_0"] + j * a["from_1"]
-        target = a["target"] + i * a["to_0"] + j * a["to_1"]
-        with k.loop(0, a["rows"], side) as some_row:
-            row = k.minimum(some_row, a["rows"] - side)
-            with k.loop(0, a["columns"], side) as some_column:
-                column = k.minimum(some_column, a["columns"] - side)
-                begin = source + row * a["row"] + column * 4
-                rows = [k.load(begin + a["row"] * n, I32, side) for n in range(side)]
-                end = target + column * a["column"] + row * 4
-                for n, turned in enumerate(_turned(rows)):
-                    k.store(turned, end + a["column"] * n)
+        matrix(a["source"] + i * a["from_0"] + j * a["from_1"], a["target"] + i * a["to_0"] + j * a["to_1"])
     k.finish()
     return k.text()
+
+
+def _blocks(k: Kernel, a: dict[str, Value], side: int, source: Value, target: Value) -> None:
+    """One matrix, which has at least a block."""
+    with k.loop(0, a["rows"], side) as some_row:
+        row = k.minimum(some_row, a["rows"] - side)
+        with k.loop(0, a["columns"], side) as some_column:
+            column = k.minimum(some_column, a["columns"] - side)
+            begin = source + row * a["row"] + column * 4
+            rows = [k.load(begin + a["row"] * n, I32, side) for n in range(side)]
+            end = target + column * a["column"] + row * 4
+            for n, turned in enumerate(_turned(rows)):
+                k.store(turned, end + a["column"] * n)
 
 
 def _turned(rows: Sequence[Value]) -> list[Value]:

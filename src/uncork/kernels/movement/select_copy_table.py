@@ -12,6 +12,7 @@ import numpy as np
 
 from uncork.errors import UncorkError
 from uncork.kernels.kernel_plan import Choice, In, KernelCall, Native, Operand, Out
+from uncork.kernels.movement.select_nd_copy import choose_nd_copy
 from uncork.kernels.movement.spec_copy_table import Runs
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import chooses
@@ -28,14 +29,21 @@ _LONGEST_RUN = 1024
 
 @chooses(Operation)
 def choose_move(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
-    """For every operation with `moved` inputs whose other inputs are constants."""
+    """For every operation with `moved` inputs: by strided copies where a rule tells them, else by a table of runs."""
+    if any(spec is not None and spec.element_type is ElementType.string for spec in inputs):
+        return "no kernel for strings"
+    return choose_nd_copy(operation, inputs, outputs) or _choose_runs(operation, inputs, outputs)
+
+
+def _choose_runs(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
+    """For static shapes, where all inputs that are not moved are constants."""
     ports = [operation.inputs[min(i, len(operation.inputs) - 1)] for i in range(len(inputs))]
     total = 0
     for port, spec in zip(ports, inputs):
         if spec is None:
             continue
-        if spec.element_type is ElementType.string or not spec.shape.is_static:
-            return "no kernel for strings and open shapes"
+        if not spec.shape.is_static:
+            return "no kernel for open shapes"
         if not port.moved and spec.value is None:
             return "what is moved where is known at the call only"
         total += int(spec.shape.size)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from dataclasses import replace
 
-from uncork.kernels.kernel_plan import Choice, In, KernelCall, Native, Operand, Out, Room, Stages, shares
-from uncork.kernels.movement.spec_gather import Gather
+from uncork.kernels.extents import extents, is_empty, nanoseconds, product
+from uncork.kernels.kernel_plan import AtLeast, Choice, In, KernelCall, Native, Operand, Out, Room, Stages, shares
+from uncork.kernels.movement.spec_gather import OPEN, Gather
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import chooses
 from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops.gather import Gather1, Gather7, Gather8
+from uncork.symbolic import Size, SizeLike
 from uncork.types import ElementType, TensorSpec
 
 #: Items of up to this many bytes are better fetched by positions when several outer rows share the indices.
@@ -26,17 +28,20 @@ def choose_gather(operation: Operation, inputs: Sequence[TensorSpec | None], out
     assert data is not None and indices is not None and axis is not None and isinstance(operation, Gather1 | Gather7)
     if data.element_type is ElementType.string:
         return "no kernel for strings"
-    if axis.value is None or not data.shape.is_static or not indices.shape.is_static:
-        return "axis or shapes are known at the call only"
-    shape, places = data.shape.static, indices.shape.static
+    if axis.value is None:
+        return "the axis is known at the call only"
+    shape, places = extents(data), extents(indices)
     along = normalised_axis(operation, int(axis.value.reshape(-1)[0]), len(shape))
     batch = operation.batch_count(len(places))
-    item = math.prod(shape[along + 1 :]) * data.element_type.dtype.itemsize
-    batches, outer, count = math.prod(shape[:batch]), math.prod(shape[batch:along]), math.prod(places[batch:])
-    if not item or not count:
+    item = product(shape[along + 1 :]) * data.element_type.dtype.itemsize
+    batches, outer, count = product(shape[:batch]), product(shape[batch:along]), product(places[batch:])
+    if is_empty((item, count)):
         return Native("gather_nothing", [])
-    by_columns = outer > 1 and item <= _SMALL_ITEM and shape[along] < 2**31
-    streaming = not by_columns and item % 64 == 0 and batches * outer * count * item >= _LARGE
+    if not isinstance(item, int):
+        return _choose_open_items(operation, inputs, item, (batches, outer, count), shape[along])
+    by_columns = item <= _SMALL_ITEM and _is_above(outer, 1) and not _is_above(shape[along], 2**31 - 1)
+    total = batches * outer * count * item
+    streaming = not by_columns and item % 64 == 0 and isinstance(total, int) and total >= _LARGE
     way = "columns" if by_columns else "rows"
     spec = Gather(item, indices.element_type.name, operation.counts_from_end, operation.strict, way, streaming)
     index_bytes = indices.element_type.dtype.itemsize
@@ -45,10 +50,10 @@ def choose_gather(operation: Operation, inputs: Sequence[TensorSpec | None], out
     # Threads share the batches, else the outer rows of the only batch, else the indices of the only row: how many there are, and how
     # many bytes lie from one to the next in data, indices and output.
     whole = [batches, outer, count]
-    level = 0 if batches > 1 else 1 if outer > 1 else 2
+    level = 0 if _is_above(batches, 1) else 1 if _is_above(outer, 1) else 2
     steps = ((outer * slab, count * index_bytes, outer * count * item), (slab, 0, count * item), (0, index_bytes, item))[level]
 
-    def part(first: int, number: int) -> KernelCall:
+    def part(first: SizeLike, number: SizeLike) -> KernelCall:
         data_at, indices_at, output_at = (first * step for step in steps)
         some = [*whole[:level], number, *whole[level + 1 :]]
         return spec, [In(0, data_at), In(1, indices_at), Out(0, output_at), some[0], some[1], shape[along], some[2], 0]
@@ -57,5 +62,27 @@ def choose_gather(operation: Operation, inputs: Sequence[TensorSpec | None], out
         return Stages([[part(first, number) for first, number in shares(whole[level], threads)]], 0)
 
     words: list[Operand] = [In(0), In(1), Out(0), batches, outer, shape[along], count, Room()]
-    cost = batches * outer * count * max(2.0, item / 16)
-    return Native(spec.name, [(spec, words)], room=4 * count if by_columns else 0, cost=cost, split=None if by_columns else split)
+    calls: list[KernelCall] = [(spec, words)]
+    if isinstance(total, Size) and not by_columns and item % 64 == 0:
+        past_caches = replace(spec, streaming=True)
+        calls = [(spec, words, AtLeast(total, _LARGE, otherwise=True)), (past_caches, words, AtLeast(total, _LARGE))]
+    cost = nanoseconds(batches * outer * count, max(2.0, item / 16))
+    room = 4 * count if by_columns else 0
+    return Native(spec.name, calls, room=room, cost=cost, split=None if by_columns else split)
+
+
+def _is_above(size: SizeLike, least: int) -> bool:
+    """The size is above a number; one that only the call knows is taken to be above 1, and below what 32 bits hold."""
+    return size > least if isinstance(size, int) else least == 1
+
+
+def _choose_open_items(
+    operation: Gather1 | Gather7, inputs: Sequence[TensorSpec | None], item: SizeLike, counts: Sequence[SizeLike], size: SizeLike
+) -> Choice:
+    """Items of which only the call knows how long they are."""
+    data, indices, _ = inputs
+    assert data is not None and indices is not None
+    spec = Gather(OPEN, indices.element_type.name, operation.counts_from_end, operation.strict)
+    batches, outer, count = counts
+    words: list[Operand] = [In(0), In(1), Out(0), batches, outer, size, count, item]
+    return Native(spec.name, [(spec, words)], cost=nanoseconds(batches * outer * count * item, 1 / 16))

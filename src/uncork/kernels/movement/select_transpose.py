@@ -5,9 +5,9 @@ Every other transposition moves runs of neighbours, as `select_copy_table` does.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
+from uncork.kernels.extents import certainly, extents, is_empty, nanoseconds, product
 from uncork.kernels.kernel_plan import Choice, In, KernelCall, Native, Operand, Out, Stages, shares
 from uncork.kernels.movement.select_copy_table import choose_move
 from uncork.kernels.movement.spec_transpose import LOOPS, Blocks
@@ -15,6 +15,7 @@ from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import chooses
 from uncork.ops import Operation
 from uncork.ops.transpose import Transpose1
+from uncork.symbolic import SizeLike
 from uncork.types import TensorSpec
 
 #: Fewer rows and columns make no block.
@@ -22,16 +23,21 @@ _SMALLEST = 4
 
 
 #: How many times, and bytes from one to the next in the source and in the target.
-Loop = tuple[int, int, int]
+Loop = tuple[SizeLike, SizeLike, SizeLike]
 
 
-def blocks_fit(rows: int, columns: int) -> bool:
-    """There are enough of both for a block."""
-    return min(rows, columns) >= _SMALLEST
+def blocks_fit(rows: SizeLike, columns: SizeLike) -> bool:
+    """There are enough of both for a block, as far as that is known."""
+    return all(not isinstance(size, int) or size >= _SMALLEST for size in (rows, columns))
 
 
 def turning(
-    widest: int, source: Operand, target: Operand, loops: Sequence[Loop], rows: tuple[int, int], columns: tuple[int, int]
+    widest: int,
+    source: Operand,
+    target: Operand,
+    loops: Sequence[Loop],
+    rows: tuple[SizeLike, SizeLike],
+    columns: tuple[SizeLike, SizeLike],
 ) -> KernelCall:
     """A call that turns matrices of 32-bit numbers, as many as the two `loops` say.
 
@@ -39,9 +45,9 @@ def turning(
     """
     assert len(loops) == LOOPS
     side = _SMALLEST
-    while side * 2 <= min(widest, rows[0], columns[0]):
+    while side * 2 <= min([widest, *(size for size in (rows[0], columns[0]) if isinstance(size, int))]):
         side *= 2
-    spec = Blocks(side)
+    spec = Blocks(side, not (isinstance(rows[0], int) and isinstance(columns[0], int)))
 
     words: list[Operand] = [source, target, *(word for loop in loops for word in loop), *rows, *columns]
     return spec, words
@@ -51,44 +57,45 @@ def turning(
 def choose_transpose(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
     data, order = inputs[0], inputs[1]
     assert data is not None and order is not None
-    if data.element_type.dtype.itemsize != 4 or not data.shape.is_static or order.value is None or 0 in data.shape.static:
+    if data.element_type.dtype.itemsize != 4 or order.value is None or is_empty(extents(data)):
         return choose_move(operation, inputs, outputs, target)
-    axes = [int(axis) for axis in order.value] or list(range(len(data.shape.static)))[::-1]
-    sizes, axes = _merged(data.shape.static, axes)
-    steps = [4 * math.prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
+    axes = [int(axis) for axis in order.value] or list(range(len(extents(data))))[::-1]
+    sizes, axes = _merged(extents(data), axes)
+    steps = [4 * product(sizes[axis + 1 :]) for axis in range(len(sizes))]
     made = [sizes[axis] for axis in axes]
-    goes = {axis: 4 * math.prod(made[place + 1 :]) for place, axis in enumerate(axes)}
+    goes = {axis: 4 * product(made[place + 1 :]) for place, axis in enumerate(axes)}
     last = len(sizes) - 1
     # Rows are the axis that becomes the last one, columns the axis that is it now.
     if not axes or axes[-1] == last or not blocks_fit(sizes[axes[-1]], sizes[last]) or len(sizes) > LOOPS + 2:
         return choose_move(operation, inputs, outputs, target)
     row = axes[-1]
     others = [(sizes[axis], steps[axis], goes[axis]) for axis in axes if axis not in (row, last)]
-    loops = [(1, 0, 0)] * (LOOPS - len(others)) + others
-    shared = next((i for i, loop in enumerate(loops) if loop[0] > 1), 0)
+    loops: list[Loop] = [*[(1, 0, 0)] * (LOOPS - len(others)), *others]
+    shared = next((i for i, loop in enumerate(loops) if not certainly(loop[0], 1)), 0)
     turns, step, to = loops[shared]
 
-    def part(first: int, count: int) -> KernelCall:
+    def part(first: SizeLike, count: SizeLike) -> KernelCall:
         """Some of the turns of the outermost loop that has more than one."""
         some = [*loops[:shared], (count, step, to), *loops[shared + 1 :]]
         return turning(width, In(0, first * step), Out(0, first * to), some, (sizes[row], steps[row]), (sizes[last], goes[last]))
 
     width = target.lanes
-    side = min(width, 1 << (min(sizes[row], sizes[last]).bit_length() - 1))
-    cost = math.prod(sizes) / 6
-    split = (lambda threads: Stages([[part(*share) for share in shares(turns, threads)]], 0)) if turns > 1 else None
+    side = min([width, *(1 << (n.bit_length() - 1) for n in (sizes[row], sizes[last]) if isinstance(n, int))])
+    cost = nanoseconds(product(sizes), 1 / 6)
+    alone = certainly(turns, 1)
+    split = None if alone else lambda threads: Stages([[part(*share) for share in shares(turns, threads)]], 0)
     return Native(Blocks(side).name, [part(0, turns)], cost=cost, split=split)
 
 
-def _merged(sizes: Sequence[int], axes: Sequence[int]) -> tuple[list[int], list[int]]:
+def _merged(sizes: Sequence[SizeLike], axes: Sequence[int]) -> tuple[list[SizeLike], list[int]]:
     """Sizes and order without axes of size 1, and with axes that stay neighbours as one."""
     groups: list[list[int]] = []
-    kept = [axis for axis in range(len(sizes)) if sizes[axis] != 1]
-    for axis in (axis for axis in axes if sizes[axis] != 1):
+    kept = [axis for axis in range(len(sizes)) if not certainly(sizes[axis], 1)]
+    for axis in (axis for axis in axes if not certainly(sizes[axis], 1)):
         follows = groups and kept.index(axis) == kept.index(groups[-1][-1]) + 1
         if follows:
             groups[-1].append(axis)
         else:
             groups.append([axis])
     in_order = sorted(groups)
-    return [math.prod(sizes[axis] for axis in group) for group in in_order], [in_order.index(group) for group in groups]
+    return [product(sizes[axis] for axis in group) for group in in_order], [in_order.index(group) for group in groups]

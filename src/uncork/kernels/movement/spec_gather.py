@@ -7,6 +7,9 @@ from typing import ClassVar
 
 from uncork.kernels.names import flags
 
+#: The item of a kernel for items of any length: it comes as an argument.
+OPEN = -1
+
 
 @dataclass(frozen=True, slots=True)
 class Gather:
@@ -24,9 +27,12 @@ class Gather:
 
     @property
     def name(self) -> str:
-        return f"gather_{self.way}_{self.item}_{self.index}" + flags(self, "wraps", "strict", "streaming")
+        return f"gather_{self.way}_{'open' if self.item == OPEN else self.item}_{self.index}" + flags(self, "wraps", "strict", "streaming")
 
     @property
     def arguments(self) -> list[str]:
-        """`count` indices for each of `batches`; `positions` is room for `count` 32-bit numbers ("columns" only)."""
+        """`count` indices for each of `batches`; `positions` is room for `count` 32-bit numbers ("columns" only).
+
+        In place of that room come the bytes of an item where they are open.
+        """
         return ["data", "indices", "output", "batches", "outer", "size", "count", "positions"]

@@ -16,7 +16,9 @@ class Blocks:
 
     emitter: ClassVar[str] = "uncork.kernels.movement.emit_transpose:emit_blocks"
     side: int
+    #: There may be fewer rows or columns than a block has.
+    open: bool = False
 
     @property
     def name(self) -> str:
-        return f"transpose_{self.side}"
+        return f"transpose_{self.side}{'_open' if self.open else ''}"

@@ -9,6 +9,7 @@ from functools import partial
 
 import numpy as np
 
+from uncork.kernels.extents import certainly, extents, nanoseconds
 from uncork.kernels.kernel_plan import Choice, In, KernelCall, LetRun, Native, Operand, Out, Room, Stages, shares
 from uncork.kernels.recurrent.pack import look_up, pack, panels_call
 from uncork.kernels.recurrent.spec import ARGUMENTS, Recurrent
@@ -21,6 +22,7 @@ from uncork.ops._common.recurrent import WALKS, RecurrentSequence
 from uncork.ops.gru_sequence import GRUSequence5
 from uncork.ops.lstm_sequence import LSTMSequence5
 from uncork.ops.rnn_sequence import RNNSequence5
+from uncork.symbolic import SizeLike
 from uncork.types import Array, ElementType, TensorSpec
 
 _LINE = 64
@@ -37,22 +39,22 @@ def supports(precision: str, target: Target) -> bool:
     return precision != "bf16" or (target.has("avx512bf16") and target.lanes == 16)
 
 
-def _products(precision: str, batch: int, target: Target) -> tuple[str, str]:
+def _products(precision: str, batch: SizeLike, target: Target) -> tuple[str, str]:
     """In which precision products are made where the caller allows this one, and which of them in tiles: see `Recurrent`.
 
     Sums of two bf16 pay in tiles only (without AMX three products in bf16 take longer than one in f32), and only where rows share the
     reading of the weights.
     """
     if precision == "bf16x3":
-        return ("bf16x3", "all") if target.tiles and supports("bf16", target) and batch > 1 else ("f32", "")
+        return ("bf16x3", "all") if target.tiles and supports("bf16", target) and not certainly(batch, 1) else ("f32", "")
     if precision == "bf16" and supports("bf16", target):
-        return "bf16", "" if not target.tiles else "all" if batch > 1 else "ahead"
+        return "bf16", "" if not target.tiles else "ahead" if certainly(batch, 1) else "all"
     return "f32", ""
 
 
-def _suits_team(spec: Recurrent, batch: int, inputs: int, hidden: int, members: int) -> bool:
+def _suits_team(spec: Recurrent, batch: SizeLike, inputs: int, hidden: int, members: int) -> bool:
     """It is better that threads share the units of a sequence than its rows."""
-    if spec.tiles:
+    if spec.tiles or not isinstance(batch, int):
         return False
     if 2 * spec.gates * hidden * (inputs + hidden) * batch < members * _TEAM_FLOPS:
         return False  # members would wait for each other longer than they work
@@ -87,15 +89,17 @@ def sequence_of(
     x, lengths, w, r, b = specs[0], *specs[-4:]
     if lookup is None and x.element_type is not ElementType.f32:
         return f"no kernel for {x.element_type}"
-    if not all(s.shape.is_static for s in (*specs, *outputs)):
-        return "shapes are known at the call only"
+    if not all(s.shape.is_static for s in (w, r, b)):
+        return "the shapes of the weights are known at the call only"
     values = [source.value for source in (w, r, b) if source.value is not None]
     if isinstance(operation, GRUSequence5):
         cell = "gru_after" if operation.linear_before_reset else "gru"
     else:
         cell = "lstm" if isinstance(operation, LSTMSequence5) else "rnn"
-    batch, steps, *rest = x.shape.static
+    batch, steps, *rest = extents(x)
     inner = rest[0] if lookup is None else len(lookup.table)
+    if not isinstance(inner, int):
+        return "how long a step of X is is known at the call only"
     clipped = 0 < operation.clip < math.inf
     precision, tiles = _products(operation.precision, batch, target) if len(values) == 3 else ("f32", "")
     spec = Recurrent(cell, operation.functions(), target.lanes, lengths.element_type.name, clipped, precision, tiles)
@@ -110,10 +114,10 @@ def sequence_of(
     else:
         sequence.pack_in_calls()
     directions = len(sequence.walks)
-    flops = 2.0 * spec.gates * sequence.hidden * (sequence.multiplied + sequence.hidden) * batch * steps * directions
+    each = 2.0 * spec.gates * sequence.hidden * (sequence.multiplied + sequence.hidden) * directions
     whole = [*sequence.packing, *(sequence.rows(d, 0, batch, sequence.packed_bytes) for d in range(directions))]
     room = sequence.packed_bytes + sequence.workspace(batch)
-    return Native(spec.name, whole, room=room, keep=sequence.keep, cost=flops / 100, split=sequence.split)
+    return Native(spec.name, whole, room=room, keep=sequence.keep, cost=nanoseconds(batch * steps, each / 100), split=sequence.split)
 
 
 @dataclass
@@ -122,8 +126,8 @@ class _Sequence:
 
     spec: Recurrent
     walks: Sequence[bool]
-    batch: int
-    steps: int
+    batch: SizeLike
+    steps: SizeLike
     inputs: int
     hidden: int
     clip: int
@@ -149,11 +153,11 @@ class _Sequence:
     def _lengths_input(self) -> int:
         return 3 if self.spec.cell == "lstm" else 2
 
-    def workspace(self, batch: int) -> int:
+    def workspace(self, batch: SizeLike) -> SizeLike:
         """Bytes for so many rows, in whole cache lines."""
         return self._y_at(batch) + (_lines(self.steps * self.hidden * 4) if self.states_only else 0)
 
-    def _y_at(self, batch: int) -> int:
+    def _y_at(self, batch: SizeLike) -> SizeLike:
         """Where Y lies in the workspace when it is not an output."""
         return _lines(self.spec.workspace(batch, self.steps, self.inputs, self.hidden))
 
@@ -189,10 +193,10 @@ class _Sequence:
                 many, target = spec.padded(hidden) // width, Room(self.packed_bytes)
                 self.packing.append(panels_call(panels, source, inner, hidden, many, target))
                 places.append(target)
-                self.packed_bytes += _lines(panels.bytes(many, inner))
+                self.packed_bytes += -(-panels.bytes(many, inner) // _LINE) * _LINE
             self.weights.append(places)
 
-    def rows(self, d: int, first: int, count: int, room: int) -> KernelCall:
+    def rows(self, d: int, first: SizeLike, count: SizeLike, room: SizeLike) -> KernelCall:
         """One direction of some rows of the batch."""
         directions, row, steps = len(self.walks), self.hidden * 4, self.steps
         at = (first * directions + d) * row  # of a row's state in this direction
@@ -216,7 +220,8 @@ class _Sequence:
         members = threads // len(directions)
         if members > 1 and self.yields and _suits_team(self.spec, self.batch, self.multiplied, self.hidden, members):
             return self._by_team(members)
-        calls, room = [], self.packed_bytes
+        calls: list[KernelCall] = []
+        room: SizeLike = self.packed_bytes
         for d in directions:
             for first, count in shares(self.batch, -(-threads // len(directions))):
                 calls.append(self.rows(d, first, count, room))
@@ -227,7 +232,8 @@ class _Sequence:
         """Every direction by so many threads, which share its units."""
         spec = replace(self.spec, team=True)
         stages: list[list[KernelCall]] = [[call] for call in self.packing]
-        calls, room = [], self.packed_bytes
+        calls: list[KernelCall] = []
+        room: SizeLike = self.packed_bytes
         for d in range(len(self.walks)):
             lines = room + self.workspace(self.batch)
             words = self.rows(d, 0, self.batch, room)[1]
@@ -238,9 +244,9 @@ class _Sequence:
         return Stages([*stages, calls], room)
 
 
-def _lines(count: int) -> int:
+def _lines(count: SizeLike) -> SizeLike:
     """So many bytes, in whole cache lines."""
-    return -(-count // _LINE) * _LINE
+    return (count + (_LINE - 1)) // _LINE * _LINE
 
 
 def _packed_arrays(spec: Recurrent, w: Array, r: Array, b: Array, table: Array | None) -> list[Array]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from uncork.internal_ops.final_states import LastStates, StepLengths
 from uncork.internal_ops.looked_up_sequence import LookedUp
+from uncork.kernels.extents import extents, nanoseconds
 from uncork.kernels.kernel_plan import Choice, In, Native, Operand, Out
 from uncork.kernels.recurrent.select import Lookup, sequence_of
 from uncork.kernels.recurrent.spec_step_lengths import Lengths
@@ -21,15 +22,13 @@ from uncork.types import TensorSpec
 def choose_lengths(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
     indices, lengths = inputs
     assert indices is not None and lengths is not None and isinstance(operation, StepLengths)
-    if not indices.shape.is_static or not lengths.shape.is_static:
-        return "shapes are known at the call only"
     wraps = operation.counts_from_end and indices.element_type.dtype.kind == "i"
     spec = Lengths(indices.element_type.name, lengths.element_type.name, wraps, operation.zeros)
 
-    (batch,) = lengths.shape.static
+    (batch,) = extents(lengths)
     stride = operation.stride * indices.element_type.dtype.itemsize
     words: list[Operand] = [In(0), stride, In(1), Out(0), batch, operation.steps]
-    return Native(spec.name, [(spec, words)], cost=2.0 * batch)
+    return Native(spec.name, [(spec, words)], cost=nanoseconds(batch, 2.0))
 
 
 @chooses("LastStates")

@@ -6,7 +6,9 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import ClassVar
 
+from uncork.kernels.extents import largest, smallest
 from uncork.kernels.names import flags as name_flags
+from uncork.symbolic import SizeLike
 
 #: The products with X that are made ahead take at most this many bytes.
 _AHEAD_BYTES = 640 << 10
@@ -79,12 +81,13 @@ class Recurrent:
         """Inner products, and rows of their factors, are read in blocks of so many: bf16 in pairs, AMX by whole tiles."""
         return 32 if self.tiles else 2
 
-    def ahead(self, batch: int, steps: int, hidden: int) -> int:
+    def ahead(self, batch: SizeLike, steps: SizeLike, hidden: int) -> SizeLike:
         """Time steps whose products with X are made at once."""
         row = self.padded(hidden) * self.gates * 4
-        return max(1, min(steps, _AHEAD_BYTES // max(1, batch * row)))
+        rows = largest(1, batch * row)
+        return largest(1, smallest(steps, _AHEAD_BYTES // rows))
 
-    def workspace(self, batch: int, steps: int, inputs: int, hidden: int) -> int:
+    def workspace(self, batch: SizeLike, steps: SizeLike, inputs: int, hidden: int) -> SizeLike:
         """Bytes of room for the order of rows, their states, the products with X, and tables of addresses; with bf16 also for factors."""
         row = self.padded(hidden) * 4
         ahead = self.ahead(batch, steps, hidden)

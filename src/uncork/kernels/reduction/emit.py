@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Union
 
 from llvmlite import ir
 
@@ -70,8 +71,45 @@ def _from(k: Kernel, first: Value, lanes: int) -> Value:
     return Value(k, numbers, I32, lanes) >= k.splat(first.to(I32), lanes)
 
 
-def folded(k: Kernel, count: Value, lanes: int, identity: Value, combine: Combine, term: Callable[[Value], Value], chains: int = 1) -> Value:
-    """`term(position)`, a vector of values, joined over a row of `count` >= lanes values, in so many `chains` in turn."""
+#: The vector of a row that begins at a position; a mask says which of its lanes there are, None that all are.
+Term = Callable[[Value, Union[Value, None]], Value]
+Action = Callable[[Value, Union[Value, None]], None]
+
+
+def load_row(k: Kernel, address: Value, type_: Type, lanes: int, mask: Value | None) -> Value:
+    """A vector of a row."""
+    return k.load(address, type_, lanes) if mask is None else k.load_masked(address, type_, mask)
+
+
+def store_row(k: Kernel, value: Value, address: Value, mask: Value | None) -> None:
+    """A vector of a row to memory."""
+    if mask is None:
+        k.store(value, address)
+    else:
+        k.store_masked(value, address, mask)
+
+
+def folded(
+    k: Kernel, count: Value, lanes: int, identity: Value, combine: Combine, term: Term, chains: int = 1, open_row: bool = False
+) -> Value:
+    """`term(position)` joined over a row of `count` values, in so many `chains` in turn.
+
+    There are at least as many values as lanes, unless it is an `open_row`.
+    """
+    if not open_row or lanes == 1:
+        return _folded_vectors(k, count, lanes, identity, combine, term, chains)
+    result = k.variable(identity.part(0, 1))
+    with k.either(count >= lanes, likely=True) as (long, short):
+        with long:
+            result.set(_folded_vectors(k, count, lanes, identity, combine, term, chains))
+        with short:
+            mask = k.lanes_below(count, lanes)
+            result.set(joined(k, k.select(mask, term(k.integer(0), mask), identity), combine))
+    return result.get()
+
+
+def _folded_vectors(k: Kernel, count: Value, lanes: int, identity: Value, combine: Combine, term: Term, chains: int) -> Value:
+    """The same of at least as many values as lanes."""
     partial = [k.variable(identity) for _ in range(chains)]
     whole = count // lanes * lanes
 
@@ -83,23 +121,34 @@ def folded(k: Kernel, count: Value, lanes: int, identity: Value, combine: Combin
         rest = count // (lanes * chains) * (lanes * chains)
         with k.loop(0, rest, lanes * chains) as i:
             for number, chain in enumerate(partial):
-                add(chain, term(i + number * lanes))
+                add(chain, term(i + number * lanes, None))
     with k.loop(rest, whole, lanes) as i:
-        add(partial[0], term(i))
+        add(partial[0], term(i, None))
     if lanes > 1:
         with k.when(whole < count):
             fresh = _from(k, whole + lanes - count, lanes)
-            add(partial[-1], k.select(fresh, term(count - lanes), identity))
+            add(partial[-1], k.select(fresh, term(count - lanes, None), identity))
     values = [chain.get() for chain in partial]
     while len(values) > 1:
         values = [combine(k, a, b) for a, b in zip(values[::2], values[1::2])]
     return joined(k, values[0], combine)
 
 
-def _along(k: Kernel, count: Value, lanes: int, step: Callable[[Value], None]) -> None:
-    """All of a row of `count` >= lanes values, some of it twice."""
-    with k.loop(0, count, lanes) as i:
-        step(k.minimum(i, count - lanes) if lanes > 1 else i)
+def _along(k: Kernel, count: Value, lanes: int, step: Action, open_row: bool) -> None:
+    """All of a row of `count` values, some of it twice; there are at least as many as lanes, unless it is an `open_row`."""
+
+    def vectors() -> None:
+        with k.loop(0, count, lanes) as i:
+            step(k.minimum(i, count - lanes) if lanes > 1 else i, None)
+
+    if not open_row or lanes == 1:
+        vectors()
+        return
+    with k.either(count >= lanes, likely=True) as (long, short):
+        with long:
+            vectors()
+        with short:
+            step(k.integer(0), k.lanes_below(count, lanes))
 
 
 def emit_reduction(spec: Reduction, machine: Target) -> str:
@@ -111,25 +160,28 @@ def emit_reduction(spec: Reduction, machine: Target) -> str:
     lanes, size = spec.lanes, stored.bytes
     identity = k.number(_identity(spec.word, computed), computed, lanes)
 
-    def term(address: Value) -> Value:
-        return _term(k, spec.word, widened(k, spec.element_type, k.load(address, stored, lanes)))
+    def term(address: Value, mask: Value | None) -> Value:
+        return _term(k, spec.word, widened(k, spec.element_type, load_row(k, address, stored, lanes, mask)))
 
-    def end(total: Value, address: Value) -> None:
-        k.store(narrowed(k, _ended(k, spec.word, total, count), spec.element_type), address)
+    def end(total: Value, address: Value, mask: Value | None = None) -> None:
+        store_row(k, narrowed(k, _ended(k, spec.word, total, count), spec.element_type), address, mask)
 
     with k.loop(0, outer) as block:
         first = data + block * count * inner * size
 
-        def column(position: Value, first: Value = first, block: Value = block) -> None:
+        def column(position: Value, mask: Value | None, first: Value = first, block: Value = block) -> None:
             total = k.variable(identity)
             with k.loop(0, count) as i:
-                total.set(combine(k, total.get(), term(first + (i * inner + position) * size)))
-            end(total.get(), output + (block * inner + position) * size)
+                total.set(combine(k, total.get(), term(first + (i * inner + position) * size, mask)))
+            end(total.get(), output + (block * inner + position) * size, mask)
+
+        def of_row(position: Value, mask: Value | None, first: Value = first) -> Value:
+            return term(first + position * size, mask)
 
         if spec.along_rows:
-            end(folded(k, count, lanes, identity, combine, lambda i: term(first + i * size), spec.chains), output + block * size)
+            end(folded(k, count, lanes, identity, combine, of_row, spec.chains, spec.open_row), output + block * size)
         else:
-            _along(k, inner, lanes, column)
+            _along(k, inner, lanes, column, spec.open_row)
     k.finish()
     return k.text()
 
@@ -147,32 +199,50 @@ def _softmax(spec: Rows, machine: Target) -> str:
     with k.loop(0, rows) as row:
         source, target = data + row * count * 4, output + row * count * 4
         lowest, zero = k.number(-math.inf, F32, lanes), k.number(0.0, F32, lanes)
+
         # Whether a NaN is the largest does not matter: the sum will be one, and so all of the row.
-        top = folded(k, count, lanes, lowest, Kernel.maximum, lambda i: k.load(source + i * 4, F32, lanes), spec.chains)
+        def value_at(i: Value, mask: Value | None, source: Value = source) -> Value:
+            return load_row(k, source + i * 4, F32, lanes, mask)
+
+        top = folded(k, count, lanes, lowest, Kernel.maximum, value_at, spec.chains, spec.open_row)
         tops = k.splat(top, lanes)
 
-        def distance(i: Value, source: Value = source, tops: Value = tops) -> Value:
-            return k.load(source + i * 4, F32, lanes) - tops
-
-        def raised(i: Value, target: Value = target) -> Value:
-            value = exp(k, distance(i))
+        def raised(i: Value, mask: Value | None, target: Value = target, tops: Value = tops) -> Value:
+            value = exp(k, value_at(i, mask) - tops)
             if spec.kind == "softmax":
-                k.store(value, target + i * 4)
+                store_row(k, value, target + i * 4, mask)
             return value
 
-        total = folded(k, count, lanes, zero, _sum, raised, spec.chains)
+        total = folded(k, count, lanes, zero, _sum, raised, spec.chains, spec.open_row)
         if spec.kind == "softmax":
             scale = k.splat(k.number(1.0, F32) / total, lanes)
-            _scaled(k, count, lanes, target, scale)
+            _scaled(k, count, lanes, target, scale, spec.open_row)
         else:
             loss = k.splat(functions.log(k, total), lanes)
-            _along(k, count, lanes, lambda i: k.store(distance(i) - loss, target + i * 4))
+
+            def less(i: Value, mask: Value | None, target: Value = target, tops: Value = tops, loss: Value = loss) -> None:
+                store_row(k, value_at(i, mask) - tops - loss, target + i * 4, mask)
+
+            _along(k, count, lanes, less, spec.open_row)
     k.finish()
     return k.text()
 
 
-def _scaled(k: Kernel, count: Value, lanes: int, target: Value, scale: Value) -> None:
-    """In place: the last vector is taken before any other is scaled, as some of it would be twice."""
+def _scaled(k: Kernel, count: Value, lanes: int, target: Value, scale: Value, open_row: bool) -> None:
+    """A row of `count` values scaled in place."""
+    if not open_row or lanes == 1:
+        _scaled_vectors(k, count, lanes, target, scale)
+        return
+    with k.either(count >= lanes, likely=True) as (long, short):
+        with long:
+            _scaled_vectors(k, count, lanes, target, scale)
+        with short:
+            mask = k.lanes_below(count, lanes)
+            k.store_masked(k.load_masked(target, F32, mask) * scale, target, mask)
+
+
+def _scaled_vectors(k: Kernel, count: Value, lanes: int, target: Value, scale: Value) -> None:
+    """The last vector is taken before any other is scaled, as some of it would be twice."""
     end = target + (count - lanes) * 4
     last = k.load(end, F32, lanes) * scale
     with k.loop(0, count // lanes * lanes, lanes) as i:
@@ -189,24 +259,34 @@ def _standardising(spec: Rows, machine: Target) -> str:
     size = count.to(F32)
 
     def standardise(source: Value, target: Value) -> None:
-        total = folded(k, count, lanes, zero, _sum, lambda i: k.load(source + i * 4, F32, lanes), spec.chains)
+        def value_at(i: Value, mask: Value | None) -> Value:
+            return load_row(k, source + i * 4, F32, lanes, mask)
+
+        total = folded(k, count, lanes, zero, _sum, value_at, spec.chains, spec.open_row)
         mean = k.splat(total / size, lanes)
 
-        def centred(i: Value) -> Value:
-            return k.load(source + i * 4, F32, lanes) - mean
+        def centred(i: Value, mask: Value | None) -> Value:
+            return value_at(i, mask) - mean
 
-        def squared(i: Value) -> Value:
-            difference = centred(i)
+        def squared(i: Value, mask: Value | None) -> Value:
+            difference = centred(i, mask)
             return difference * difference
 
+        def store_centred(i: Value, mask: Value | None) -> None:
+            store_row(k, centred(i, mask), target + i * 4, mask)
+
         if spec.kind == "centre":
-            _along(k, count, lanes, lambda i: k.store(centred(i), target + i * 4))
+            _along(k, count, lanes, store_centred, spec.open_row)
             return
-        variance = folded(k, count, lanes, zero, _sum, squared, spec.chains) / size
+        variance = folded(k, count, lanes, zero, _sum, squared, spec.chains, spec.open_row) / size
         inside = spec.kind == "standardise"
         deviation = k.intrinsic("sqrt", variance + spec.epsilon) if inside else k.intrinsic("sqrt", variance) + spec.epsilon
         divisor = k.splat(deviation, lanes)
-        _along(k, count, lanes, lambda i: k.store(centred(i) / divisor, target + i * 4))
+
+        def store_divided(i: Value, mask: Value | None) -> None:
+            store_row(k, centred(i, mask) / divisor, target + i * 4, mask)
+
+        _along(k, count, lanes, store_divided, spec.open_row)
 
     with k.loop(0, rows) as row:
         standardise(data + row * count * 4, output + row * count * 4)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from uncork.kernels.extents import certainly, extents, is_empty, nanoseconds, product
 from uncork.kernels.kernel_plan import Choice, In, Native, Operand, Out
 from uncork.kernels.reduction.spec import Reduction, Rows
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import chooses
 from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axes, normalised_axis
+from uncork.symbolic import SizeLike
 from uncork.types import ElementType, TensorSpec
 
 if TYPE_CHECKING:  # a model need not have them, and importing costs time
@@ -25,17 +26,17 @@ _FLOATS = frozenset({"f32", "f64", "f16", "bf16"})
 _INTEGERS = frozenset({"i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"})
 
 
-def _fitting(size: int, element_bytes: int, lanes: int) -> int:
-    """Lanes of a vector that is no longer than a row."""
+def _fitting(size: SizeLike, element_bytes: int, lanes: int) -> int:
+    """Lanes of a vector that is no longer than a row; where only the call knows how long rows are, of a full one."""
     width = max(1, lanes * 4 // element_bytes)
-    while width > max(1, size):
+    while isinstance(size, int) and width > max(1, size):
         width //= 2
     return width
 
 
-def _chains(count: int, width: int) -> int:
+def _chains(count: SizeLike, width: int) -> int:
     """Sums that are added to in turn: an addition waits for the one before it, but a short row is no wait."""
-    return 4 if count >= 8 * width else 1
+    return 4 if not isinstance(count, int) or count >= 8 * width else 1
 
 
 _WORDS = {
@@ -54,72 +55,72 @@ def choose_reduction(operation: Operation, inputs: Sequence[TensorSpec | None], 
     data, axes = inputs[0], inputs[1]
     assert data is not None
     assert axes is not None
-    if not data.shape.is_static or axes.value is None:
-        return "axes or shapes are known at the call only"
+    if axes.value is None:
+        return "axes are known at the call only"
     word, name = _WORDS[operation.type_name], data.element_type.name
     if name not in (_FLOATS if word in ("mean", "l2") else _FLOATS | _INTEGERS):
         return f"no kernel for {name}"
     if name == "f16" and target.has("sse2") and not target.has("f16c"):
         return "no kernel for f16 on this machine"
-    shape = data.shape.static
+    shape = extents(data)
     folds = _folds(shape, normalised_axes(operation, axes.value, len(shape)))
     if folds is None or (not axes.value.size and word in ("l1", "l2")):
         return "no kernel for no axes, or axes that are not next to each other"
     outer, count, inner = folds
-    if count > _LONGEST:
+    if isinstance(count, int) and count > _LONGEST:
         return "NumPy adds long rows as fast"
+    along_rows = certainly(inner, 1)
     element_bytes = 4 if name in ("f16", "bf16") else data.element_type.dtype.itemsize
-    width = _fitting(count if inner == 1 else inner, element_bytes, target.lanes)
-    spec = Reduction(word, name, inner == 1, width)
+    row = count if along_rows else inner
+    spec = Reduction(word, name, along_rows, _fitting(row, element_bytes, target.lanes), open_row=not isinstance(row, int))
     words: list[Operand] = [In(0), Out(0), outer, count, inner]
-    return Native(spec.name, [(spec, words)], cost=outer * count * inner / spec.lanes)
+    return Native(spec.name, [(spec, words)], cost=nanoseconds(outer * count * inner, 1 / spec.lanes))
 
 
-def _folds(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, int, int] | None:
+def _folds(shape: tuple[SizeLike, ...], axes: tuple[int, ...]) -> tuple[SizeLike, SizeLike, SizeLike] | None:
     """(outer, count, inner): the dimensions before, along and after the axes, when no other lies between them."""
-    along = [d for d in axes if shape[d] != 1]
+    along = [d for d in axes if not certainly(shape[d], 1)]
     if not along:
-        return math.prod(shape), 1, 1
+        return product(shape), 1, 1
     first, last = min(along), max(along)
-    if any(shape[d] != 1 and d not in along for d in range(first, last)):
+    if any(not certainly(shape[d], 1) and d not in along for d in range(first, last)):
         return None
-    return math.prod(shape[:first]), math.prod(shape[first : last + 1]), math.prod(shape[last + 1 :])
+    return product(shape[:first]), product(shape[first : last + 1]), product(shape[last + 1 :])
 
 
-def _rows(kind: str, spec: TensorSpec, count: int, epsilon: float, cost: float, target: Target) -> Choice:
-    size = math.prod(spec.shape.static)
-    if not size:
+def _rows(kind: str, rows: SizeLike, count: SizeLike, epsilon: float, cost: float, target: Target) -> Choice:
+    if is_empty((rows, count)):
         return "nothing to compute"
-    if count > _LONGEST:
+    if isinstance(count, int) and count > _LONGEST:
         return "NumPy adds long rows as fast"
     width = _fitting(count, 4, target.lanes)
-    found = Rows(kind, width, _chains(count, width), epsilon)
-    words: list[Operand] = [In(0), Out(0), size // count, count]
-    return Native(found.name, [(found, words)], cost=cost * size)
+    found = Rows(kind, width, _chains(count, width), epsilon, not isinstance(count, int))
+    words: list[Operand] = [In(0), Out(0), rows, count]
+    return Native(found.name, [(found, words)], cost=nanoseconds(rows * count, cost))
 
 
 @chooses("SoftMax", "LogSoftmax")
 def choose_softmax(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
     data = inputs[0]
     assert data is not None
-    if data.element_type is not ElementType.f32 or not data.shape.is_static:
-        return "no kernel for types other than f32 and open shapes"
-    shape = data.shape.static
+    if data.element_type is not ElementType.f32:
+        return "no kernel for types other than f32"
+    shape = extents(data)
     axis: int = getattr(operation, "axis", -1)
     along = normalised_axis(operation, axis, len(shape)) if shape else 0
-    if not shape or math.prod(shape[along + 1 :]) != 1:
+    if not shape or not certainly(product(shape[along + 1 :]), 1):
         return "no kernel along other axes than the last"
     kind = "log_softmax" if operation.type_name == "LogSoftmax" else "softmax"
-    return _rows(kind, data, shape[along], 0.0, 2.0, target)
+    return _rows(kind, product(shape[:along]), shape[along], 0.0, 2.0, target)
 
 
 @chooses("MVN")
 def choose_standardising(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
     data = inputs[0]
     assert data is not None
-    if data.element_type is not ElementType.f32 or not data.shape.is_static:
-        return "no kernel for types other than f32 and open shapes"
-    shape = data.shape.static
+    if data.element_type is not ElementType.f32:
+        return "no kernel for types other than f32"
+    shape = extents(data)
     if operation.opset < 6:
         axes, outside = cast("MVN1", operation).axes(len(shape)), False
     else:
@@ -129,9 +130,9 @@ def choose_standardising(operation: Operation, inputs: Sequence[TensorSpec | Non
             return "axes are known at the call only"
         axes, outside = normalised_axes(operation, given.value, len(shape)), cast("MVN6", operation).eps_mode == "outside_sqrt"
     folds = _folds(shape, axes)
-    if folds is None or folds[2] != 1 or not axes:
+    if folds is None or not certainly(folds[2], 1) or not axes:
         return "no kernel along other axes than the last"
     divide: bool = cast("MVN1", operation).normalize_variance
     kind = ("standardise_outside" if outside else "standardise") if divide else "centre"
     epsilon = float(np.float32(cast("MVN1", operation).eps)) if divide else 0.0
-    return _rows(kind, data, folds[1], epsilon, 1.0, target)
+    return _rows(kind, folds[0], folds[1], epsilon, 1.0, target)

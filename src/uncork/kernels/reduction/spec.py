@@ -17,10 +17,13 @@ class Reduction:
     along_rows: bool
     lanes: int
     chains: int = 1
+    #: Rows may be shorter than a vector.
+    open_row: bool = False
 
     @property
     def name(self) -> str:
-        return f"reduce_{self.word}_{self.element_type}_{'rows' if self.along_rows else 'columns'}_{self.lanes}x{self.chains}"
+        way = f"{'rows' if self.along_rows else 'columns'}_{self.lanes}x{self.chains}{'_open' if self.open_row else ''}"
+        return f"reduce_{self.word}_{self.element_type}_{way}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +35,11 @@ class Rows:
     lanes: int
     chains: int
     epsilon: float = 0.0
+    #: Rows may be shorter than a vector.
+    open_row: bool = False
 
     @property
     def name(self) -> str:
-        tail = f"_{hashlib.sha256(repr(self.epsilon).encode()).hexdigest()[:8]}" if self.epsilon else ""
+        tail = "_open" if self.open_row else ""
+        tail += f"_{hashlib.sha256(repr(self.epsilon).encode()).hexdigest()[:8]}" if self.epsilon else ""
         return f"{self.kind}_{self.lanes}x{self.chains}{tail}"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from uncork.ops._operation import Operation
+from uncork.symbolic import facts_of
 from uncork.types import Array, PartialShape, TensorSpec
 
 
@@ -130,6 +132,14 @@ class SubGraphOperation(Operation):
 
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(f"<{n}>" for n in names) or "none"
+
+
+@contextmanager
+def maybe_run(specs: Iterable[TensorSpec], certain: bool) -> Iterator[None]:
+    """Inside, a body is described that may not run: what it demands of sizes is then no demand of the call."""
+    facts = None if certain else facts_of(d.expression for s in specs if s.rank is not None for d in s.shape)
+    with nullcontext() if facts is None else facts.tentative():
+        yield
 
 
 def union(first: TensorSpec, second: TensorSpec) -> TensorSpec | None:

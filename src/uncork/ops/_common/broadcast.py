@@ -14,9 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from uncork.ops._elements import Elements
 from uncork.ops._operation import Operation
 from uncork.ops._ports import Attribute, integer, one_of
-from uncork.types import Array, Dimension, PartialShape
+from uncork.symbolic import Facts, Size, facts_of
+from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 _AXIS_IN_FILE = "auto_broadcast.auto_broadcast_axis"
 
@@ -49,6 +51,9 @@ class Broadcasting(Operation):
         """The shape of the result of inputs that are called `names`; refused when there is none."""
         return broadcast_shapes(self, shapes, names, self.auto_broadcast, self.auto_broadcast_axis)
 
+    def carry(self, bound: Sequence[TensorSpec | None], parts: Sequence[Elements | None], output: TensorSpec) -> Elements | None:
+        return None if self.auto_broadcast == "pdpd" else super().carry(bound, parts, output)
+
     def placed(self, array: Array, rank: int) -> Array:
         """An input other than the first, as NumPy's own broadcasting with the first one, of that rank, wants it."""
         if self.auto_broadcast != "pdpd" or self.auto_broadcast_axis == -1:
@@ -63,6 +68,9 @@ def broadcast_dimension(a: Dimension, b: Dimension) -> Dimension | None:
         return b
     if b == 1:
         return a
+    x, y = a.expression, b.expression
+    if x is not None and y is not None and (facts := facts_of([x, y])) is not None:
+        return _broadcast_open(a, b, x, y, facts)
     if a.contains(1) and b.contains(1):
         return a.union(b)
     if a.contains(1):
@@ -72,8 +80,30 @@ def broadcast_dimension(a: Dimension, b: Dimension) -> Dimension | None:
     return a.merge(b)
 
 
+def _broadcast_open(a: Dimension, b: Dimension, x: Size, y: Size, facts: Facts) -> Dimension | None:
+    """The same for expressions. Where one may be 1, and stretch, it is supposed to be equal to the other."""
+    if facts.certainly_equal(x, y):
+        return b if b.is_static else a
+    may_stretch = [size for size in (x, y) if not facts.certainly_different(size, 1)]
+    if not may_stretch:
+        return a.merge(b)
+    if facts.suppose_equal(x, y):
+        return b if b.is_static else Dimension.of(facts.canonical(x))
+    if len(may_stretch) == 2 and not facts.suppose_equal(x, 1):
+        may_stretch = [y]
+    if not facts.require_equal(may_stretch[0], 1):
+        return None
+    return Dimension.of(facts.canonical(y if may_stretch[0] is x else x))
+
+
 def stretched_dimension(target: Dimension, dim: Dimension) -> Dimension | None:
     """The sizes of `target` to which `dim` can be stretched; None when there is none."""
+    if dim == 1:
+        return target
+    x, y = target.expression, dim.expression
+    if x is not None and y is not None and dim.contains(1) and (facts := facts_of([x, y])) is not None:
+        fits = facts.suppose_equal(x, y) or facts.require_equal(y, 1)
+        return Dimension.of(facts.canonical(x)) if fits else None
     return target if dim.contains(1) else target.merge(dim)
 
 

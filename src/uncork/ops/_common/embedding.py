@@ -43,7 +43,7 @@ class Embedding(Operation):
         for name, spec in specs.items():
             if spec is not None:
                 template = "input '{}': expected shape {}, one value for each of 'indices', got {}"
-                self.require(spec.shape.compatible(indices.shape), template, name, indices.shape, spec.shape)
+                self.require(spec.shape.agrees(indices.shape), template, name, indices.shape, spec.shape)
 
     def check_weights(self, indices: TensorSpec, per_sample_weights: TensorSpec | None) -> None:
         """Refuse weights that do not fit the indices, and any weights for a mean."""

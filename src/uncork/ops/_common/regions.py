@@ -14,7 +14,7 @@ from uncork.types import DYNAMIC, Array, Dimension, TensorSpec
 def box_count(operation: Operation, name: str, spec: TensorSpec, numbers: int) -> Dimension:
     """How many boxes an input [boxes, numbers] holds."""
     operation.require(
-        spec.rank is None or (spec.rank == 2 and spec.shape[1].compatible(numbers)),
+        spec.rank is None or (spec.rank == 2 and spec.shape[1].agrees(numbers)),
         "input '{}': expected boxes of {} numbers [boxes, {}], got shape {}",
         name,
         numbers,

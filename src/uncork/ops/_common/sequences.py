@@ -52,6 +52,8 @@ def check_lengths(operation: Operation, name: str, lengths: TensorSpec | None, l
         return
     wrong = lengths.value < 0
     expected = "0 or more"
+    if lengths.value.size:
+        limit.covers(max(0, int(lengths.value.max())))
     if limit.high is not None:
         wrong = wrong | (lengths.value > limit.high)
         expected = f"0 to {limit.high} ({limit_name})"
@@ -61,7 +63,7 @@ def check_lengths(operation: Operation, name: str, lengths: TensorSpec | None, l
 def check_blank(operation: Operation, blank_index: TensorSpec | None, data: TensorSpec, sizes: Sizes, vector: bool = False) -> None:
     """`blank_index`, a scalar (or, where `vector` says so, one element), must be one of the C classes, of which there must be one."""
     classes = sizes.get("C", DYNAMIC)
-    operation.require(classes.high != 0, "input '{}': expected at least one class, got {}", operation.inputs[0].name, data.shape)
+    operation.require(classes.covers(1), "input '{}': expected at least one class, got {}", operation.inputs[0].name, data.shape)
     if blank_index is None:
         return
     if vector:
@@ -69,6 +71,7 @@ def check_blank(operation: Operation, blank_index: TensorSpec | None, data: Tens
     else:
         require_rank(operation, "blank_index", blank_index, 0)
     if blank_index.value is not None:
+        classes.covers(max(0, int(blank_index.value.max())) + 1)
         last = np.inf if classes.high is None else classes.high - 1
         wrong = np.asarray((blank_index.value < 0) | (blank_index.value > last))
         refuse_first(operation, "blank_index", blank_index.value, wrong, f"a class, 0 to {last}")

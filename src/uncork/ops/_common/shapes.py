@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from uncork.ops._operation import Operation, check_memory
+from uncork.symbolic import Size
 from uncork.types import DYNAMIC, Array, Dimension, ElementType, PartialShape, TensorSpec
 
 _SMALL = {(0,): "a scalar", (1,): "a 1-D tensor", (0, 1): "a scalar or a 1-D tensor"}
@@ -18,8 +19,17 @@ def require_rank(operation: Operation, name: str, spec: TensorSpec, *ranks: int)
 
 def require_one(operation: Operation, name: str, spec: TensorSpec) -> None:
     """Refuse an input that is neither a scalar nor has one element."""
-    fits = spec.shape.compatible(PartialShape([])) or spec.shape.compatible(PartialShape([1]))
+    fits = spec.shape.agrees(PartialShape([])) or spec.shape.agrees(PartialShape([1]))
     operation.require(fits, "input '{}': expected a scalar or one element, got shape {}", name, spec.shape)
+
+
+def is_one_of(dim: Dimension, first: int, second: int) -> bool:
+    """The dimension may be one of two; where sizes are symbols, which one is a question to their facts."""
+    size = dim.expression
+    facts = None if size is None else size.facts
+    if size is None or facts is None:
+        return dim.compatible(first) or dim.compatible(second)
+    return facts.suppose_equal(size, first) or facts.require_equal(size, second)
 
 
 def image_dims(operation: Operation, name: str, spec: TensorSpec, layout: str = "N, C, H, W") -> tuple[Dimension, ...]:
@@ -30,6 +40,9 @@ def image_dims(operation: Operation, name: str, spec: TensorSpec, layout: str = 
 
 def divided(operation: Operation, dim: Dimension, divisor: int, template: str, *details: object) -> Dimension:
     """The sizes that a dimension can have over a number that must divide it; refused, in the words given, when it has no such size."""
+    if dim.is_open and (size := dim.expression) is not None and (facts := size.facts) is not None:
+        facts.require_multiple(size, divisor)
+        return Dimension.of(size.over(Size.of(divisor)))
     low, high = -(-dim.low // divisor), None if dim.high is None else dim.high // divisor
     operation.require(high is None or low <= high, template, *details)
     return Dimension(low, high)

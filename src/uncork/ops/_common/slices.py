@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from uncork.ops._common.vectors import all_known, common_length, known_axes, vector
 from uncork.ops._operation import Operation
-from uncork.types import Array, Dimension, PartialShape, TensorSpec
+from uncork.symbolic import Facts, Size, SizeLike, facts_of
+from uncork.types import Array, Dimension, Element, PartialShape, TensorSpec
 
 #: First place, end (not included, may be -1 going backwards) and step of a slice of a dimension of known size.
 Ends = Callable[[int, int, int, int], tuple[int, int, int]]
@@ -20,13 +21,20 @@ def python_ends(size: int, start: int, stop: int, step: int) -> tuple[int, int, 
     return slice(start, stop, step).indices(size)
 
 
-def sliced(dim: Dimension, start: int | None, stop: int | None, step: int | None, ends: Ends = python_ends) -> Dimension:
+def sliced(dim: Dimension, start: Element, stop: Element, step: int | None, ends: Ends = python_ends) -> Dimension:
     """The sizes that a slice of `dim` can have; None for a bound that is not known."""
+    size = dim.expression
+    if start is not None and stop is not None and step is not None and size is not None:
+        facts = facts_of([size, start, stop])
+        open_count = None if facts is None else _open_count(size, start, stop, step, facts)
+        if open_count is not None:
+            return Dimension.of(open_count)
+    start, stop = (bound if isinstance(bound, int) else None for bound in (start, stop))
     if start is None or stop is None or step is None:
         return Dimension(0, dim.high if dim.high is None or step is None else -(-dim.high // abs(step)))
-    if dim.size is not None:
-        size = _count(ends(dim.size, start, stop, step))
-        return Dimension(size, size)
+    if dim.static_size is not None:
+        count = _count(ends(dim.static_size, start, stop, step))
+        return Dimension(count, count)
     start, stop = (n if abs(n) < FAR else _INFINITE if n > 0 else -_INFINITE for n in (start, stop))
     # Over the sizes of the dimension the slice's is piecewise linear, up to rounding by the step, with corners where a bound
     # meets an end: its least and greatest value lie at corners or at the ends of the interval.
@@ -39,6 +47,25 @@ def sliced(dim: Dimension, start: int | None, stop: int | None, step: int | None
         return Dimension(min(counts), max(counts))
     grows = _count(ends(beyond + abs(step), start, stop, step)) > counts[-1]
     return Dimension(min(counts), None if grows else max(counts))
+
+
+def _open_count(size: Size, start: SizeLike, stop: SizeLike, step: int, facts: Facts) -> Size | None:
+    """How many elements a slice has whose bounds or whose dimension are expressions; None where the rule has no simple form."""
+    last = size if step > 0 else size - 1
+    least = 0 if step > 0 else -1
+
+    def place(bound: SizeLike) -> Size:
+        if isinstance(bound, int) and abs(bound) >= FAR:
+            return last if bound > 0 else Size.of(least)
+        if facts.suppose_at_least(bound, 0):
+            return facts.smaller(bound, last)
+        return facts.larger(size + bound, least)
+
+    first, end = place(start), place(stop)
+    if step < 0 and not facts.certainly_at_least(first, 0):
+        return None  # backwards from before the first element: Python and StridedSlice differ
+    length = facts.larger(end - first if step > 0 else first - end, 0)
+    return -(-length // abs(step))
 
 
 def _count(ends: tuple[int, int, int]) -> int:
@@ -66,8 +93,8 @@ def sliced_shape(
     if along is None:
         return PartialShape([Dimension(0, d.high) for d in data.shape])
     dims = list(data.shape)
-    bounds = [numbers[name] or [None] * len(along) for name in ("start", "stop", "step")]
-    for axis, first, end, by in zip(along, *bounds):
+    bounds = [spec.sizes() or [None] * len(along) for spec in (start, stop)]
+    for axis, first, end, by in zip(along, *bounds, numbers["step"] or [None] * len(along)):
         dims[axis] = sliced(dims[axis], first, end, by)
     return PartialShape(dims)
 

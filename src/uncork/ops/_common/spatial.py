@@ -28,6 +28,7 @@ import numpy as np
 from uncork.ops._common.shapes import check_room
 from uncork.ops._operation import Operation
 from uncork.ops._ports import Attribute, integers, one_of
+from uncork.symbolic import minimum
 from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
 
 #: Elements of a block.
@@ -141,21 +142,21 @@ class Sliding(Operation):
     def require_channels(self, data: PartialShape, needed: Dimension, filters: TensorSpec) -> None:
         """Refuse data [N, C, ..] whose channels are not as many as the filters need."""
         rule = "expected 'data' with {} channels as 'filters' {} need, got {} in data {}"
-        self.require(data[1].compatible(needed), rule, needed, filters.shape, data[1], data)
+        self.require(data[1].agrees(needed), rule, needed, filters.shape, data[1], data)
 
     def window_counts(self, sizes: Sequence[Dimension], kernels: Sequence[Dimension]) -> list[Dimension]:
         """The number of windows along each axis; refused where not even one fits."""
         counts: list[Dimension] = []
         for axis, (size, kernel) in enumerate(zip(sizes, kernels)):
-            self.require(kernel.high != 0, "the kernel is empty along spatial axis {}", axis)
+            self.require(kernel.covers(1), "the kernel is empty along spatial axis {}", axis)
             if self.auto_pad.startswith("same"):
                 counts.append(size.ceil_div(self.strides[axis]))
                 continue
             begin, end = self.fixed_pads(axis)
             padded = size + begin + end
-            window = self.stretched(axis, Dimension(max(1, kernel.low), kernel.high))
+            window = self.stretched(axis, kernel if kernel.low or kernel.is_open else Dimension(1, kernel.high))
             self.require(
-                padded.high is None or window.low <= padded.high,
+                padded.covers(window),
                 "the kernel spans {} cells along spatial axis {}, the padded data has {}",
                 window,
                 axis,
@@ -173,8 +174,11 @@ class Sliding(Operation):
         if self.rounding_type == "ceil":
             return count
         # ceil_torch: a last window that would start past the data, in the padding at its end, is left out.
-        if count.size is not None and start_limit.size is not None:
-            return count - 1 if (count.size - 1) * stride >= start_limit.size else count
+        if count.static_size is not None and start_limit.static_size is not None:
+            return count - 1 if (count.static_size - 1) * stride >= start_limit.static_size else count
+        if count.is_open and (begun := start_limit.expression) is not None and (most := count.expression) is not None:
+            # The windows that start before the limit: stride * (count - 1) < limit.
+            return Dimension.of(minimum([most, -(-begun // stride)]))
         return Dimension(max(1, count.low - 1), count.high)
 
     def slides(self, data: Array, kernel: Sequence[int]) -> list[Slide]:

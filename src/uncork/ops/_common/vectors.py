@@ -13,7 +13,8 @@ import numpy as np
 from uncork.ops._common.indices import normalised_axes, normalised_axis, refuse_first
 from uncork.ops._common.shapes import require_one, require_rank
 from uncork.ops._operation import Operation
-from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
+from uncork.symbolic import Size
+from uncork.types import DYNAMIC, Array, Dimension, Element, PartialShape, TensorSpec
 
 Numbers = list[int | None]
 _VECTOR = PartialShape([None])
@@ -24,6 +25,34 @@ def vector(operation: Operation, name: str, spec: TensorSpec, scalar_too: bool =
     fits = spec.shape.compatible(_VECTOR) or (scalar_too and spec.shape.compatible(PartialShape([])))
     operation.require(fits, "input '{}': expected a {}1-D tensor, got shape {}", name, "scalar or a " if scalar_too else "", spec.shape)
     return spec.integers()
+
+
+def sizes(operation: Operation, name: str, spec: TensorSpec) -> list[Element]:
+    """The elements of an input that gives sizes, after `vector` has looked at it. Those that are expressions may not be negative."""
+    elements = spec.sizes() or []
+    for element in elements:
+        demand_size(operation, name, element)
+    return elements
+
+
+def size(operation: Operation, name: str, spec: TensorSpec) -> Element:
+    """The one element of an input that gives a size, after `scalar` has looked at it."""
+    elements = sizes(operation, name, spec)
+    return elements[0] if elements else None
+
+
+def demand_size(operation: Operation, name: str, element: Element) -> None:
+    """Where a size that an input gives is an expression, every call must keep it from being negative."""
+    if isinstance(element, Size) and (facts := element.facts) is not None:
+        operation.require(facts.require_at_least(element, 0), "input '{}': expected no negative size, got {}", name, element)
+
+
+def size_or_minus_one(operation: Operation, name: str, element: Element) -> Element:
+    """An element that is a size or -1: which of them an expression is, is a question to its facts."""
+    if not isinstance(element, Size) or (facts := element.facts) is None or facts.suppose_at_least(element, 0):
+        return element
+    operation.require(facts.require_equal(element, -1), "input '{}': expected sizes of at least -1, got {}", name, element)
+    return -1
 
 
 def scalar(operation: Operation, name: str, spec: TensorSpec) -> int | None:

@@ -1,0 +1,579 @@
+"""Makes the plan of a model, once for every size: chooses kernels, places tensors, and compiles the size program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from uncork.compiler.call_plan import (
+    CallPlan,
+    ConstantPlace,
+    FoundSymbol,
+    Part,
+    Place,
+    PlacedTensor,
+    ReadStep,
+    ReferenceStep,
+    ResultSpec,
+)
+from uncork.compiler.plan import Step as PrintedStep
+from uncork.compiler.size_program import SizeProgram, Unbound
+from uncork.ir.model import Model, Node, Source
+from uncork.kernels import kernel_plan as choose
+from uncork.kernels import select
+from uncork.kernels.kernel_spec import KernelSpec
+from uncork.kernels.movement.spec_nd_copy import CopyBytes
+from uncork.kernels.runtime.kernel_cache import STORE
+from uncork.kernels.runtime.segment import (
+    ArgumentAddress,
+    Bind,
+    BufferAddress,
+    Number,
+    Op,
+    PlacedBuffer,
+    SegmentPlan,
+    SizeCheck,
+    SizeTensor,
+    Slot,
+    Step,
+    TensorAddress,
+    Word,
+)
+from uncork.kernels.runtime.target import Target, let_run
+from uncork.ops.parameter import Const
+from uncork.symbolic import Facts, Guard, Relation, Size, SizeLike, Symbol
+from uncork.types import Array, ElementType, TensorSpec
+
+
+class NotPlanned(Exception):
+    """A model cannot have one plan for every size yet; the message says why."""
+
+
+@dataclass(slots=True)
+class _OpenSegment:
+    """A segment under construction."""
+
+    steps: list[Step] = field(default_factory=list)
+    binds: list[Bind] = field(default_factory=list)
+    ops: list[Op] = field(default_factory=list)
+    checks: list[SizeCheck] = field(default_factory=list)
+    buffers: list[int] = field(default_factory=list)
+    tensors: list[SizeTensor] = field(default_factory=list)
+    cost: SizeLike = 0
+
+
+@dataclass(slots=True)
+class _Buffer:
+    """A buffer of the working memory under construction: its bytes, and the steps that use it."""
+
+    bytes: Slot
+    first: int
+    last: int
+
+
+def dimensions(spec: TensorSpec) -> tuple[SizeLike, ...]:
+    """The sizes of a tensor. Raises NotPlanned when one has no expression."""
+    sizes: list[SizeLike] = []
+    for dim in spec.shape.dims:
+        if dim.size is None:
+            raise NotPlanned(f"the shape {spec.shape} is known at the call only")
+        sizes.append(dim.size)
+    return tuple(sizes)
+
+
+class Planner:
+    """Plans one model whose specs carry sizes as expressions; `facts` are those of its inference."""
+
+    def __init__(self, model: Model, facts: Facts, target: Target | None) -> None:
+        """Kernels are selected for `target`; without one references do everything."""
+        self.model, self.facts, self.target = model, facts, target
+        self.program = SizeProgram()
+        self.choices: dict[int, choose.Choice] = {}
+        self._places: dict[Source, Place] = {}
+        self._parts: list[Part | _OpenSegment] = []
+        self._buffers: list[_Buffer] = []
+        self._tensor_bytes = 0
+        self._step = 0
+        self._keep: list[object] = []
+        self._printed: list[PrintedStep] = []
+        self._relations: list[Relation] = []
+        self._waiting: list[Relation] = []
+        self._inputs, self._outputs = len(model.parameters), len(model.results)
+        self._arguments = self._inputs + self._outputs
+
+    # ---- the whole
+
+    def plan(self) -> CallPlan:
+        """The plan. Raises NotPlanned where sizes are not known as expressions."""
+        for node in self.model.nodes:
+            if node.type_name not in ("Parameter", "Result"):
+                self.choices[node.id] = self._choice(node)
+        needed, self._used_symbols = self._needed()
+        self._begin()
+        for node in self.model.nodes:
+            if node.id in needed:
+                self._add(node)
+        results = self._finish_results()
+        return CallPlan(
+            parts=tuple(self._closed(part) for part in self._parts),
+            slots=tuple(self.program.values),
+            buffers=len(self._buffers),
+            tensor_bytes=self._tensor_bytes,
+            input_shapes=tuple(self._input_shape(i) for i in range(self._inputs)),
+            input_dtypes=tuple(self._input_spec(i).element_type.dtype for i in range(self._inputs)),
+            results=results,
+            arguments=self._arguments,
+            relations=tuple(self._relations),
+            printed=tuple(self._printed),
+            keep=tuple(self._keep),
+            symbols={symbol.name: slot for symbol, slot in self.program.symbols.items()},
+        )
+
+    def _choice(self, node: Node) -> choose.Choice:
+        outputs = [port.spec for port in node.outputs]
+        if self.target is None or node.operation is None:
+            return select.unavailable() or "asked for"
+        if any(spec.element_type.dtype == object for spec in outputs):
+            return "no kernel for strings"
+        try:
+            return select.choose(node.operation, [self._spec(source) for source in node.inputs], outputs, self.target)
+        except (TypeError, ValueError) as error:
+            if all(spec.shape.is_static for spec in (*outputs, *(self.model.spec(s) for s in node.inputs))):
+                raise
+            return f"its kernels are not made for open sizes: {error}"
+
+    def _spec(self, source: Source) -> TensorSpec:
+        """A spec with the value of a constant, which may be kept packed until it is asked for."""
+        spec, operation = self.model.spec(source), self.model.by_id[source.node].operation
+        return replace(spec, value=operation.value) if isinstance(operation, Const) else spec
+
+    # ---- what is needed
+
+    def _needed(self) -> tuple[set[int], set[Symbol]]:
+        """The layers whose data somebody reads, or that find a size which somebody needs; and the symbols that are needed."""
+        needed: set[int] = set()
+        data: set[Source] = set()
+        symbols: set[Symbol] = set()
+        for relation in (*self.facts.guards, *self.facts.checks):
+            symbols |= relation.symbols
+        by_node: dict[int, list[Symbol]] = {}
+        for symbol in self.facts.symbols:
+            by_node.setdefault(symbol.origin.node, []).append(symbol)
+        for node in reversed(self.model.nodes):
+            if node.type_name == "Result":
+                data.add(node.inputs[0])
+                continue
+            finds = [s for s in by_node.get(node.id, ()) if s in symbols]
+            read = [Source(node.id, position) for position in range(len(node.outputs)) if Source(node.id, position) in data]
+            if not read and not finds and node.type_name != "Parameter":
+                continue
+            for source in read:
+                symbols |= _symbols_of(self.model.spec(source))
+            if node.type_name == "Parameter" or isinstance(node.operation, Const):
+                continue
+            if not finds and all(self._is_known(self.model.spec(source)) for source in read):
+                needed.add(node.id)  # made of sizes, or constant
+                continue
+            needed.add(node.id)
+            choice = self.choices[node.id]
+            if isinstance(choice, choose.Native):
+                positions = {word.position for _, words, *_ in choice.calls for word in words if isinstance(word, choose.In)}
+                for size in _sizes_of(choice):
+                    symbols |= size.symbols
+            elif isinstance(choice, choose.Alias):
+                positions = {choice.position}
+            else:
+                positions = set(range(len(node.inputs)))
+            for position in positions:
+                data.add(node.inputs[position])
+                symbols |= _symbols_of(self.model.spec(node.inputs[position]))
+        return needed, {s for symbol in symbols for s in self.facts.canonical(Size.of(symbol)).symbols} | symbols
+
+    def _is_known(self, spec: TensorSpec) -> bool:
+        """The tensor is a constant or made of sizes."""
+        return spec.value is not None or (spec.elements is not None and all(e is not None for e in spec.elements) and _packable(spec))
+
+    # ---- inputs
+
+    def _input_spec(self, number: int) -> TensorSpec:
+        return self.model.by_id[self.model.parameters[number]].outputs[0].spec
+
+    def _input_shape(self, number: int) -> tuple[int | None, ...]:
+        return tuple(dim.static_size for dim in self._input_spec(number).shape.dims)
+
+    def _begin(self) -> None:
+        """The first segment binds the symbols of inputs."""
+        segment = self._segment()
+        numbers = {parameter: number for number, parameter in enumerate(self.model.parameters)}
+        for parameter, number in numbers.items():
+            self._places[Source(parameter, 0)] = ArgumentAddress(number)
+        self._waiting = [*self.facts.guards, *self.facts.checks]
+        for symbol in self.facts.symbols:
+            origin = symbol.origin
+            if origin.node not in numbers:
+                continue
+            number = numbers[origin.node]
+            if not origin.is_element:
+                slot = self.program.bind(symbol)
+                segment.binds.append(Bind(slot, number, origin.position))
+                self._bound_check(segment, symbol, slot)
+            elif symbol in self._used_symbols:
+                element_type = self._input_spec(number).element_type
+                if element_type.name not in ("i64", "i32"):
+                    raise NotPlanned(f"shapes read elements of {element_type}")
+                slot = self.program.bind(symbol)
+                offset = origin.position * element_type.dtype.itemsize
+                segment.binds.append(Bind(slot, number, element=element_type.name, offset=offset))
+                self._bound_check(segment, symbol, slot)
+        self._check_relations(segment)
+
+    def _bound_check(self, segment: _OpenSegment, symbol: Symbol, slot: Slot) -> None:
+        """A size outside its interval is for the references, which say so or know what to do with nothing."""
+        self.program.emit = segment.ops.append
+        if symbol.low > -(1 << 62):
+            segment.checks.append(SizeCheck("at_least", slot, self.program.slot(symbol.low), False, -1))
+        if symbol.high is not None:
+            segment.checks.append(SizeCheck("at_least", self.program.slot(symbol.high), slot, False, -1))
+
+    def _check_relations(self, segment: _OpenSegment) -> None:
+        """Guards and checks whose symbols are all bound by now."""
+        waiting = []
+        for relation in self._waiting:
+            if relation.symbols - self.program.symbols.keys():
+                waiting.append(relation)
+                continue
+            self.program.emit = segment.ops.append
+            number = len(self._relations)
+            self._relations.append(relation)
+            kind, a, b = self._lowered(relation)
+            segment.checks.append(SizeCheck(kind, a, b, isinstance(relation, Guard), number))
+        self._waiting = waiting
+
+    def _lowered(self, relation: Relation) -> tuple[str, Slot, Slot]:
+        left, right = relation.left, relation.right
+        scale = _denominator(left, right)
+        left, right = left * scale, right * scale
+        slot = self.program.slot
+        if relation.kind == "==":
+            return "equal", slot(left), slot(right)
+        if relation.kind == "!=":
+            return "not_equal", slot(left), slot(right)
+        if relation.kind == ">=":
+            return "at_least", slot(left), slot(right)
+        if relation.kind == "<":
+            return "at_least", slot(right), slot(left + 1)
+        return "equal", slot(left - right * (left // right)), slot(0)
+
+    # ---- steps
+
+    def _segment(self) -> _OpenSegment:
+        """The segment that takes further steps."""
+        if not self._parts or not isinstance(self._parts[-1], _OpenSegment):
+            self._parts.append(_OpenSegment())
+        segment = self._parts[-1]
+        assert isinstance(segment, _OpenSegment)
+        self.program.emit = segment.ops.append
+        return segment
+
+    def _add(self, node: Node) -> None:
+        specs = [self._spec(Source(node.id, position)) for position in range(len(node.outputs))]
+        choice = self.choices[node.id]
+        try:
+            if self._finds(node):
+                self._find(node, choice, specs)
+            elif all(self._is_known(spec) for spec in specs):
+                return  # placed where it is read
+            elif isinstance(choice, choose.Alias):
+                self._places[Source(node.id, 0)] = self._place(node.inputs[choice.position])
+                self._print(node, "view", "")
+            elif isinstance(choice, choose.Native):
+                self._native(node, choice, specs)
+            else:
+                self._reference(node, choice, ())
+        except Unbound as error:
+            raise NotPlanned(f"{node.label}: {error}") from None
+
+    def _finds(self, node: Node) -> list[Symbol]:
+        """Symbols that this layer's outputs bind."""
+        return [
+            s
+            for s in self.facts.symbols
+            if s.origin.node == node.id and s in self._used_symbols and s not in self.program.symbols
+        ]  # fmt: skip
+
+    def _find(self, node: Node, choice: choose.Choice, specs: Sequence[TensorSpec]) -> None:
+        """A layer whose result tells sizes: those of its shape by the reference's arrays, elements also out of a kernel's."""
+        symbols = self._finds(node)
+        found = tuple(FoundSymbol(self.program.bind(s), s.origin.output, s.origin.position, s.origin.is_element) for s in symbols)
+        native = isinstance(choice, (choose.Native, choose.Alias)) and all(s.is_element for s in found)
+        if not native:
+            self._reference(node, choice if isinstance(choice, str) else "a size that only the call finds", found)
+        else:
+            if isinstance(choice, choose.Alias):
+                self._places[Source(node.id, 0)] = self._place(node.inputs[choice.position])
+                self._print(node, "view", "")
+            elif isinstance(choice, choose.Native):
+                self._native(node, choice, specs)
+            tensors = tuple(self._tensor(Source(node.id, position)) for position in range(len(specs)))
+            for source in (Source(node.id, position) for position in range(len(specs))):
+                self._use(source)
+            self._step += 1
+            self._parts.append(ReadStep(tensors, found))
+        segment = self._segment()
+        for symbol, f in zip(symbols, found):
+            self._bound_check(segment, symbol, f.slot)
+        self._check_relations(segment)
+
+    def _native(self, node: Node, choice: choose.Native, specs: Sequence[TensorSpec]) -> None:
+        segment = self._segment()
+        places = {i: self._place(source) for i, source in enumerate(node.inputs) if self._reads(choice, i)}
+        for source in node.inputs:
+            self._use(source)
+        for position, spec in enumerate(specs):
+            self._place_output(Source(node.id, position), spec)
+        scratch = None
+        if not isinstance(choice.room, int) or choice.room:
+            scratch = self._new_buffer(choice.room)
+        for spec, operands, *when in choice.calls:
+            words = tuple(self._word(node, operand, places, scratch) for operand in operands)
+            segment.steps.append(Step(self._address(spec), words, self._condition(*when)))
+        self._keep += choice.keep
+        segment.cost = segment.cost + _whole_cost(choice.cost)
+        self._print(node, choice.kernel, node.operation.note if node.operation else "")
+        self._step += 1
+
+    def _address(self, spec: KernelSpec) -> int:
+        return STORE.address(spec, self.target)
+
+    def _condition(self, when: choose.AtLeast | None = None) -> Slot | None:
+        if when is None:
+            return None
+        return (self.program.below if when.otherwise else self.program.at_least)(when.size, when.least)
+
+    @staticmethod
+    def _reads(choice: choose.Native, position: int) -> bool:
+        return any(isinstance(w, choose.In) and w.position == position for _, words, *_ in choice.calls for w in words)
+
+    def _word(self, node: Node, operand: choose.Operand, places: dict[int, Place], scratch: int | None) -> Word:
+        if isinstance(operand, (int, Size)):
+            return self.program.number(operand)
+        if isinstance(operand, choose.Room):
+            return 0 if scratch is None else BufferAddress(scratch, self.program.number(operand.offset))
+        if isinstance(operand, choose.LetRun):
+            return let_run()
+        if isinstance(operand, choose.Length):
+            return self.program.number(dimensions(self.model.spec(node.inputs[operand.position]))[operand.axis])
+        if isinstance(operand, choose.In):
+            place = places[operand.position]
+        else:
+            place = self._places[Source(node.id, operand.position)]
+        offset = self.program.number(operand.offset)
+        if isinstance(place, ConstantPlace):
+            self._keep.append(place.array)
+            if not isinstance(offset, int):
+                raise NotPlanned(f"{node.label}: an open offset into a constant")
+            return int(place.array.ctypes.data) + offset
+        if isinstance(place, TensorAddress):
+            if not isinstance(offset, int):
+                raise NotPlanned(f"{node.label}: an open offset into a tensor of sizes")
+            return TensorAddress(place.first, offset)
+        return replace(place, offset=offset)
+
+    def _reference(self, node: Node, reason: str, found: Sequence[FoundSymbol]) -> None:
+        segment = self._segment()
+        inputs = tuple(self._tensor(source) for source in node.inputs)
+        del segment
+        for source in node.inputs:
+            self._use(source)
+        outputs = tuple(range(self._arguments, self._arguments + len(node.outputs)))
+        self._arguments += len(outputs)
+        for position, number in enumerate(outputs):
+            self._places[Source(node.id, position)] = ArgumentAddress(number)
+        self._parts.append(ReferenceStep(node, inputs, outputs, tuple(found)))
+        self._print(node, "reference", reason)
+        self._step += 1
+
+    def _print(self, node: Node, kernel: str, reason: str) -> None:
+        operation = node.operation.label() if node.operation else node.type_name
+        self._printed.append(PrintedStep(node.name, operation, kernel, reason, " ".join(str(p.spec) for p in node.outputs), ""))
+
+    # ---- places
+
+    def _place(self, source: Source) -> Place:
+        """Where a tensor lies that a step reads."""
+        place = self._places.get(source)
+        if place is None:
+            spec = self._spec(source)
+            if spec.value is not None:
+                place = ConstantPlace(_contiguous(spec.value))
+            else:
+                place = self._tensor_of_sizes(spec)
+            self._places[source] = place
+        return place
+
+    def _tensor_of_sizes(self, spec: TensorSpec) -> TensorAddress:
+        assert spec.elements is not None
+        segment = self._segment()
+        width = spec.element_type.dtype.itemsize
+        first = self._tensor_bytes
+        self._tensor_bytes += -(-max(1, len(spec.elements)) * width // 8) * 8
+        elements = tuple(self.program.number(_known(element)) for element in spec.elements)
+        segment.tensors.append(SizeTensor(first, width, elements))
+        return TensorAddress(first)
+
+    def _place_output(self, source: Source, spec: TensorSpec) -> None:
+        result = self._direct.get(source)
+        if result is not None:
+            self._places[source] = ArgumentAddress(self._inputs + result)
+        else:
+            self._places[source] = BufferAddress(self._new_buffer(_bytes(spec)))
+
+    @property
+    def _direct(self) -> dict[Source, int]:
+        """The results that a kernel writes where the caller gets them: by the tensor, the number of the first result that is it."""
+        if not hasattr(self, "_direct_results"):
+            self._direct_results: dict[Source, int] = {}
+            for number, result in enumerate(self.model.results):
+                self._direct_results.setdefault(self._root(self.model.by_id[result].inputs[0]), number)
+        return self._direct_results
+
+    def _root(self, source: Source) -> Source:
+        """The tensor that this one is a view of."""
+        while isinstance(choice := self.choices.get(source.node), choose.Alias):
+            source = self.model.by_id[source.node].inputs[choice.position]
+        return source
+
+    def _new_buffer(self, size: SizeLike) -> int:
+        segment = self._segment()
+        self._buffers.append(_Buffer(self.program.slot(size), self._step, self._step))
+        segment.buffers.append(len(self._buffers) - 1)
+        return len(self._buffers) - 1
+
+    def _use(self, source: Source) -> None:
+        """This step uses the buffer that the tensor lies in."""
+        place = self._places.get(source)
+        if isinstance(place, BufferAddress):
+            self._buffers[place.buffer].last = self._step
+
+    def _tensor(self, source: Source) -> PlacedTensor:
+        """A tensor as a reference takes it."""
+        spec, place = self._spec(source), self._place(source)
+        try:
+            sizes: tuple[Number, ...] | None = tuple(self.program.number(size) for size in dimensions(spec))
+        except (NotPlanned, Unbound):
+            if not isinstance(place, ArgumentAddress) or self.model.by_id[source.node].type_name in _VIEWS:
+                raise
+            sizes = None
+        return PlacedTensor(place, spec.element_type, sizes)
+
+    # ---- results
+
+    def _finish_results(self) -> tuple[ResultSpec, ...]:
+        results: list[ResultSpec] = []
+        sizes: tuple[Number, ...] | None
+        for number, result in enumerate(self.model.results):
+            source = self.model.by_id[result].inputs[0]
+            spec = self._spec(source)
+            argument = self._inputs + number
+            place = self._place(source)
+            if isinstance(place, ArgumentAddress) and place.argument >= self._inputs + self._outputs:
+                sizes = None if dimensions_or_none(spec) is None else tuple(map(self.program.number, self._result_sizes(spec)))
+                results.append(ResultSpec(spec.element_type.dtype, sizes, place.argument))
+                continue
+            sizes = tuple(self.program.number(size) for size in self._result_sizes(spec))
+            if place != ArgumentAddress(argument):
+                self._copy(source, place, argument, spec)
+            results.append(ResultSpec(spec.element_type.dtype, sizes, argument))
+        return tuple(results)
+
+    def _result_sizes(self, spec: TensorSpec) -> tuple[SizeLike, ...]:
+        self._segment()
+        return dimensions(spec)
+
+    def _copy(self, source: Source, place: Place, argument: int, spec: TensorSpec) -> None:
+        """A result that is an input, a constant, or another result as well: an array of the caller's own."""
+        if spec.element_type.dtype == object:
+            raise NotPlanned("a result of strings that is no step's own")
+        segment = self._segment()
+        self._use(source)
+        node = self.model.by_id[source.node]
+        words = (
+            self._word(node, choose.In(0), {0: place}, None),
+            ArgumentAddress(argument),
+            self.program.number(_bytes(spec)),
+        )
+        segment.steps.append(Step(self._address(CopyBytes()), words))
+        self._step += 1
+
+    def _closed(self, part: Part | _OpenSegment) -> Part:
+        if not isinstance(part, _OpenSegment):
+            return part
+        self.program.emit = part.ops.append
+        cost = self.program.slot(part.cost)
+        buffers = tuple(
+            PlacedBuffer(n, self._buffers[n].bytes, self._buffers[n].first, self._buffers[n].last)
+            for n in sorted(part.buffers, key=lambda n: self._buffers[n].first)
+        )
+        return SegmentPlan(tuple(part.steps), tuple(part.binds), tuple(part.ops), tuple(part.checks), buffers, cost, tuple(part.tensors))
+
+
+_VIEWS = frozenset({"Reshape", "Squeeze", "Unsqueeze", "View"})
+
+
+def dimensions_or_none(spec: TensorSpec) -> tuple[SizeLike, ...] | None:
+    """As `dimensions`; None when a size has no expression."""
+    try:
+        return dimensions(spec)
+    except (NotPlanned, ValueError):
+        return None
+
+
+def _sizes_of(choice: choose.Native) -> list[Size]:
+    """The open sizes among the operands of a kernel plan."""
+    found = [choice.room, choice.cost]
+    for _, words, *when in choice.calls:
+        found += [w.size for w in when]
+        for word in words:
+            found.append(word if isinstance(word, (int, Size)) else getattr(word, "offset", 0))
+    return [size for size in found if isinstance(size, Size)]
+
+
+def _symbols_of(spec: TensorSpec) -> set[Symbol]:
+    sizes = [*(dim.size for dim in (spec.shape.dims if spec.rank is not None else ())), *(spec.elements or ())]
+    return {symbol for size in sizes if isinstance(size, Size) for symbol in size.symbols}
+
+
+def _packable(spec: TensorSpec) -> bool:
+    return spec.element_type.is_integer and spec.element_type.name in ("i64", "i32", "u64", "u32", "i8", "u8")
+
+
+def _bytes(spec: TensorSpec) -> SizeLike:
+    count: SizeLike = 1
+    for size in dimensions(spec):
+        count = count * size
+    return count * spec.element_type.dtype.itemsize
+
+
+def _known(element: SizeLike | None) -> SizeLike:
+    assert element is not None
+    return element
+
+
+def _contiguous(array: Array) -> Array:
+    return np.ascontiguousarray(array).reshape(array.shape)
+
+
+def _whole_cost(cost: SizeLike | float) -> SizeLike:
+    return int(cost) if isinstance(cost, (int, float)) else cost
+
+
+def _denominator(*sizes: Size) -> int:
+    import math
+    from fractions import Fraction
+
+    return math.lcm(*(Fraction(factor).denominator for size in sizes for factor in size.terms.values()))
+
+
+__all__ = ["ElementType", "NotPlanned", "Planner", "dimensions"]

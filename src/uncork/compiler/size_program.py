@@ -1,0 +1,111 @@
+"""The size program of a plan: sizes as numbers in slots, and the operations that compute them when a call binds its symbols."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+from uncork.kernels.runtime.segment import Number, Op, Slot
+from uncork.symbolic.size import Function, Monomial, Size, SizeLike, Symbol
+
+
+class Unbound(Exception):
+    """A size needs a symbol that no step so far has bound."""
+
+
+class SizeProgram:
+    """Compiles sizes into slots. Equal sizes share one; `emit` takes each operation, in an order in which they can run."""
+
+    def __init__(self) -> None:
+        #: The value that each slot has before the first call: constants keep theirs.
+        self.values: list[int] = []
+        self.symbols: dict[Symbol, Slot] = {}
+        self.emit: Callable[[Op], None] = _nowhere
+        self._constants: dict[int, Slot] = {}
+        self._known: dict[object, Slot] = {}
+
+    def bind(self, symbol: Symbol) -> Slot:
+        """The slot of a symbol; from now on sizes may have it."""
+        if symbol not in self.symbols:
+            self.symbols[symbol] = self._new()
+        return self.symbols[symbol]
+
+    def number(self, size: SizeLike) -> Number:
+        """A size as an operand: the number itself where it is known."""
+        if isinstance(size, int):
+            return size
+        constant = size.constant
+        return constant if isinstance(constant, int) else self.slot(size)
+
+    def slot(self, size: SizeLike) -> Slot:
+        """The slot that holds a size. Rounds towards minus infinity what is no whole number; raises Unbound."""
+        if isinstance(size, int):
+            return self._constant(size)
+        known = self._known.get(size)
+        if known is None:
+            if missing := size.symbols - self.symbols.keys():
+                raise Unbound(f"the size {size} needs {', '.join(sorted(s.name for s in missing))}")
+            known = self._known[size] = self._lowered(size)
+        return known
+
+    def at_least(self, size: SizeLike, least: int) -> Slot:
+        """1 where a size is at least a number, else 0."""
+        return self._apply("greater_equal", self.slot(size), self._constant(least))
+
+    def below(self, size: SizeLike, limit: int) -> Slot:
+        """1 where a size is below a number, else 0."""
+        return self._apply("greater_equal", self._constant(limit - 1), self.slot(size))
+
+    # ---- lowering
+
+    def _lowered(self, size: Size) -> Slot:
+        divisor = math.lcm(*(Fraction(factor).denominator for factor in size.terms.values()))
+        total: Slot | None = None
+        for monomial, factor in size.terms.items():
+            term = self._term(monomial, int(factor * divisor))
+            total = term if total is None else self._apply("add", total, term)
+        result = self._constant(0) if total is None else total
+        return result if divisor == 1 else self._apply("floordiv", result, self._constant(divisor))
+
+    def _term(self, monomial: Monomial, factor: int) -> Slot:
+        product: Slot | None = None
+        for atom in monomial:
+            value = self.symbols[atom] if isinstance(atom, Symbol) else self._function(atom)
+            product = value if product is None else self._apply("mul", product, value)
+        if product is None:
+            return self._constant(factor)
+        return product if factor == 1 else self._apply("mul", product, self._constant(factor))
+
+    def _function(self, atom: Function) -> Slot:
+        if atom.name == "floor":
+            return self.slot(atom.arguments[0])
+        values = [self.slot(argument) for argument in atom.arguments]
+        if atom.name == "quotient":
+            return self._apply("floordiv", *values)
+        if not atom.is_whole:
+            raise Unbound(f"the size {atom} compares what are no whole numbers")
+        largest = values[0]
+        for value in values[1:]:
+            largest = self._apply("max", largest, value)
+        return largest
+
+    def _apply(self, operation: str, a: Slot, b: Slot) -> Slot:
+        key = (operation, a, b)
+        if key not in self._known:
+            result = self._known[key] = self._new()
+            self.emit(Op(operation, a, b, result))
+        return self._known[key]
+
+    def _constant(self, value: int) -> Slot:
+        if value not in self._constants:
+            self._constants[value] = self._new(value)
+        return self._constants[value]
+
+    def _new(self, value: int = 0) -> Slot:
+        self.values.append(value)
+        return Slot(len(self.values) - 1)
+
+
+def _nowhere(op: Op) -> None:
+    raise AssertionError("no segment takes operations")

@@ -1,0 +1,141 @@
+"""Types and shapes of a whole graph with sizes as symbols: one description of the model for every call.
+
+Every open dimension of a Parameter and of a variable, every size that only a step finds out and every element of a small integer
+tensor that shapes may read is a symbol; all other sizes are expressions over them. The rules are the operations' own `infer`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from uncork.errors import Problem, UncorkError, ValidationError
+from uncork.ir.model import Model, Node, Port, Source
+from uncork.ops.state import ReadValue3
+from uncork.symbolic import Facts, Origin, Size
+from uncork.types import DYNAMIC, Dimension, Element, ElementType, PartialShape, TensorSpec
+
+#: Integer tensors up to this many elements may be read by shapes: more are data.
+_SMALL = 8
+_LIMITS = {ElementType.i32: 2**31, ElementType.i64: 2**63}
+
+
+def infer_symbolic(
+    model: Model, inputs: Mapping[int, TensorSpec] | None = None, hints: Mapping[Origin, int] | None = None
+) -> tuple[Model, Facts]:
+    """The model with expressions for its sizes, and what they rest on.
+
+    `inputs` gives other specs to some parameters, by node id. Their open dimensions are taken to be at least 1: a call with an
+    empty input is not described. `hints` are values of symbols, of the call that a plan is made for: guards are as they say.
+    Raises ValidationError with every layer whose inputs cannot be right.
+    """
+    inference = _Inference(model, Facts(hints))
+    nodes = [inference.infer(node, (inputs or {}).get(node.id)) for node in model.nodes]
+    if inference.problems:
+        raise ValidationError.of_all(model.source, inference.problems)
+    # Equalities that were found late hold for the sizes before them too.
+    return replace(model, nodes=tuple(inference.finished(node) for node in nodes)), inference.facts
+
+
+class _Inference:
+    """One walk over a graph."""
+
+    def __init__(self, model: Model, facts: Facts) -> None:
+        self.model, self.facts = model, facts
+        self.specs: dict[Source, TensorSpec] = {}
+        self.problems: list[Problem] = []
+        self.positions = {parameter: position for position, parameter in enumerate(model.parameters)}
+        #: Dimensions of variables, which all that read one share: they have the size that it has before the call.
+        self.variables: dict[tuple[str, int], Dimension] = {}
+
+    def infer(self, node: Node, given: TensorSpec | None) -> Node:
+        """The node with the specs of its outputs."""
+        self.facts.at(node.id, node.label)
+        specs = self._described(node) if given is None else (given,)
+        if node.type_name not in ("Const", "Result"):
+            found: dict[int, Dimension] = {}
+            specs = tuple(self._with_symbols(node, output, spec, found) for output, spec in enumerate(specs))
+        for output, spec in enumerate(specs):
+            self.specs[Source(node.id, output)] = spec
+        if node.type_name == "Result":
+            return node
+        ports = node.outputs + tuple(Port(spec) for spec in specs[len(node.outputs) :])
+        return replace(node, outputs=tuple(Port(spec, port.names, port.extras) for spec, port in zip(specs, ports)))
+
+    def finished(self, node: Node) -> Node:
+        """The node with all that is known now."""
+        ports = tuple(replace(port, spec=self._settled(port.spec)) for port in node.outputs)
+        return node if all(a.spec is b.spec for a, b in zip(ports, node.outputs)) else replace(node, outputs=ports)
+
+    def _described(self, node: Node) -> tuple[TensorSpec, ...]:
+        declared = tuple(port.spec for port in node.outputs)
+        arguments = [self.specs.get(source) for source in node.inputs]
+        if node.operation is None or any(a is None for a in arguments):
+            return declared
+        try:
+            return node.operation.describe([None if a is None else self._settled(a) for a in arguments])
+        except UncorkError as error:
+            self.problems.append(Problem(node.label, error.message))
+            return declared
+
+    # ---- symbols
+
+    def _with_symbols(self, node: Node, output: int, spec: TensorSpec, found: dict[int, Dimension]) -> TensorSpec:
+        """The spec with a symbol for every size, and every element that shapes may read, that nothing else tells."""
+        if spec.rank is not None and any(d.expression is None for d in spec.shape):
+            dims = [d if d.expression is not None else self._new_dimension(node, output, axis, d, found) for axis, d in enumerate(spec.shape)]
+            spec = replace(spec, shape=PartialShape(dims))
+        limit = _LIMITS.get(spec.element_type)
+        if limit is None or spec.value is not None or not spec.shape.is_static or not 1 <= int(spec.shape.size) <= _SMALL:
+            return spec
+        elements: list[Element] = list(spec.elements or [None] * int(spec.shape.size))
+        for i, element in enumerate(elements):
+            if element is None:
+                name = f"{self._name(node, output)}[{i}]"
+                symbol = self.facts.symbol(name, -limit, limit - 1, "number", Origin(node.id, output, i, True))
+                elements[i] = Size.of(symbol)
+        return replace(spec, elements=tuple(elements))
+
+    def _new_dimension(self, node: Node, output: int, axis: int, bounds: Dimension, found: dict[int, Dimension]) -> Dimension:
+        """A symbol for a dimension. A rule that puts one and the same open dimension in several places means one size."""
+        origin = Origin(node.id, output, axis)
+        if isinstance(node.operation, ReadValue3):
+            key = (node.operation.variable_id, axis)
+            if key not in self.variables:
+                self.variables[key] = self._symbol(f"{_word(key[0])}_{axis}", bounds, bounds.low, "state", origin)
+            return self.variables[key]
+        if node.type_name == "Parameter":
+            return self._symbol(f"{self._name(node, output)}_{axis}", bounds, max(1, bounds.low), "input", origin)
+        if bounds is not DYNAMIC and id(bounds) in found:
+            return found[id(bounds)]
+        found[id(bounds)] = self._symbol(f"{self._name(node, output)}_{axis}", bounds, bounds.low, "found", origin)
+        return found[id(bounds)]
+
+    def _symbol(self, name: str, bounds: Dimension, low: int, kind: str, origin: Origin) -> Dimension:
+        return Dimension.of(Size.of(self.facts.symbol(name, low, bounds.high, kind, origin)))
+
+    def _name(self, node: Node, output: int) -> str:
+        """A short name for what comes out there."""
+        if node.id in self.positions:
+            return _word(self.model.names_of_input(self.positions[node.id])[0])
+        return f"{_word(node.type_name)}{node.id}" + (f".{output}" if len(node.outputs) > 1 else "")
+
+    # ---- equalities
+
+    def _settled(self, spec: TensorSpec) -> TensorSpec:
+        """The spec with equalities put in that were found after it was made."""
+        if spec.rank is not None and any(d.is_open and self._is_changed(d.expression) for d in spec.shape):
+            spec = replace(spec, shape=PartialShape([Dimension.of(d.expression) if d.is_open else d for d in spec.shape]))
+        if spec.elements is not None and any(self._is_changed(e) for e in spec.elements):
+            elements = tuple(spec.sizes() or ())
+            spec = replace(spec, elements=elements)
+        return spec
+
+    def _is_changed(self, size: Element) -> bool:
+        return isinstance(size, Size) and not size.atoms.isdisjoint(self.facts.equal)
+
+
+def _word(name: str) -> str:
+    """A name of letters, digits and underscores, not long."""
+    return re.sub(r"\W+", "_", name).strip("_")[-24:].strip("_") or "x"

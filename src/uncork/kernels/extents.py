@@ -1,0 +1,83 @@
+"""Sizes of tensors as kernels are chosen by them: numbers, or expressions that only a call binds.
+
+A kernel for open sizes is right for every number, 1 included: whether an open size is 1 is never asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+
+from uncork.symbolic import Size, SizeLike, maximum, minimum, plain
+from uncork.types import TensorSpec
+
+
+class KernelDeclined(Exception):
+    """No kernel serves an operation on these specs; the message says why."""
+
+
+def extents(spec: TensorSpec) -> tuple[SizeLike, ...]:
+    """The sizes of a tensor. Raises KernelDeclined when one has not even an expression."""
+    if spec.rank is None:
+        raise KernelDeclined("the rank is known at the call only")
+    found: list[SizeLike] = []
+    for dim in spec.shape.dims:
+        if dim.size is None:
+            raise KernelDeclined("a shape is known at the call only")
+        found.append(dim.size)
+    return tuple(found)
+
+
+def has_extents(spec: TensorSpec) -> bool:
+    """Every size is a number or an expression."""
+    return spec.rank is not None and all(dim.size is not None for dim in spec.shape.dims)
+
+
+def product(sizes: Iterable[SizeLike]) -> SizeLike:
+    """The number of elements."""
+    total: SizeLike = 1
+    for size in sizes:
+        total = total * size
+    return total
+
+
+def is_known(size: SizeLike) -> bool:
+    """The size is a number."""
+    return isinstance(size, int)
+
+
+def certainly(size: SizeLike, number: int) -> bool:
+    """The size is this number in every call."""
+    return isinstance(size, int) and size == number
+
+
+def same(a: SizeLike, b: SizeLike) -> bool:
+    """Both sizes are equal in every call."""
+    if isinstance(a, Size) and isinstance(b, Size):
+        return a == b
+    return isinstance(a, int) and isinstance(b, int) and a == b
+
+
+def same_extents(a: Sequence[SizeLike], b: Sequence[SizeLike]) -> bool:
+    """Two shapes are equal in every call."""
+    return len(a) == len(b) and all(map(same, a, b))
+
+
+def is_empty(sizes: Iterable[SizeLike]) -> bool:
+    """One of the sizes is 0 in every call."""
+    return any(certainly(size, 0) for size in sizes)
+
+
+def largest(a: SizeLike, b: SizeLike) -> SizeLike:
+    """The larger of two sizes."""
+    return max(a, b) if isinstance(a, int) and isinstance(b, int) else plain(maximum([Size.of(a), Size.of(b)]))
+
+
+def smallest(a: SizeLike, b: SizeLike) -> SizeLike:
+    """The smaller of two sizes."""
+    return min(a, b) if isinstance(a, int) and isinstance(b, int) else plain(minimum([Size.of(a), Size.of(b)]))
+
+
+def nanoseconds(work: SizeLike, each: float) -> float | Size:
+    """The cost of so much work, each of which takes so long."""
+    return work * each if isinstance(work, int) else work * Fraction(max(1, round(each * 1024)), 1024)

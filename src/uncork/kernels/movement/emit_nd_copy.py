@@ -1,0 +1,60 @@
+"""Loops around a copy of neighbouring bytes."""
+
+from __future__ import annotations
+
+from uncork.kernels.codegen.emit import U8, Kernel, Value
+from uncork.kernels.movement.emit_gather import copy, copy_open
+from uncork.kernels.movement.spec_nd_copy import OPEN, CopyBytes, NdCopy
+from uncork.kernels.runtime.target import Target
+
+#: Turns of the innermost loop that are written out, for short runs.
+_UNROLLED = 4
+
+
+def emit_nd_copy(spec: NdCopy, machine: Target) -> str:
+    """The LLVM text of the kernel."""
+    k = Kernel(spec.name, spec.arguments, machine)
+    a = dict(zip(spec.arguments, k.arguments))
+
+    def run(source: Value, target: Value) -> None:
+        if spec.run == OPEN:
+            copy_open(k, source, target, a["run"])
+        else:
+            copy(k, source, target, spec.run)
+
+    def loops(depth: int, source: Value, target: Value) -> None:
+        if depth == spec.loops:
+            run(source, target)
+            return
+        count, from_step, to_step = (a[f"{name}_{depth}"] for name in ("count", "source", "target"))
+
+        def turn(i: Value) -> None:
+            loops(depth + 1, source + i * from_step, target + i * to_step)
+
+        if depth + 1 < spec.loops or spec.run == OPEN:
+            with k.loop(0, count) as i:
+                turn(i)
+            return
+        whole = count & -_UNROLLED
+        with k.loop(0, whole, _UNROLLED) as i:
+            for u in range(_UNROLLED):
+                turn(i + u)
+        with k.loop(whole, count) as i:
+            turn(i)
+
+    loops(0, a["source"], a["target"])
+    k.finish()
+    return k.text()
+
+
+def emit_copy_bytes(spec: CopyBytes, machine: Target) -> str:
+    """The LLVM text of the kernel."""
+    k = Kernel(spec.name, ["source", "target", "bytes"], machine)
+    source, target, count = k.arguments
+    whole = count & -64
+    with k.loop(0, whole, 64) as i:
+        k.store(k.load(source + i, U8, 64), target + i)
+    with k.loop(whole, count) as i:
+        k.store(k.load(source + i, U8), target + i)
+    k.finish()
+    return k.text()

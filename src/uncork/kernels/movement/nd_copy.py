@@ -1,0 +1,57 @@
+"""Copying between strided views: what Concat, Split, Slice, Tile, Transpose and other moves come down to.
+
+A view is loops around an address: how many times, and the bytes from one turn to the next in the source and in the target. The
+innermost turn copies a run of neighbouring bytes. Sizes may be open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from uncork.kernels.extents import certainly, same
+from uncork.kernels.kernel_plan import KernelCall, Operand
+from uncork.kernels.movement.spec_nd_copy import OPEN, NdCopy
+from uncork.symbolic import SizeLike
+
+#: Runs of up to so many bytes are copied by straight code, of a kernel of their own.
+_SHORT = 64
+#: Loops of one kernel at most.
+MOST_LOOPS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """`count` turns, and the bytes from one to the next in the source and in the target."""
+
+    count: SizeLike
+    source: SizeLike
+    target: SizeLike
+
+
+def merged(loops: Sequence[Loop], run: SizeLike) -> tuple[list[Loop], SizeLike]:
+    """The same copies by fewer loops: a loop goes into the one inside it, or into the run, where both sides go on without a gap."""
+    kept: list[Loop] = []
+    for loop in reversed(loops):
+        if certainly(loop.count, 1):
+            continue
+        if not kept and same(loop.source, run) and same(loop.target, run):
+            run = run * loop.count
+        elif kept and _follows(loop, kept[-1]):
+            kept[-1] = Loop(loop.count * kept[-1].count, kept[-1].source, kept[-1].target)
+        else:
+            kept.append(loop)
+    return kept[::-1], run
+
+
+def _follows(outer: Loop, inner: Loop) -> bool:
+    return same(outer.source, inner.source * inner.count) and same(outer.target, inner.target * inner.count)
+
+
+def nd_copy(source: Operand, target: Operand, loops: Sequence[Loop], run: SizeLike) -> KernelCall:
+    """The call that copies runs of `run` bytes by these loops, outermost first."""
+    loops, run = merged(loops, run)
+    spec = NdCopy(len(loops), run if isinstance(run, int) and run <= _SHORT else OPEN)
+
+    words: list[Operand] = [source, target, *(w for loop in loops for w in (loop.count, loop.source, loop.target)), run]
+    return spec, words

@@ -1,0 +1,177 @@
+"""Which strided copies move values: operations that say by axes from where to where, for open sizes as well.
+
+Each rule gives the copies of one operation as `Copy`s, or None where its other inputs do not tell enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from uncork.kernels.extents import certainly, extents, nanoseconds, product, same
+from uncork.kernels.kernel_plan import Choice, In, KernelCall, Native, Out, Stages, shares
+from uncork.kernels.movement.nd_copy import MOST_LOOPS, Loop, merged, nd_copy
+from uncork.kernels.movement.spec_nd_copy import NdCopy
+from uncork.ops import Operation
+from uncork.ops._common.indices import normalised_axis
+from uncork.symbolic import Size, SizeLike
+from uncork.types import TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A copy between an input and an output: offsets in bytes, loops, and the bytes of a run."""
+
+    source: int
+    target: int
+    source_offset: SizeLike
+    target_offset: SizeLike
+    loops: tuple[Loop, ...]
+    run: SizeLike
+
+
+Specs = Sequence[TensorSpec]
+Rule = Callable[[Operation, Specs, Specs], "list[Copy] | None"]
+
+
+def strides(shape: Sequence[SizeLike], element: int) -> list[SizeLike]:
+    """Bytes from one element to the next along each axis."""
+    return [product(shape[axis + 1 :]) * element for axis in range(len(shape))]
+
+
+def choose_nd_copy(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Specs) -> Choice | None:
+    """Strided copies for an operation; None where there is no rule for it, or it does not know enough."""
+    rule = _RULES.get(operation.type_name)
+    given = [spec for spec in inputs if spec is not None]
+    copies = None if rule is None or len(given) < len(inputs) else rule(operation, given, outputs)
+    if copies is None or any(len(merged(copy.loops, copy.run)[0]) > MOST_LOOPS for copy in copies):
+        return None
+    calls = [_call(copy) for copy in copies]
+    total = sum((product(extents(spec)) * spec.element_type.dtype.itemsize for spec in outputs), start=Size.of(0))
+    total = total.constant if isinstance(total.constant, int) else total
+    loops, run = merged(copies[0].loops, copies[0].run) if copies else ([], 0)
+    name = NdCopy(len(loops), run if isinstance(run, int) else -1).name
+    return Native(name, calls, cost=nanoseconds(total, 1 / 8), split=_split(copies) if copies else None)
+
+
+def _call(copy: Copy) -> KernelCall:
+    return nd_copy(In(copy.source, copy.source_offset), Out(copy.target, copy.target_offset), copy.loops, copy.run)
+
+
+def _split(copies: Sequence[Copy]) -> Callable[[int], Stages]:
+    """Threads share the outermost loop of the only copy, else the copies."""
+
+    def split(threads: int) -> Stages:
+        if len(copies) > 1:
+            return Stages([[_call(copy) for copy in copies]], 0)
+        copy = copies[0]
+        loops, run = merged(copy.loops, copy.run)
+        if not loops:
+            return Stages([[_call(copy)]], 0)
+        first, *others = loops
+        parts = [
+            nd_copy(
+                In(copy.source, copy.source_offset + begin * first.source),
+                Out(copy.target, copy.target_offset + begin * first.target),
+                [Loop(count, first.source, first.target), *others],
+                run,
+            )
+            for begin, count in shares(first.count, threads)
+        ]
+        return Stages([parts], 0)
+
+    return split
+
+
+def _concat(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy]:
+    whole = extents(outputs[0])
+    element = outputs[0].element_type.dtype.itemsize
+    axis = normalised_axis(operation, getattr(operation, "axis", 0), len(whole))
+    row = product(whole[axis:]) * element
+    copies: list[Copy] = []
+    offset: SizeLike = 0
+    for position, spec in enumerate(inputs):
+        part = product(extents(spec)[axis:]) * element
+        copies.append(Copy(position, 0, 0, offset, (Loop(product(whole[:axis]), part, row),), part))
+        offset = offset + part
+    return copies
+
+
+def _split_rule(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy] | None:
+    data, axis = inputs[0], inputs[1].value
+    if axis is None:
+        return None
+    whole = extents(data)
+    along = normalised_axis(operation, int(axis.reshape(-1)[0]), len(whole))
+    element = data.element_type.dtype.itemsize
+    row = product(whole[along:]) * element
+    copies: list[Copy] = []
+    offset: SizeLike = 0
+    for position, spec in enumerate(outputs):
+        part = product(extents(spec)[along:]) * element
+        copies.append(Copy(0, position, offset, 0, (Loop(product(whole[:along]), row, part),), part))
+        offset = offset + part
+    return copies
+
+
+def _transpose(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy] | None:
+    order = inputs[1].value
+    if order is None:
+        return None
+    shape, result = extents(inputs[0]), extents(outputs[0])
+    axes = [int(axis) for axis in order.reshape(-1)] or list(range(len(shape)))[::-1]
+    element = inputs[0].element_type.dtype.itemsize
+    source, target = strides(shape, element), strides(result, element)
+    return [Copy(0, 0, 0, 0, tuple(Loop(shape[a], source[a], target[i]) for i, a in enumerate(axes)), element)]
+
+
+def _tile(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy] | None:
+    repeats = inputs[1].integers()
+    result = extents(outputs[0])
+    if repeats is None or any(n is None for n in repeats):
+        return None
+    shape = (*(1,) * (len(result) - len(extents(inputs[0]))), *extents(inputs[0]))
+    times = [*(1,) * (len(result) - len(repeats)), *cast("list[SizeLike]", repeats)]
+    element = inputs[0].element_type.dtype.itemsize
+    source, target = strides(shape, element), strides(result, element)
+    loops: list[Loop] = []
+    for axis, size in enumerate(shape):
+        loops += [Loop(times[axis], 0, target[axis] * size), Loop(size, source[axis], target[axis])]
+    return [Copy(0, 0, 0, 0, tuple(loops), element)]
+
+
+def _broadcast(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy] | None:
+    """Of explicit axes too: along what is stretched the source stands still."""
+    if not all(spec.value is not None or spec.has_all_elements for spec in inputs[1:]):
+        return None
+    shape, result = extents(inputs[0]), extents(outputs[0])
+    places = list(range(len(result) - len(shape), len(result)))
+    if getattr(operation, "mode", "") == "explicit":
+        mapping = inputs[2].value
+        if mapping is None:
+            return None
+        places = [int(axis) for axis in mapping.reshape(-1)]
+    element = inputs[0].element_type.dtype.itemsize
+    source, target = strides(shape, element), strides(result, element)
+    own = {place: axis for axis, place in enumerate(places)}
+    loops: list[Loop] = []
+    for place, size in enumerate(result):
+        axis = own.get(place)
+        if axis is None or certainly(shape[axis], 1):
+            loops.append(Loop(size, 0, target[place]))
+        elif same(shape[axis], size):
+            loops.append(Loop(size, source[axis], target[place]))
+        else:
+            return None
+    return [Copy(0, 0, 0, 0, tuple(loops), element)]
+
+
+_RULES: Mapping[str, Rule] = {
+    "Broadcast": _broadcast,
+    "Concat": _concat,
+    "Split": _split_rule,
+    "Tile": _tile,
+    "Transpose": _transpose,
+    "VariadicSplit": _split_rule,
+}

@@ -1,0 +1,39 @@
+"""What a kernel that copies between strided views is specialised for, and its arguments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+#: The run of a kernel for runs of any length.
+OPEN = -1
+
+
+@dataclass(frozen=True, slots=True)
+class NdCopy:
+    """Loops around a copy of a run of bytes (`OPEN`: how many is an argument)."""
+
+    emitter: ClassVar[str] = "uncork.kernels.movement.emit_nd_copy:emit_nd_copy"
+    loops: int
+    run: int
+
+    @property
+    def name(self) -> str:
+        return f"nd_copy_{self.loops}_{'open' if self.run == OPEN else self.run}"
+
+    @property
+    def arguments(self) -> list[str]:
+        """Addresses, then count and strides of each loop, outermost first, then the bytes of a run."""
+        loops = [f"{name}_{i}" for i in range(self.loops) for name in ("count", "source", "target")]
+        return ["source", "target", *loops, "run"]
+
+
+@dataclass(frozen=True, slots=True)
+class CopyBytes:
+    """A copy of one run of bytes: source, target, bytes."""
+
+    emitter: ClassVar[str] = "uncork.kernels.movement.emit_nd_copy:emit_copy_bytes"
+
+    @property
+    def name(self) -> str:
+        return "copy_bytes"

@@ -1,0 +1,51 @@
+"""The tables of a native segment: names and orders of the 64-bit words that Python writes and native code reads.
+
+A segment is a run of kernel calls. Its block holds a head (`HEAD`) and tables, each given in the head by number of entries and
+address. Words that depend on sizes are written again only when a size has changed (`resize`).
+"""
+
+from __future__ import annotations
+
+#: What a segment returns. `OK`: all went well. `OTHER_ARGUMENTS`: the arguments are not what it was made for. `BUSY`: another thread
+#: is in it. `CHECK_FAILED`: sizes contradict each other. `GUARD_FAILED`: sizes need another plan. `NO_MEMORY`: the working memory
+#: is too small. `OVERFLOW`: a size does not fit 64 bits. Nothing was run then. Numbers from 0 are those of the steps that declined.
+OK, OTHER_ARGUMENTS, BUSY, CHECK_FAILED, GUARD_FAILED, NO_MEMORY, OVERFLOW = -1, -2, -3, -4, -5, -6, -7
+
+#: The head of a segment's block.
+HEAD = (
+    "busy", "stamp", "release", "resize",
+    "context", "cost", "release_cost",
+    "likes", "like_table", "binds", "bind_table", "ops", "op_table", "checks", "check_table",
+    "buffers", "buffer_table", "live", "live_before", "patches", "patch_table",
+    "addresses", "address_table", "results", "result_table", "steps", "step_table",
+    "array_type", "long", "save", "restore", "list", "set_item", "take", "drop", "empty",
+)  # fmt: skip
+
+#: The context that all segments of one running call share: working memory, its bytes, the bytes that the sizes need, a number that
+#: grows whenever a size changes, and the number of the check that failed. Slots follow.
+CONTEXT = ("memory", "capacity", "needed", "version", "failed")
+
+#: (element type, rank or -1 for an object, flags, address of sizes, argument of the same first size or -1)
+LIKE = ("kind", "rank", "flags", "sizes", "same")
+#: (kind, argument, axis or offset or address, slot): sizes of this call.
+BIND = ("kind", "argument", "detail", "slot")
+BIND_SHAPE, BIND_I64, BIND_I32, BIND_WORD = range(4)
+#: (operation, address of a, address of b, address of the result)
+OP = ("operation", "a", "b", "result")
+OPERATIONS = ("mul", "add", "sub", "floordiv", "max", "min", "greater_equal", "equal", "and")
+#: (kind, address of a, address of b, number)
+CHECK = ("kind", "a", "b", "number")
+CHECK_EQUAL, CHECK_AT_LEAST, GUARD_EQUAL, GUARD_AT_LEAST, GUARD_NOT_EQUAL = range(5)
+#: (address of the bytes, first step, last step, address of the offset)
+BUFFER = ("bytes", "first", "last", "offset")
+#: (address of the word, its bytes, constant, addresses of three words that are added to it)
+PATCH = ("target", "width", "constant", "a", "b", "c")
+#: (argument, offset, address of a further offset, address of the word)
+ADDRESS = ("argument", "offset", "more", "target")
+#: (element type, rank, address of sizes)
+RESULT = ("dtype", "rank", "sizes")
+#: (kernel, address of its arguments, address of the condition)
+STEP = ("function", "arguments", "condition")
+
+#: Buffers begin at multiples of this many bytes: a cache line, and a full vector.
+ALIGNMENT = 64

@@ -1,0 +1,485 @@
+"""A native segment: a run of kernel calls that one native call makes, for every size.
+
+Arguments of kernels are 64-bit words. A word is a number, an address, or a size: what only the call knows is patched in by native
+code, from the arrays that the call passes, from sizes and from the places of buffers in the working memory.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Union
+
+import numpy as np
+
+from uncork.kernels.runtime import layout
+from uncork.kernels.runtime.cpython_entry import IN_ORDER, WRITEABLE, functions, native_entry
+from uncork.kernels.runtime.kernel_cache import STORE
+from uncork.kernels.runtime.layout import ALIGNMENT, BUSY, CONTEXT, HEAD, OK, OTHER_ARGUMENTS
+from uncork.kernels.runtime.program import Is, Like
+from uncork.types import Array
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A number that the context holds: a symbol, a constant or a result of the size program."""
+
+    number: int
+
+
+#: An offset in bytes, or a number: known, or held by the context.
+Number = Union[int, Slot]
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentAddress:
+    """The address of an array of the call, plus an offset in bytes."""
+
+    argument: int
+    offset: Number = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BufferAddress:
+    """The address of a buffer in the working memory, plus an offset in bytes."""
+
+    buffer: int
+    offset: Number = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SlotAddress:
+    """The address of a slot itself: a kernel writes a size there that it finds."""
+
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class TensorAddress:
+    """The address of a small tensor that is made of sizes, in bytes from the first of them, plus an offset in bytes."""
+
+    first: int
+    offset: int = 0
+
+
+Word = Union[int, Slot, ArgumentAddress, BufferAddress, SlotAddress, TensorAddress]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One call of a kernel: its address, its arguments; it is left out when `condition` is 0."""
+
+    function: int
+    words: tuple[Word, ...]
+    condition: Slot | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """Where a call tells a symbol: by the size of an argument along an axis, or by an element of it (`offset` in bytes)."""
+
+    slot: Slot
+    argument: int
+    axis: int = 0
+    element: str = ""  # "i64" or "i32": an element, not a size
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One operation of the size program."""
+
+    operation: str
+    a: Slot
+    b: Slot
+    result: Slot
+
+
+@dataclass(frozen=True, slots=True)
+class SizeCheck:
+    """What must hold of two numbers: "equal" or "at_least", and for guards "not_equal" as well. `number` tells it apart."""
+
+    kind: str
+    a: Slot
+    b: Slot
+    guard: bool
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedBuffer:
+    """A buffer, by number, of so many bytes, that is used from step `first` to step `last`."""
+
+    buffer: int
+    bytes: Slot
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class MadeResult:
+    """A result that the call makes: its element type and sizes."""
+
+    dtype: np.dtype[Any]
+    sizes: tuple[Number, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SizeTensor:
+    """A small tensor that is made of sizes: where it begins (see `TensorAddress`), the bytes of an element, its elements."""
+
+    first: int
+    width: int
+    elements: tuple[Number, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentPlan:
+    """What a segment does, without memory of its own: see the classes above. `cost` is in nanoseconds."""
+
+    steps: tuple[Step, ...] = ()
+    binds: tuple[Bind, ...] = ()
+    ops: tuple[Op, ...] = ()
+    checks: tuple[SizeCheck, ...] = ()
+    buffers: tuple[PlacedBuffer, ...] = ()
+    cost: Slot | None = None
+    tensors: tuple[SizeTensor, ...] = ()
+
+
+class _Block(np.ndarray):
+    """The words of a segment, and what must live as long as they do: `run` keeps its block alive, and nothing else."""
+
+    keep: object
+
+
+class Context:
+    """Memory of one running call: slots, the places of buffers, the working memory. Segments of the call share it."""
+
+    def __init__(self, slots: Sequence[int], buffers: int, tensor_bytes: int = 0) -> None:
+        """`slots`: their first values; constants keep theirs."""
+        self._slots_at = len(CONTEXT)
+        self._offsets_at = self._slots_at + len(slots)
+        #: A word that is 0 and one that is 1.
+        self._zero_at = self._offsets_at + buffers
+        self._tensors_at = self._zero_at + 2
+        self.words = np.zeros(self._tensors_at + -(-tensor_bytes // 8), np.int64)
+        self.words[self._slots_at : self._offsets_at] = slots
+        self.words[self._zero_at + 1] = 1
+        self.words[CONTEXT.index("version")] = 1
+        self._base = int(self.words.ctypes.data)
+        self.memory = np.empty(0, np.uint8)
+
+    def slot(self, number: int) -> int:
+        """The address of a slot."""
+        return self._base + 8 * (self._slots_at + number)
+
+    def offset(self, buffer: int) -> int:
+        """The address of the word that says where a buffer lies."""
+        return self._base + 8 * (self._offsets_at + buffer)
+
+    def tensor(self, first: int) -> int:
+        """The address of a tensor of sizes."""
+        return self._base + 8 * self._tensors_at + first
+
+    def tensor_array(self, first: int, dtype: np.dtype[Any], sizes: Sequence[int]) -> Array:
+        """A tensor of sizes as it is for this call."""
+        count = math.prod(sizes)
+        found: Array = self.words[self._tensors_at :].view(np.uint8)[first : first + count * dtype.itemsize].view(dtype).reshape(sizes)
+        return found
+
+    def word(self, name: str) -> int:
+        """The address of a word of the context."""
+        return self._base + 8 * CONTEXT.index(name)
+
+    @property
+    def zero(self) -> int:
+        """The address of a word that is 0."""
+        return self._base + 8 * self._zero_at
+
+    @property
+    def one(self) -> int:
+        """The address of a word that is 1."""
+        return self.zero + 8
+
+    @property
+    def base(self) -> int:
+        """The address of the context."""
+        return self._base
+
+    def get(self, name: str) -> int:
+        """A word of the context."""
+        return int(self.words[CONTEXT.index(name)])
+
+    def value(self, number: Number) -> int:
+        """The number of this call."""
+        return number if isinstance(number, int) else int(self.words[self._slots_at + number.number])
+
+    def set_symbol(self, slot: Slot, value: int) -> None:
+        """Bind a symbol from Python; segments notice when it has changed."""
+        place = self._slots_at + slot.number
+        if int(self.words[place]) != value:
+            self.words[place] = value
+            self.words[CONTEXT.index("version")] += 1
+
+    def place(self, buffer: int) -> int:
+        """Where a buffer begins in the working memory, for the sizes of this call."""
+        return int(self.words[self._offsets_at + buffer]) + int(self.words[0]) - int(self.memory.ctypes.data)
+
+    def grow(self, needed: int | None = None) -> None:
+        """Make the working memory as large as the last sizes need, and a little larger, so that it does not grow at every call."""
+        needed = self.get("needed") if needed is None else needed
+        self.memory = np.empty(0, np.uint8)  # the old one goes first
+        self.memory = np.empty(needed + needed // 8 + ALIGNMENT, np.uint8)
+        base = -(-int(self.memory.ctypes.data) // ALIGNMENT) * ALIGNMENT
+        self.words[0] = base
+        self.words[1] = self.memory.nbytes - ALIGNMENT
+        self.words[CONTEXT.index("version")] += 1
+
+    def release(self) -> None:
+        """Give the working memory back; the next call takes some again."""
+        self.memory = np.empty(0, np.uint8)
+        self.words[:2] = 0
+        self.words[CONTEXT.index("version")] += 1
+
+
+class Segment:
+    """A segment that can run. `run(*arguments)` returns OK, a list of new results where it makes some, or why not: see `layout`.
+
+    With `likes`, one for each argument, `run` looks at the arguments first: it is then safe to call with anything. Without, the
+    caller knows them. One call at a time; another gets BUSY. `before` is the segment that runs before it in the same context.
+    """
+
+    def __init__(
+        self,
+        plan: SegmentPlan,
+        context: Context,
+        buffers: int,
+        *,
+        likes: Sequence[Like | Is] = (),
+        results: Sequence[MadeResult] = (),
+        before: Segment | None = None,
+        release_cost: float = float(1 << 62),
+        keep: object = None,
+    ) -> None:
+        self._likes, self._results, self._context, self._plan = tuple(likes), tuple(results), context, plan
+        words: list[int] = []
+        tables: dict[str, list[int]] = {}
+        self._layout_likes(tables, words)
+        result_rows = self._layout_results(tables, words)
+        steps_words = [len(words) + sum(len(s.words) for s in plan.steps[:n]) for n in range(len(plan.steps))]
+        words += [0] * sum(len(step.words) for step in plan.steps)
+        live_at = len(words)
+        words += [0] * (1 + 3 * (buffers + 1))
+        order = ("like_table", "bind_table", "op_table", "check_table", "buffer_table", "patch_table", "address_table", "result_table")
+        patches, addresses = self._collect(plan, steps_words, words)
+        sizes = {
+            "like_table": len(tables["likes"]), "bind_table": 4 * len(plan.binds), "op_table": 4 * len(plan.ops),
+            "check_table": 4 * len(plan.checks), "buffer_table": 4 * len(plan.buffers), "patch_table": 6 * len(patches),
+            "address_table": 4 * len(addresses), "result_table": 3 * len(results), "step_table": 3 * len(plan.steps),
+        }  # fmt: skip
+        at: dict[str, int] = {}
+        place = len(HEAD)
+        for name in (*order, "step_table"):
+            at[name] = place
+            place += sizes[name]
+        words_at = place
+        self._block = block = np.zeros(words_at + len(words), np.int64).view(_Block)
+        base = int(block.ctypes.data)
+        block.keep = (keep, self._likes, self._results, context, context.words, before, self._context)
+
+        def address(word: int) -> int:
+            return base + 8 * (words_at + word)
+
+        self._patches = [
+            (address(target) if inside else target, width, constant, a, b, c) for inside, target, width, constant, a, b, c in patches
+        ]
+        self._addresses = [(argument, offset, more, address(target)) for argument, offset, more, target in addresses]
+        slot = context.slot
+        rows: dict[str, list[int]] = {
+            "like_table": [address(v) if n % 5 == 3 else v for n, v in enumerate(tables["likes"])],
+            "bind_table": [w for b in plan.binds for w in self._bind_row(b)],
+            "op_table": [
+                w for o in plan.ops for w in (layout.OPERATIONS.index(o.operation), slot(o.a.number), slot(o.b.number), slot(o.result.number))
+            ],
+            "check_table": [w for c in plan.checks for w in (_check_kind(c), slot(c.a.number), slot(c.b.number), c.number)],
+            "buffer_table": [w for b in plan.buffers for w in (slot(b.bytes.number), b.first, b.last, context.offset(b.buffer))],
+            "patch_table": [w for row in self._patches for w in row],
+            "address_table": [w for row in self._addresses for w in row],
+            "result_table": [w for dtype, rank, first in result_rows for w in (dtype, rank, address(first))],
+            "step_table": [
+                w
+                for step, first in zip(plan.steps, steps_words)
+                for w in (step.function, address(first), context.one if step.condition is None else slot(step.condition.number))
+            ],
+        }
+        head: dict[str, int] = {
+            **functions(),
+            "busy": 0, "stamp": 0, "release": 0, "resize": resize_function(), "context": context.base,
+            "cost": context.zero if plan.cost is None else slot(plan.cost.number), "release_cost": int(release_cost),
+            "likes": len(likes), "binds": len(plan.binds), "ops": len(plan.ops), "checks": len(plan.checks),
+            "buffers": len(plan.buffers), "live": address(live_at), "live_before": before.live if before else 0,
+            "patches": len(patches), "addresses": len(addresses), "results": len(results), "steps": len(plan.steps),
+            "array_type": id(np.ndarray), **{name: base + 8 * first for name, first in at.items()},
+        }  # fmt: skip
+        everything = [head[name] for name in HEAD]
+        for name in (*order, "step_table"):
+            everything += rows[name]
+        everything += words
+        block[:] = everything
+        self.live = address(live_at)
+        self.run: Callable[..., Any] = _bound(block) if native_entry() else self.run_by_ctypes
+
+    def _layout_likes(self, tables: dict[str, list[int]], words: list[int]) -> None:
+        rows: list[int] = []
+        for like in self._likes:
+            if isinstance(like, Is):
+                rows += [id(like.what), -1, 0, 0, -1]
+            else:
+                flags = IN_ORDER | (WRITEABLE if like.written else 0)
+                rows += [id(like.dtype), len(like.shape), flags, len(words), -1 if like.same is None else like.same]
+                words += [-1 if size is None else size for size in like.shape]
+        tables["likes"] = rows
+
+    def _layout_results(self, tables: dict[str, list[int]], words: list[int]) -> list[tuple[int, int, int]]:
+        rows: list[tuple[int, int, int]] = []
+        self._result_words: list[tuple[int, Number]] = []
+        for result in self._results:
+            rows.append((id(result.dtype), len(result.sizes), len(words)))
+            for size in result.sizes:
+                self._result_words.append((len(words), size))
+                words.append(size if isinstance(size, int) else 0)
+        return rows
+
+    def _collect(
+        self, plan: SegmentPlan, starts: Sequence[int], words: list[int]
+    ) -> tuple[list[tuple[bool, int, int, int, int, int, int]], list[tuple[int, int, int, int]]]:
+        """Patches at new sizes and addresses of every call; known words are written at once."""
+        context = self._context
+        zero, memory = context.zero, context.word("memory")
+        patches: list[tuple[bool, int, int, int, int, int, int]] = []
+        addresses: list[tuple[int, int, int, int]] = []
+
+        def number(value: Number) -> tuple[int, int]:
+            return (value, zero) if isinstance(value, int) else (0, context.slot(value.number))
+
+        for step, start in zip(plan.steps, starts):
+            for target, word in enumerate(step.words, start):
+                if isinstance(word, int):
+                    words[target] = word
+                elif isinstance(word, Slot):
+                    patches.append((True, target, 8, 0, context.slot(word.number), zero, zero))
+                elif isinstance(word, SlotAddress):
+                    words[target] = context.slot(word.slot)
+                elif isinstance(word, TensorAddress):
+                    words[target] = context.tensor(word.first) + word.offset
+                elif isinstance(word, ArgumentAddress):
+                    addresses.append((word.argument, *number(word.offset), target))
+                else:
+                    offset, more = number(word.offset)
+                    patches.append((True, target, 8, offset, memory, context.offset(word.buffer), more))
+        for target, size in self._result_words:
+            if isinstance(size, Slot):
+                patches.append((True, target, 8, 0, context.slot(size.number), zero, zero))
+        for tensor in plan.tensors:
+            for position, element in enumerate(tensor.elements):
+                place = context.tensor(tensor.first) + position * tensor.width
+                patches.append((False, place, tensor.width, *number(element), zero, zero))
+        return patches, addresses
+
+    def _bind_row(self, bind: Bind) -> tuple[int, int, int, int]:
+        slot = self._context.slot(bind.slot.number)
+        if bind.element:
+            kind = {"i64": layout.BIND_I64, "i32": layout.BIND_I32}[bind.element]
+            return kind, bind.argument, bind.offset, slot
+        return layout.BIND_SHAPE, bind.argument, bind.axis, slot
+
+    def resize(self) -> int:
+        """Bind the sizes that the context holds, without a call: OK or why not."""
+        return int(_prototype()(resize_function())(int(self._block.ctypes.data)))
+
+    def run_by_ctypes(self, *arguments: Any) -> Any:
+        """`run` without the native entry, for interpreters whose objects it does not know."""
+        if self._likes and (len(arguments) != len(self._likes) or not all(like.fits(a, arguments) for like, a in zip(self._likes, arguments))):
+            return OTHER_ARGUMENTS
+        block = self._block
+        if block[HEAD.index("busy")]:
+            return BUSY
+        block[HEAD.index("busy")] = 1
+        try:
+            return self._run_by_ctypes(arguments)
+        finally:
+            block[HEAD.index("busy")] = 0
+
+    def _run_by_ctypes(self, arguments: Sequence[Any]) -> Any:
+        context, block = self._context, self._block
+        for bind in self._plan.binds:
+            array = arguments[bind.argument]
+            if bind.element:
+                value = int(array.reshape(-1)[bind.offset // array.itemsize])
+            else:
+                value = array.shape[bind.axis]
+            context.set_symbol(bind.slot, value)
+        if context.get("version") != int(block[HEAD.index("stamp")]) and (status := self.resize()) < OK:
+            return status
+        results = [np.empty([context.value(size) for size in r.sizes], r.dtype) for r in self._results]
+        arrays = (*arguments, *results)
+        word = ctypes.c_int64.from_address
+        for argument, offset, more, target in self._addresses:
+            word(target).value = arrays[argument].ctypes.data + offset + word(more).value
+        steps_at = (int(block[HEAD.index("step_table")]) - int(block.ctypes.data)) // 8
+        for number in range(len(self._plan.steps)):
+            function, words, condition = (int(w) for w in block[steps_at + 3 * number : steps_at + 3 * number + 3])
+            if word(condition).value and _prototype()(function)(words):
+                return number
+        return results or OK
+
+
+def _check_kind(check: SizeCheck) -> int:
+    if check.guard:
+        return {"equal": layout.GUARD_EQUAL, "at_least": layout.GUARD_AT_LEAST, "not_equal": layout.GUARD_NOT_EQUAL}[check.kind]
+    return {"equal": layout.CHECK_EQUAL, "at_least": layout.CHECK_AT_LEAST}[check.kind]
+
+
+@functools.lru_cache(maxsize=1)
+def _prototype() -> Any:
+    return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
+
+
+def resize_function() -> int:
+    """The address of the function that binds new sizes."""
+
+    def make() -> str:
+        from uncork.kernels.runtime.emit_resize import emit_resize
+
+        return emit_resize()
+
+    return STORE.function("resize", "resize", make)
+
+
+class _MethodDefinition(ctypes.Structure):
+    _fields_ = (("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
+
+
+_METH_FASTCALL = 0x80
+
+
+@functools.lru_cache(maxsize=1)
+def _definition() -> _MethodDefinition:
+    def make() -> str:
+        from uncork.kernels.runtime.emit_entry import emit_entry
+
+        return emit_entry()
+
+    return _MethodDefinition(b"run", STORE.function("segment_entry", "segment_entry", make), _METH_FASTCALL, None)
+
+
+def _bound(block: Array) -> Callable[..., Any]:
+    """A built-in function whose `self` is a segment's block: a call costs about as much as one of C."""
+    create = ctypes.pythonapi.PyCFunction_NewEx
+    create.restype = ctypes.py_object
+    create.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+    function: Callable[..., Any] = create(ctypes.addressof(_definition()), block, None)
+    return function

@@ -1,0 +1,252 @@
+"""`Facts`: what one inference has found out, taken for granted and demanded of its sizes.
+
+A rule of an operation that meets open sizes either demands (`require_equal`: a `Check`; broken, the call is wrong and is refused)
+or asks (`suppose_equal`: a `Guard`; broken, the call needs another plan). What is certain by bounds and earlier answers is
+neither. Every answer is a fact for the questions behind it: of two equal sizes one symbol is replaced by the other side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from uncork.symbolic.atoms import Atom, Function, Origin, Symbol
+from uncork.symbolic.size import Size, SizeLike, maximum, substitute
+
+RelationKind = Literal["==", "!=", ">=", "<", "is a multiple of"]
+#: Which symbol an equality replaces: the last of these kinds.
+_KINDS = ("input", "state", "found", "number")
+#: How often equalities are put into what equalities have changed.
+_ROUNDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """Two sizes and how they relate, with the layer that looks at them: its node's id and its label for messages."""
+
+    left: Size
+    kind: RelationKind
+    right: Size
+    node: int
+    where: str
+
+    @property
+    def symbols(self) -> frozenset[Symbol]:
+        """The symbols that have to be known to look at it: when the last of them is found, it can be."""
+        return self.left.symbols | self.right.symbols
+
+    def holds(self, values: Mapping[Symbol, int]) -> bool:
+        """Whether it is so with these values. Raises KeyError without a value."""
+        left, right = self.left.exact_value(values), self.right.exact_value(values)
+        if self.kind == "is a multiple of":
+            return left == 0 if not right else Fraction(left) % right == 0
+        return {"==": left == right, "!=": left != right, ">=": left >= right, "<": left < right}[self.kind]
+
+    def __str__(self) -> str:
+        return f"{self.left} {self.kind} {self.right}"
+
+
+class Guard(Relation):
+    """What a plan takes for granted. A call that breaks it is right, but needs another plan."""
+
+    __slots__ = ()
+
+
+class Check(Relation):
+    """What every call has to keep. One that breaks it is refused, in the words of the layer's reference."""
+
+    __slots__ = ()
+
+
+class Facts:
+    """Symbols, equalities, guards and checks of one inference."""
+
+    def __init__(self, hints: Mapping[Origin, int] | None = None) -> None:
+        """`hints` are values of symbols that questions are answered by; without them the usual answer is taken."""
+        self.symbols: list[Symbol] = []
+        #: Symbols, and functions of them, that are no longer needed, and what they equal.
+        self.equal: dict[Atom, Size] = {}
+        #: Sizes that are known to be at least 0 although their bounds do not say so.
+        self.at_least_0: list[Size] = []
+        self.guards: list[Guard] = []
+        self.checks: list[Check] = []
+        self._hints = dict(hints or {})
+        self._node, self._where = -1, ""
+        self._names: set[str] = set()
+        self._canonical: dict[Size, Size] = {}
+
+    def at(self, node: int, where: str) -> None:
+        """From here on this layer demands and asks."""
+        self._node, self._where = node, where
+
+    def symbol(self, name: str, low: int, high: int | None, kind: str, origin: Origin) -> Symbol:
+        """A new symbol; another one of its name makes it `name_2`."""
+        unique, number = name, 1
+        while unique in self._names:
+            number += 1
+            unique = f"{name}_{number}"
+        self._names.add(unique)
+        symbol = Symbol(unique, low, high, kind, origin, self, len(self.symbols))
+        self.symbols.append(symbol)
+        return symbol
+
+    # ---- what is known
+
+    def canonical(self, size: SizeLike) -> Size:
+        """The size with all equalities put in."""
+        size = Size.of(size)
+        if size.atoms.isdisjoint(self.equal):
+            return size
+        known = self._canonical.get(size)
+        if known is None:
+            known = size
+            for _ in range(_ROUNDS):  # what is put in may make a function that is replaced in its turn
+                known = substitute(known, self.equal)
+            self._canonical[size] = known
+        return known
+
+    def certainly_equal(self, a: SizeLike, b: SizeLike) -> bool:
+        """Both are the same number in every call that keeps the guards and checks."""
+        return not self._difference(a, b).terms
+
+    def certainly_different(self, a: SizeLike, b: SizeLike) -> bool:
+        """There is no such call in which both are the same number."""
+        return self.certainly_at_least(a, b + 1) or self.certainly_at_least(b, a + 1)
+
+    def certainly_at_least(self, a: SizeLike, b: SizeLike) -> bool:
+        """a >= b in every such call."""
+        difference = self._difference(a, b)
+        if difference.bounds[0] >= 0:
+            return True
+        return any(not fact.symbols.isdisjoint(difference.symbols) and (difference - fact).bounds[0] >= 0 for fact in self.at_least_0)
+
+    def smaller(self, a: SizeLike, b: SizeLike) -> Size:
+        """The smaller of two sizes: one of them where that is certain."""
+        return -self.larger(-Size.of(a), -Size.of(b))
+
+    def larger(self, a: SizeLike, b: SizeLike) -> Size:
+        """The larger of two sizes: one of them where that is certain."""
+        a, b = self.canonical(a), self.canonical(b)
+        return a if self.certainly_at_least(a, b) else b if self.certainly_at_least(b, a) else maximum([a, b])
+
+    # ---- what is demanded
+
+    def require_equal(self, a: SizeLike, b: SizeLike) -> bool:
+        """Demand that a == b. False when that is never so."""
+        if self.certainly_equal(a, b):
+            return True
+        if self.certainly_different(a, b):
+            return False
+        self._check(a, "==", b)
+        self._equate(self._difference(a, b))
+        return True
+
+    def require_at_least(self, a: SizeLike, b: SizeLike) -> bool:
+        """Demand that a >= b. False when that is never so."""
+        if self.certainly_at_least(a, b):
+            return True
+        if self.certainly_at_least(b, a + 1):
+            return False
+        self._check(a, ">=", b)
+        self._is_at_least_0(self._difference(a, b))
+        return True
+
+    def require_multiple(self, a: SizeLike, b: SizeLike) -> None:
+        """Demand that b divides a."""
+        ratio = self.canonical(a).over(self.canonical(b))
+        if ratio is None or not ratio.is_whole:
+            self._check(a, "is a multiple of", b)
+
+    # ---- what is asked
+
+    def suppose_equal(self, a: SizeLike, b: SizeLike, usual: bool = True) -> bool:
+        """Whether a == b: what is certain, else what the hints say, else the usual answer, which is then taken for granted."""
+        if self.certainly_equal(a, b):
+            return True
+        if self.certainly_different(a, b):
+            return False
+        difference = self._difference(a, b)
+        hinted = self._hinted(difference)
+        answer = usual if hinted is None else hinted == 0
+        self._guard(a, "==" if answer else "!=", b)
+        if answer:
+            self._equate(difference)
+        return answer
+
+    def suppose_at_least(self, a: SizeLike, b: SizeLike, usual: bool = True) -> bool:
+        """Whether a >= b, in the same way."""
+        if self.certainly_at_least(a, b):
+            return True
+        if self.certainly_at_least(b, a + 1):
+            return False
+        difference = self._difference(a, b)
+        hinted = self._hinted(difference)
+        answer = usual if hinted is None else hinted >= 0
+        self._guard(a, ">=" if answer else "<", b)
+        self._is_at_least_0(difference if answer else -difference - 1)
+        return answer
+
+    @contextmanager
+    def tentative(self) -> Iterator[None]:
+        """What is demanded inside may not come to pass (a branch that is not taken): it is forgotten at the end, guards are not."""
+        equal, at_least_0, checks = dict(self.equal), list(self.at_least_0), list(self.checks)
+        try:
+            yield
+        finally:
+            self.equal, self.at_least_0, self.checks = equal, at_least_0, checks
+            self._canonical.clear()
+
+    # ---- inner workings
+
+    def _difference(self, a: SizeLike, b: SizeLike) -> Size:
+        return self.canonical(Size.of(a) - b)
+
+    def _guard(self, a: SizeLike, kind: RelationKind, b: SizeLike) -> None:
+        left, right = self.canonical(a), self.canonical(b)
+        self.guards.append(Guard(left, kind, right, self._node, self._where))
+
+    def _check(self, a: SizeLike, kind: RelationKind, b: SizeLike) -> None:
+        left, right = self.canonical(a), self.canonical(b)
+        check = Check(left, kind, right, self._node, self._where)
+        if not any(c.left == left and c.kind == kind and c.right == right for c in self.checks):
+            self.checks.append(check)
+
+    def _hinted(self, size: Size) -> int | Fraction | None:
+        """Its value by the hints; None when they do not tell it."""
+        values = {s: self._hints[s.origin] for s in size.symbols if s.origin in self._hints}
+        return size.exact_value(values) if len(values) == len(size.symbols) else None
+
+    def _is_at_least_0(self, size: Size) -> None:
+        if size.constant is None and size.bounds[0] < 0:
+            self.at_least_0.append(size)
+
+    def _equate(self, difference: Size) -> None:
+        """difference == 0: an atom that stands in it alone is replaced by the rest, the last found symbol first, then a function."""
+        alone = [monomial[0] for monomial, factor in difference.terms.items() if len(monomial) == 1 and abs(factor) == 1]
+        fit = [a for a in alone if a not in (difference - Size.of(a) * difference.terms[(a,)]).atoms]
+        if not fit:
+            return
+        replaced = max(fit, key=lambda a: (_KINDS.index(a.kind) if isinstance(a, Symbol) else -1, a.order))
+        factor = difference.terms[(replaced,)]
+        by = (Size.of(replaced) * factor - difference) * factor  # the factor is 1 or -1
+        table: dict[Atom, Size] = {replaced: by}
+        self.equal = {atom: substitute(value, table) for atom, value in self.equal.items()} | table
+        self._canonical.clear()
+        self.at_least_0 = [substitute(fact, table) for fact in self.at_least_0]
+        # What was known of the atom that is gone still holds.
+        low, high = replaced.bounds
+        if not isinstance(low, float):
+            self._is_at_least_0(by - low)
+        if not isinstance(high, float):
+            self._is_at_least_0(high - by)
+        if isinstance(replaced, Function) and replaced.name == "max":
+            for argument in replaced.arguments:
+                self._is_at_least_0(by - argument)
+
+
+def facts_of(sizes: Iterable[SizeLike | None]) -> Facts | None:
+    """The facts of the inference that some of these sizes are open in; None when none is open."""
+    return next((facts for size in sizes if isinstance(size, Size) and (facts := size.facts) is not None), None)

@@ -1,0 +1,134 @@
+"""The rules of every operation with sizes as symbols, held against the same rules with numbers."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.samples._sample import Case, Refusal, Sample, Samples
+from tests.test_every_op import WITH_LOOP, _each
+from uncork import ops
+from uncork.errors import UncorkError
+from uncork.symbolic import Facts, Origin, Size, Symbol
+from uncork.types import Element, ElementType, PartialShape, TensorSpec
+
+#: Element types whose values shapes are computed from; of so many elements they may be symbols.
+WHOLE, FEW = (ElementType.i32, ElementType.i64), 8
+
+
+class Symbolic:
+    """Specs with symbols in place of some sizes and of elements of small integer inputs; the hints are what was there."""
+
+    def __init__(self, specs: Sequence[TensorSpec | None], share: float, values_too: bool, generator: random.Random) -> None:
+        self.share, self.generator = share, generator
+        self.values: dict[Symbol, int] = {}
+        whole = [abs(n) for s in specs if s is not None and self._is_vector(s) for n in s.value.ravel().tolist()]
+        self.values_too = values_too and max(whole, default=0) < 2**7  # numbers of the size of sizes, which do not wrap
+        self.facts = Facts(self._hints(specs))
+        self.specs = [None if spec is None else self._open(i, spec) for i, spec in enumerate(specs)]
+
+    def _hints(self, specs: Sequence[TensorSpec | None]) -> dict[Origin, int]:
+        hints = {Origin(i, 0, axis): size for i, s in enumerate(specs) if s is not None for axis, size in enumerate(s.shape.static)}
+        for i, spec in enumerate(specs):
+            if spec is not None and spec.element_type in WHOLE:
+                hints |= {Origin(i, 0, k, True): v for k, v in enumerate(spec.value.ravel().tolist())}
+        return hints
+
+    def _open(self, i: int, spec: TensorSpec) -> TensorSpec:
+        if self._is_vector(spec) and (not self.values_too or self.generator.random() > self.share):
+            return spec
+        if self._is_vector(spec):
+            elements: list[Element] = spec.value.ravel().tolist()
+            for k, value in enumerate(list(elements)):
+                if self.generator.random() < 0.7:
+                    elements[k] = self._symbol(f"e{i}_{k}", -(2**63), "number", Origin(i, 0, k, True), value)
+            return TensorSpec(spec.element_type, spec.shape, None, tuple(elements))
+        dims: list[int | Size] = list(spec.shape.static)
+        for axis, size in enumerate(dims):
+            if self.generator.random() < self.share:
+                dims[axis] = self._symbol(f"d{i}_{axis}", 0, "input", Origin(i, 0, axis), size)
+        return TensorSpec(spec.element_type, PartialShape(dims))
+
+    def _is_vector(self, spec: TensorSpec) -> bool:
+        """Axes, sizes, bounds: what is never of open length."""
+        return spec.element_type in WHOLE and spec.shape.rank in (0, 1) and spec.value.size <= FEW
+
+    def _symbol(self, name: str, low: int, kind: str, origin: Origin, value: int) -> Size:
+        symbol = self.facts.symbol(name, low, None, kind, origin)
+        self.values[symbol] = value
+        return Size.of(symbol)
+
+
+def check(operation: ops.Operation, case: Case, share: float, values_too: bool, generator: random.Random) -> None:
+    """Expressions give the sizes that numbers give, and a right call keeps every guard and check."""
+    specs = case.specs()
+    results = operation.evaluate(specs)
+    symbolic = Symbolic(specs, share, values_too, generator)
+    outputs = operation.describe(symbolic.specs)
+    values = symbolic.values
+    for relation in (*symbolic.facts.guards, *symbolic.facts.checks):
+        assert relation.holds(values), f"{type(relation).__name__} {relation} does not hold for {values}"
+    assert len(outputs) == len(results)
+    for output, result in zip(outputs, results):
+        assert output.element_type is result.element_type
+        assert output.shape.contains(result.shape.static), f"inferred {output.shape}, got {result.shape}"
+        for dim, size in zip(output.shape if output.rank is not None else (), result.shape.static):
+            assert not dim.is_open or dim.as_size().evaluate(values) == size, f"{dim} is not {size}: {output.shape}, {values}"
+        for element, value in zip(output.elements or (), result.value.ravel().tolist()):
+            known = element.exact_value(values) if isinstance(element, Size) else element
+            assert known is None or known == value, f"element {element} is not {value}"
+        if output.value is not None:
+            np.testing.assert_array_equal(output.value, result.value)
+
+
+SHARES = (0.3, 1.0)
+
+
+@pytest.mark.parametrize(("entry", "sample"), _each("samples"))
+def test_sample(entry: Samples, sample: Sample) -> None:
+    generator = random.Random(sample.name)
+    for share in (*SHARES, *SHARES):
+        for values_too in (False, True):
+            check(entry.operation(**sample.case.attributes), sample.case, share, values_too, generator)
+
+
+@pytest.mark.parametrize("entry", WITH_LOOP)
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_random_cases(entry: Samples, data: st.DataObject) -> None:
+    case = data.draw(entry.cases)
+    for seed, share in enumerate(SHARES):
+        check(entry.operation(**case.attributes), case, share, data.draw(st.booleans()), random.Random(seed))
+
+
+#: Their references, which look at the sizes of each call, run them always.
+BY_REFERENCE = ("DeformablePSROIPooling", "DetectionOutput", "GridSample", "MulticlassNms", "NonZero")
+#: With a number of axes that is open the rank is unknown, and the call is the references' as well.
+OPEN_RANK = ("GatherND", "ScatterNDUpdate", "Interpolate-4: too many scales")
+
+
+@pytest.mark.parametrize(("entry", "refusal"), [p for p in _each("refusals") if not p.id.startswith((*BY_REFERENCE, *OPEN_RANK))])
+def test_refusal(entry: Samples, refusal: Refusal) -> None:
+    """What sizes that are numbers tell to be wrong, a check tells where they are symbols."""
+    specs = Case(refusal.inputs, {}, refusal.types).specs()
+    try:
+        operation = entry.operation(**refusal.attributes)
+    except UncorkError:
+        return
+    symbolic = Symbolic(specs, 1.0, False, random.Random(0))
+    numbers = [s if s is None or s.value is t.value else TensorSpec(s.element_type, s.shape) for s, t in zip(specs, symbolic.specs)]
+    try:
+        operation.describe(numbers)
+        return  # refused for its values alone
+    except UncorkError:
+        pass
+    try:
+        operation.describe(symbolic.specs)
+    except UncorkError:
+        return
+    assert not all(relation.holds(symbolic.values) for relation in symbolic.facts.checks), "no check is broken"
