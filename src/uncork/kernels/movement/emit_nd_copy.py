@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from uncork.kernels.codegen.emit import U8, Kernel, Value
+from uncork.kernels.codegen.emit import U8, U16, U32, U64, Kernel, Value
 from uncork.kernels.movement.emit_gather import copy, copy_open
-from uncork.kernels.movement.spec_nd_copy import OPEN, CopyBytes, NdCopy
+from uncork.kernels.movement.spec_nd_copy import OPEN, CopyBytes, FillBytes, NdCopy
 from uncork.kernels.runtime.target import Target
 
 #: Turns of the innermost loop that are written out, for short runs.
@@ -56,5 +56,22 @@ def emit_copy_bytes(spec: CopyBytes, machine: Target) -> str:
         k.store(k.load(source + i, U8, 64), target + i)
     with k.loop(whole, count) as i:
         k.store(k.load(source + i, U8), target + i)
+    k.finish()
+    return k.text()
+
+
+def emit_fill_bytes(spec: FillBytes, machine: Target) -> str:
+    """The LLVM text of the kernel."""
+    k = Kernel(spec.name, ["value", "target", "bytes"], machine)
+    value, target, count = k.arguments
+    type_ = {0: U8, 1: U8, 2: U16, 4: U32, 8: U64}[spec.element]
+    number = k.load(value, type_) if spec.element else k.number(0, type_)
+    lanes = 64 // type_.bytes
+    vector = k.splat(number, lanes)
+    whole = count & -64
+    with k.loop(0, whole, 64) as i:
+        k.store(vector, target + i)
+    with k.loop(whole, count, type_.bytes) as i:
+        k.store(number, target + i)
     k.finish()
     return k.text()

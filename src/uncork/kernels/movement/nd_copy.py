@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from uncork.kernels.extents import certainly, same
+from uncork.kernels.extents import certainly, product, same
 from uncork.kernels.kernel_plan import KernelCall, Operand
 from uncork.kernels.movement.spec_nd_copy import OPEN, NdCopy
 from uncork.symbolic import SizeLike
@@ -27,6 +27,31 @@ class Loop:
     count: SizeLike
     source: SizeLike
     target: SizeLike
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A copy between an input and an output: offsets in bytes, loops, and the bytes of a run."""
+
+    source: int
+    target: int
+    source_offset: SizeLike
+    target_offset: SizeLike
+    loops: tuple[Loop, ...]
+    run: SizeLike
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """An output filled with the first element of an input (`value`; None: zeros), of so many bytes."""
+
+    value: int | None
+    element: int
+
+
+def strides(shape: Sequence[SizeLike], element: int) -> list[SizeLike]:
+    """Bytes from one element to the next along each axis."""
+    return [product(shape[axis + 1 :]) * element for axis in range(len(shape))]
 
 
 def merged(loops: Sequence[Loop], run: SizeLike) -> tuple[list[Loop], SizeLike]:

@@ -29,10 +29,13 @@ _LONGEST_RUN = 1024
 
 @chooses(Operation)
 def choose_move(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
-    """For every operation with `moved` inputs: by strided copies where a rule tells them, else by a table of runs."""
+    """For every operation with `moved` inputs: by a table of runs, or where that is not known, by strided copies."""
     if any(spec is not None and spec.element_type is ElementType.string for spec in inputs):
         return "no kernel for strings"
-    return choose_nd_copy(operation, inputs, outputs) or _choose_runs(operation, inputs, outputs)
+    if not all(spec.shape.is_static for spec in (*(i for i in inputs if i is not None), *outputs)):
+        return choose_nd_copy(operation, inputs, outputs) or "no kernel for open shapes"
+    runs = _choose_runs(operation, inputs, outputs)
+    return runs if not isinstance(runs, str) else choose_nd_copy(operation, inputs, outputs) or runs
 
 
 def _choose_runs(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
@@ -42,8 +45,6 @@ def _choose_runs(operation: Operation, inputs: Sequence[TensorSpec | None], outp
     for port, spec in zip(ports, inputs):
         if spec is None:
             continue
-        if not spec.shape.is_static:
-            return "no kernel for open shapes"
         if not port.moved and spec.value is None:
             return "what is moved where is known at the call only"
         total += int(spec.shape.size)

@@ -6,38 +6,20 @@ Each rule gives the copies of one operation as `Copy`s, or None where its other 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from uncork.kernels.extents import certainly, extents, nanoseconds, product, same
 from uncork.kernels.kernel_plan import Choice, In, KernelCall, Native, Out, Stages, shares
-from uncork.kernels.movement.nd_copy import MOST_LOOPS, Loop, merged, nd_copy
-from uncork.kernels.movement.spec_nd_copy import NdCopy
+from uncork.kernels.movement.nd_copy import MOST_LOOPS, Copy, Fill, Loop, merged, nd_copy, strides
+from uncork.kernels.movement.select_slices import pad_copies, slice_copies, strided_slice_copies
+from uncork.kernels.movement.spec_nd_copy import FillBytes
 from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axis
-from uncork.symbolic import Size, SizeLike
+from uncork.symbolic import SizeLike
 from uncork.types import TensorSpec
 
-
-@dataclass(frozen=True, slots=True)
-class Copy:
-    """A copy between an input and an output: offsets in bytes, loops, and the bytes of a run."""
-
-    source: int
-    target: int
-    source_offset: SizeLike
-    target_offset: SizeLike
-    loops: tuple[Loop, ...]
-    run: SizeLike
-
-
 Specs = Sequence[TensorSpec]
-Rule = Callable[[Operation, Specs, Specs], "list[Copy] | None"]
-
-
-def strides(shape: Sequence[SizeLike], element: int) -> list[SizeLike]:
-    """Bytes from one element to the next along each axis."""
-    return [product(shape[axis + 1 :]) * element for axis in range(len(shape))]
+Rule = Callable[[Operation, Specs, Specs], "Sequence[Copy | Fill] | None"]
 
 
 def choose_nd_copy(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Specs) -> Choice | None:
@@ -45,30 +27,33 @@ def choose_nd_copy(operation: Operation, inputs: Sequence[TensorSpec | None], ou
     rule = _RULES.get(operation.type_name)
     given = [spec for spec in inputs if spec is not None]
     copies = None if rule is None or len(given) < len(inputs) else rule(operation, given, outputs)
-    if copies is None or any(len(merged(copy.loops, copy.run)[0]) > MOST_LOOPS for copy in copies):
+    if copies is None:
         return None
-    calls = [_call(copy) for copy in copies]
-    total = sum((product(extents(spec)) * spec.element_type.dtype.itemsize for spec in outputs), start=Size.of(0))
-    total = total.constant if isinstance(total.constant, int) else total
-    loops, run = merged(copies[0].loops, copies[0].run) if copies else ([], 0)
-    name = NdCopy(len(loops), run if isinstance(run, int) else -1).name
-    return Native(name, calls, cost=nanoseconds(total, 1 / 8), split=_split(copies) if copies else None)
+    if any(isinstance(copy, Copy) and len(merged(copy.loops, copy.run)[0]) > MOST_LOOPS for copy in copies):
+        return None
+    bytes_of = [product(extents(spec)) * spec.element_type.dtype.itemsize for spec in outputs]
+    total: SizeLike = 0
+    for count in bytes_of:
+        total = total + count
+    calls = [_call(copy, bytes_of[0]) for copy in copies]
+    only = copies[0] if len(copies) == 1 else None
+    name = calls[-1][0].name if calls else "nd_copy_nothing"
+    return Native(name, calls, cost=nanoseconds(total, 1 / 8), split=_split(only) if isinstance(only, Copy) else None)
 
 
-def _call(copy: Copy) -> KernelCall:
-    return nd_copy(In(copy.source, copy.source_offset), Out(copy.target, copy.target_offset), copy.loops, copy.run)
+def _call(copy: Copy | Fill, output_bytes: SizeLike) -> KernelCall:
+    if isinstance(copy, Copy):
+        return nd_copy(In(copy.source, copy.source_offset), Out(copy.target, copy.target_offset), copy.loops, copy.run)
+    return FillBytes(copy.element if copy.value is not None else 0), [0 if copy.value is None else In(copy.value), Out(0), output_bytes]
 
 
-def _split(copies: Sequence[Copy]) -> Callable[[int], Stages]:
-    """Threads share the outermost loop of the only copy, else the copies."""
+def _split(copy: Copy) -> Callable[[int], Stages]:
+    """Threads share the outermost loop."""
 
     def split(threads: int) -> Stages:
-        if len(copies) > 1:
-            return Stages([[_call(copy) for copy in copies]], 0)
-        copy = copies[0]
         loops, run = merged(copy.loops, copy.run)
         if not loops:
-            return Stages([[_call(copy)]], 0)
+            return Stages([[_call(copy, 0)]], 0)
         first, *others = loops
         parts = [
             nd_copy(
@@ -170,7 +155,10 @@ def _broadcast(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy
 _RULES: Mapping[str, Rule] = {
     "Broadcast": _broadcast,
     "Concat": _concat,
+    "Pad": pad_copies,
+    "Slice": slice_copies,
     "Split": _split_rule,
+    "StridedSlice": strided_slice_copies,
     "Tile": _tile,
     "Transpose": _transpose,
     "VariadicSplit": _split_rule,

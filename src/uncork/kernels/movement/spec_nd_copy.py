@@ -29,6 +29,18 @@ class NdCopy:
 
 
 @dataclass(frozen=True, slots=True)
+class FillBytes:
+    """Memory filled with one value of so many bytes (0: with zeros): the value's address, target, bytes."""
+
+    emitter: ClassVar[str] = "uncork.kernels.movement.emit_nd_copy:emit_fill_bytes"
+    element: int
+
+    @property
+    def name(self) -> str:
+        return f"fill_bytes_{self.element}"
+
+
+@dataclass(frozen=True, slots=True)
 class CopyBytes:
     """A copy of one run of bytes: source, target, bytes."""
 
