@@ -8,7 +8,6 @@ from uncork.kernels.extents import extents, largest, smallest
 from uncork.kernels.movement.nd_copy import Copy, Fill, Loop, strides
 from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axis
-from uncork.ops.pad import Pad1
 from uncork.ops.strided_slice import StridedSlice1
 from uncork.symbolic import Size, SizeLike
 from uncork.types import TensorSpec
@@ -81,7 +80,7 @@ def strided_slice_copies(operation: Operation, inputs: Specs, outputs: Specs) ->
 
 def pad_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy | Fill] | None:
     """Pad: a fill, and a copy of the data into it; along one axis other modes by copies of the borders."""
-    assert isinstance(operation, Pad1)
+    mode: str = getattr(operation, "pad_mode", "constant")
     data = inputs[0]
     begins, ends = (spec.integers() for spec in inputs[1:3])
     if begins is None or ends is None or None in (*begins, *ends):
@@ -95,12 +94,12 @@ def pad_copies(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy
     to = _sum(max(b, 0) * step for (b, _), step in zip(pads, target))
     loops = tuple(Loop(count, *steps) for count, steps in zip(kept, zip(source, target)))
     middle = Copy(0, 0, from_, to, loops, element)
-    if operation.pad_mode == "constant":
+    if mode == "constant":
         return [Fill(3 if len(inputs) > 3 else None, element), middle]
     padded = [axis for axis, pad in enumerate(pads) if pad != (0, 0)]
     if len(padded) > 1 or any(b < 0 or e < 0 for b, e in pads):
         return None
-    borders = [_border(operation.pad_mode, padded[0], pads[padded[0]], side, shape, loops, source, target) for side in (0, 1)] if padded else []
+    borders = [_border(mode, padded[0], pads[padded[0]], side, shape, loops, source, target) for side in (0, 1)] if padded else []
     return [middle, *borders]
 
 
