@@ -271,9 +271,7 @@ def compile_model(
     return compile_for(model, target, available_threads() if threads is None else threads, precision, ids)
 
 
-def compile_for(
-    model: Model, target: Target | None, threads: int, precision: Precision = "f32", ids: Ids = "64-bit"
-) -> CompiledModel:
+def compile_for(model: Model, target: Target | None, threads: int, precision: Precision = "f32", ids: Ids = "64-bit") -> CompiledModel:
     """A checked model for a target, which need not be this machine unless it is called."""
     if precision != "f32":
         from uncork.passes.set_precision import set_precision

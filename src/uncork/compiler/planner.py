@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 
 import numpy as np
 
@@ -179,7 +180,7 @@ class Planner:
             needed.add(node.id)
             choice = self.choices[node.id]
             if isinstance(choice, choose.Native):
-                positions = {word.position for _, words, *_ in choice.calls for word in words if isinstance(word, choose.In)}
+                positions = {word.position for _, words in choice.calls for word in words if isinstance(word, choose.In)}
                 for size in _sizes_of(choice):
                     symbols |= size.symbols
             elif isinstance(choice, choose.Alias):
@@ -336,9 +337,9 @@ class Planner:
         scratch = None
         if not isinstance(choice.room, int) or choice.room:
             scratch = self._new_buffer(choice.room)
-        for spec, operands, *when in choice.calls:
+        for (kernel, operands), when in zip_longest(choice.calls, choice.when):
             words = tuple(self._word(node, operand, places, scratch) for operand in operands)
-            segment.steps.append(Step(self._address(spec), words, self._condition(*when)))
+            segment.steps.append(Step(self._address(kernel), words, self._condition(when)))
         self._keep += choice.keep
         segment.cost = segment.cost + _whole_cost(choice.cost)
         self._print(node, choice.kernel, node.operation.note if node.operation else "")
@@ -347,14 +348,14 @@ class Planner:
     def _address(self, spec: KernelSpec) -> int:
         return STORE.address(spec, self.target)
 
-    def _condition(self, when: choose.AtLeast | None = None) -> Slot | None:
+    def _condition(self, when: choose.AtLeast | None) -> Slot | None:
         if when is None:
             return None
         return (self.program.below if when.otherwise else self.program.at_least)(when.size, when.least)
 
     @staticmethod
     def _reads(choice: choose.Native, position: int) -> bool:
-        return any(isinstance(w, choose.In) and w.position == position for _, words, *_ in choice.calls for w in words)
+        return any(isinstance(w, choose.In) and w.position == position for _, words in choice.calls for w in words)
 
     def _word(self, node: Node, operand: choose.Operand, places: dict[int, Place], scratch: int | None) -> Word:
         if isinstance(operand, (int, Size)):
@@ -532,9 +533,8 @@ def dimensions_or_none(spec: TensorSpec) -> tuple[SizeLike, ...] | None:
 
 def _sizes_of(choice: choose.Native) -> list[Size]:
     """The open sizes among the operands of a kernel plan."""
-    found = [choice.room, choice.cost]
-    for _, words, *when in choice.calls:
-        found += [w.size for w in when]
+    found: list[object] = [choice.room, choice.cost, *(when.size for when in choice.when)]
+    for _, words in choice.calls:
         for word in words:
             found.append(word if isinstance(word, (int, Size)) else getattr(word, "offset", 0))
     return [size for size in found if isinstance(size, Size)]

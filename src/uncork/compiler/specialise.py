@@ -30,6 +30,7 @@ from uncork.kernels.runtime.target import Target, let_run
 from uncork.kernels.runtime.value_guard import ValueGuard, WholeFile
 from uncork.ops._operation import check_memory
 from uncork.ops.parameter import Const
+from uncork.symbolic import Size as OpenSize
 from uncork.types import Array, PartialShape, TensorSpec
 
 #: Calls that take longer than this many nanoseconds let other threads run meanwhile; for shorter ones handing over costs more.
@@ -164,8 +165,8 @@ class Specialisation:
             step = len(self.steps)
             for position, spec in enumerate(specs):
                 self._place_output(Source(node.id, position), spec, step)
-            stages = choice.split(self.threads) if self.threads > 1 and choice.split and choice.cost > _SPLIT_COST else None
-            size = stages.room if stages else choice.room
+            stages = choice.split(self.threads) if self.threads > 1 and choice.split and _known(choice.cost) > _SPLIT_COST else None
+            size = int(_known(stages.room if stages else choice.room))
             room = self._buffer(size, step) if size else None
             self.steps.append(_NativeStep(node, choice, room, stages))
             together = max(len(stage) for stage in stages.stages) if stages else 1
@@ -273,6 +274,12 @@ class Specialisation:
         return results
 
 
+def _known(number: float | OpenSize) -> float:
+    """A number that shapes of the call tell."""
+    assert not isinstance(number, OpenSize)
+    return number
+
+
 class _Instance:
     """A specialisation with working memory of its own: one call at a time.
 
@@ -292,7 +299,7 @@ class _Instance:
         self.parts: list[Program | Together | Node] = []
         self.keep: list[object] = []
         calls = [self._expecting(*numbers) for numbers in shared.expected]
-        whole = sum(step.native.cost for step in shared.steps if isinstance(step, _NativeStep))
+        whole = sum(_known(step.native.cost) for step in shared.steps if isinstance(step, _NativeStep))
         if positions is not None and size_function() and whole > _LOOK_COST:
             calls += [Call(STORE.address(WholeFile()), (size_function(), file.handle, len(file))) for file in shared.files]
             self.keep += shared.files
@@ -302,7 +309,7 @@ class _Instance:
                 self.keep += step.native.keep
             if isinstance(step, _NativeStep) and step.stages is None:
                 calls += [self._call(step, call) for call in step.native.calls]
-                cost += step.native.cost
+                cost += _known(step.native.cost)
             elif isinstance(step, _NativeStep):
                 if calls:
                     self.parts.append(Program(calls, cost > _RELEASE_COST))
@@ -342,12 +349,13 @@ class _Instance:
         return program
 
     def _word(self, step: _NativeStep, operand: Operand) -> Word:
+        assert not isinstance(operand, OpenSize), "shapes are those of the call"
         if isinstance(operand, int):
             return operand
         if isinstance(operand, LetRun):
             return let_run()
         if isinstance(operand, Room):
-            return 0 if step.room is None else self._planned(step.room) + operand.offset
+            return 0 if step.room is None else self._planned(step.room) + int(_known(operand.offset))
         if isinstance(operand, Length):
             source = step.node.inputs[operand.position]
             place = self.shared.places[source]
@@ -359,11 +367,11 @@ class _Instance:
         source = step.node.inputs[operand.position] if isinstance(operand, In) else Source(step.node.id, operand.position)
         place = self.shared.places[source]
         if isinstance(place, _Argument):
-            return Address(self._numbers[place.number], operand.offset)
+            return Address(self._numbers[place.number], int(_known(operand.offset)))
         if isinstance(place, _Planned):
-            return self._planned(place.number) + operand.offset
+            return self._planned(place.number) + int(_known(operand.offset))
         self.keep.append(place.array)
-        return int(place.array.ctypes.data) + operand.offset
+        return int(place.array.ctypes.data) + int(_known(operand.offset))
 
     def _planned(self, number: int) -> int:
         return self.base + self.shared.offsets[number]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Union
+from typing import Union, overload
 
 from uncork.kernels.kernel_spec import KernelSpec
 from uncork.symbolic import Size, SizeLike, minimum
@@ -59,11 +59,15 @@ class AtLeast:
     otherwise: bool = False
 
 
-#: A call of a kernel: what it is specialised for, its operands, and where only some sizes want it, when.
-KernelCall = Union[tuple[KernelSpec, Sequence[Operand]], tuple[KernelSpec, Sequence[Operand], AtLeast]]
+#: A call of a kernel: what it is specialised for, and its operands.
+KernelCall = tuple[KernelSpec, Sequence[Operand]]
 
 
-def shares(count: SizeLike, parts: int, block: int = 1) -> list[tuple[SizeLike, SizeLike]]:
+@overload
+def shares(count: int, parts: int, block: int = 1) -> list[tuple[int, int]]: ...
+@overload
+def shares(count: SizeLike, parts: int, block: int = 1) -> list[tuple[SizeLike, SizeLike]]: ...
+def shares(count: SizeLike, parts: int, block: int = 1) -> Sequence[tuple[SizeLike, SizeLike]]:
     """`count` things as up to so many runs of about equal length, each of whole blocks but the last: (first, number).
 
     Where only the call knows how many things there are, some runs may have none.
@@ -83,7 +87,7 @@ class Stages:
     """The work of a step as stages, one after the other; the calls of a stage may run at the same time."""
 
     stages: Sequence[Sequence[KernelCall]]
-    room: int
+    room: SizeLike
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,8 @@ class Native:
     cost: Union[float, Size] = 0.0
     #: The same work for so many threads.
     split: Callable[[int], Stages] | None = None
+    #: When each call is made, where only some sizes want it; none: always.
+    when: Sequence[AtLeast] = field(default=())
 
 
 @dataclass(frozen=True, slots=True)

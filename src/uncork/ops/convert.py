@@ -61,6 +61,7 @@ class Convert1(Operation):
             wrong |= data > high
         expected = f"{low} to {high}, the numbers of {self.destination_type}"
         refuse_first(self, "data", data, wrong, expected)
+
     def of_sizes(self, source: ElementType, *elements: Size) -> Element:
         (x,) = elements
         if self.destination_type is ElementType.boolean:

@@ -57,6 +57,8 @@ def _is_sure(model: Model, source: Source) -> bool:
             return False
         source = node.inputs[0]
     return True
+
+
 def _as_many(a: TensorSpec, b: TensorSpec) -> bool:
     """Both tensors have as many elements in every call."""
     try:

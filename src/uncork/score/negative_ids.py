@@ -71,4 +71,4 @@ def _rows(lookup: Lookup) -> int | None:
     data, _, axis = (lookup.model.spec(source) for source in lookup.node.inputs)
     if axis.value is None or data.rank is None:
         return None
-    return data.shape[int(axis.value.reshape(-1)[0])].size
+    return data.shape[int(axis.value.reshape(-1)[0])].static_size

@@ -30,9 +30,7 @@ class Loops:
     strides: tuple[tuple[SizeLike, ...], ...]
 
 
-def loops_of(
-    shape: Sequence[SizeLike], operands: Sequence[Sequence[SizeLike]], sizes: Sequence[int]
-) -> tuple[Loops, list[bool]]:
+def loops_of(shape: Sequence[SizeLike], operands: Sequence[Sequence[SizeLike]], sizes: Sequence[int]) -> tuple[Loops, list[bool]]:
     """Loops through a result of this shape, as few as can be and at least two, with operands of these shapes aligned at the right.
 
     `sizes` are bytes of an element: of the result, then of each operand. Also tells which operands change along the last loop.

@@ -24,6 +24,7 @@ from uncork.kernels.select import chooses, takes_any_length
 from uncork.ops import Operation
 from uncork.ops._common.embedding import ReducedEmbedding
 from uncork.ops.gather import Gather1, Gather7
+from uncork.symbolic import Size
 from uncork.types import Array, TensorSpec
 
 
@@ -52,7 +53,7 @@ def _refused(table: CompressedTable) -> str:
     return "" if table.columns else "rows without elements"
 
 
-def _cost(indices: TensorSpec, bags: int, table: CompressedTable) -> float:
+def _cost(indices: TensorSpec, bags: int, table: CompressedTable) -> float | Size:
     return cost_of_rows(indices, bags, table.columns * table.element_type.bits / 8)
 
 

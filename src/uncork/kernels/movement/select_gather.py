@@ -63,12 +63,14 @@ def choose_gather(operation: Operation, inputs: Sequence[TensorSpec | None], out
 
     words: list[Operand] = [In(0), In(1), Out(0), batches, outer, shape[along], count, Room()]
     calls: list[KernelCall] = [(spec, words)]
+    when: list[AtLeast] = []
     if isinstance(total, Size) and not by_columns and item % 64 == 0:
         past_caches = replace(spec, streaming=True)
-        calls = [(spec, words, AtLeast(total, _LARGE, otherwise=True)), (past_caches, words, AtLeast(total, _LARGE))]
+        calls.append((past_caches, words))
+        when = [AtLeast(total, _LARGE, otherwise=True), AtLeast(total, _LARGE)]
     cost = nanoseconds(batches * outer * count, max(2.0, item / 16))
     room = 4 * count if by_columns else 0
-    return Native(spec.name, calls, room=room, cost=cost, split=None if by_columns else split)
+    return Native(spec.name, calls, room=room, cost=cost, when=when, split=None if by_columns else split)
 
 
 def _is_above(size: SizeLike, least: int) -> bool:

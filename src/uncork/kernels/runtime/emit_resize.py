@@ -5,6 +5,7 @@ One function serves all models: it walks tables (see `layout`). It costs about a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from uncork.kernels.codegen.emit import I32, I64, U8, Kernel, Value
@@ -90,7 +91,7 @@ def _compute(k: Kernel, tables: Tables) -> None:
         return k.select(lower, quotient - 1, quotient)
 
     one, zero = k.integer(1), k.integer(0)
-    rules = {
+    rules: dict[str, Callable[[Value, Value], Value]] = {
         "mul": lambda a, b: checked("smul", a, b),
         "add": lambda a, b: checked("sadd", a, b),
         "sub": lambda a, b: checked("ssub", a, b),

@@ -264,6 +264,7 @@ class Segment:
         release_cost: float = float(1 << 62),
         keep: object = None,
     ) -> None:
+        self.live = 0
         self._likes, self._results, self._context, self._plan = tuple(likes), tuple(results), context, plan
         words: list[int] = []
         tables: dict[str, list[int]] = {}
