@@ -326,9 +326,8 @@ class _Instance:
     def _expecting(self, number: int, element: int, expected: int) -> Call:
         """Calls with another number there are not for this program."""
         element_type = self.shared.model.by_id[self.shared.model.parameters[number]].outputs[0].spec.element_type
-        return Call(
-            STORE.address(ValueGuard(element_type.name)), (Address(self._numbers[number], element * element_type.dtype.itemsize), expected)
-        )
+        address = Address(self._numbers[number], element * element_type.dtype.itemsize)
+        return Call(STORE.address(ValueGuard(element_type.name), self.shared.target), (address, expected))
 
     def _call(self, step: _NativeStep, call: KernelCall) -> Call:
         spec, words = call
