@@ -205,14 +205,20 @@ class Facts:
         return self.canonical(Size.of(a) - b)
 
     def _guard(self, a: SizeLike, kind: RelationKind, b: SizeLike) -> None:
-        left, right = self.canonical(a), self.canonical(b)
-        self.guards.append(Guard(left, kind, right, self._node, self._where))
+        self.guards.append(Guard(*self._sides(a, b, kind), self._node, self._where))
 
     def _check(self, a: SizeLike, kind: RelationKind, b: SizeLike) -> None:
-        left, right = self.canonical(a), self.canonical(b)
-        check = Check(left, kind, right, self._node, self._where)
-        if not any(c.left == left and c.kind == kind and c.right == right for c in self.checks):
+        check = Check(*self._sides(a, b, kind), self._node, self._where)
+        if not any((c.left, c.kind, c.right) == (check.left, kind, check.right) for c in self.checks):
             self.checks.append(check)
+
+    def _sides(self, a: SizeLike, b: SizeLike, kind: RelationKind) -> tuple[Size, RelationKind, Size]:
+        """A relation without the terms that both its sides have."""
+        left, right = self.canonical(a), self.canonical(b)
+        if kind == "is a multiple of":
+            return left, kind, right
+        shared = Size({m: f for m, f in left.terms.items() if m and right.terms.get(m) == f})
+        return left - shared, kind, right - shared
 
     def _hinted(self, size: Size) -> int | Fraction | None:
         """Its value by the hints; None when they do not tell it."""
