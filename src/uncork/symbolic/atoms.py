@@ -27,7 +27,7 @@ class Origin(NamedTuple):
 
 
 class Symbol:
-    """A whole number in [low, high] (`high` None: no bound) that a call, or a step of it, binds.
+    """A whole number that a call, or a step of it, binds. All that is inferred holds for values in [low, high] (None: no bound).
 
     `kind` is "input" (an open dimension of a Parameter), "state" (a dimension of a variable), "found" (a size that a step
     finds out) or "number" (an element of a small integer tensor that shapes may read).

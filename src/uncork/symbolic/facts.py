@@ -21,6 +21,8 @@ RelationKind = Literal["==", "!=", ">=", "<", "is a multiple of"]
 _KINDS = ("input", "state", "found", "number")
 #: How often equalities are put into what equalities have changed.
 _ROUNDS = 3
+#: How many largest-of are looked into, one within the other, to see that a size is not negative; of more than so many none is.
+_DEPTH, _FEW = 2, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +120,7 @@ class Facts:
 
     def certainly_at_least(self, a: SizeLike, b: SizeLike) -> bool:
         """a >= b in every such call."""
-        difference = self._difference(a, b)
-        if difference.bounds[0] >= 0:
-            return True
-        return any(not fact.symbols.isdisjoint(difference.symbols) and (difference - fact).bounds[0] >= 0 for fact in self.at_least_0)
+        return self._is_never_negative(self._difference(a, b), _DEPTH)
 
     def smaller(self, a: SizeLike, b: SizeLike) -> Size:
         """The smaller of two sizes: one of them where that is certain."""
@@ -200,6 +199,22 @@ class Facts:
             self._canonical.clear()
 
     # ---- inner workings
+
+    def _is_never_negative(self, size: Size, depth: int) -> bool:
+        """By its bounds, by one of the facts, or by looking into its largest-of."""
+        if size.bounds[0] >= 0:
+            return True
+        if any(not fact.symbols.isdisjoint(size.symbols) and (size - fact).bounds[0] >= 0 for fact in self.at_least_0):
+            return True
+        largest = [(m[0], f) for m, f in size.terms.items() if len(m) == 1 and isinstance(m[0], Function) and m[0].name == "max"]
+        for atom, factor in largest if depth and len(largest) <= _FEW else ():
+            assert isinstance(atom, Function)
+            rest = size - Size.of(atom) * factor
+            # A largest is at least each of its arguments; less of it, at least less of all of them.
+            each = (self._is_never_negative(rest + argument * factor, depth - 1) for argument in atom.arguments)
+            if any(each) if factor > 0 else all(each):
+                return True
+        return False
 
     def _difference(self, a: SizeLike, b: SizeLike) -> Size:
         return self.canonical(Size.of(a) - b)
