@@ -67,8 +67,10 @@ class _Inference:
 
     def finished(self, node: Node) -> Node:
         """The node with all that is known now."""
-        ports = tuple(replace(port, spec=self._settled(port.spec)) for port in node.outputs)
-        return node if all(a.spec is b.spec for a, b in zip(ports, node.outputs)) else replace(node, outputs=ports)
+        settled = [self._settled(port.spec) for port in node.outputs]
+        if all(spec is port.spec for spec, port in zip(settled, node.outputs)):
+            return node
+        return replace(node, outputs=tuple(replace(port, spec=spec) for port, spec in zip(node.outputs, settled)))
 
     def _described(self, node: Node) -> tuple[TensorSpec, ...]:
         declared = tuple(port.spec for port in node.outputs)
@@ -126,6 +128,8 @@ class _Inference:
 
     def _settled(self, spec: TensorSpec) -> TensorSpec:
         """The spec with equalities put in that were found after it was made."""
+        if not self.facts.equal:
+            return spec
         if spec.rank is not None and any(d.is_open and self._is_changed(d.expression) for d in spec.shape):
             spec = replace(spec, shape=PartialShape([Dimension.of(d.expression) if d.is_open else d for d in spec.shape]))
         if spec.elements is not None and any(self._is_changed(e) for e in spec.elements):
