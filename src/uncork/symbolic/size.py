@@ -191,13 +191,11 @@ class Size:
 
     @cached_property
     def _text(self) -> str:
-        ordered = sorted(self.terms, key=monomial_order)
-        first = next((m for m in ordered if self.terms[m] > 0), None)
-        if first is not None:  # "b - a" rather than "-a + b"
-            ordered.remove(first)
-            ordered.insert(0, first)
-        text = " + ".join(term_text(monomial, self.terms[monomial]) for monomial in ordered)
-        return text.replace("+ -", "- ") or "0"
+        terms = [term_text(monomial, self.terms[monomial]) for monomial in sorted(self.terms, key=monomial_order)]
+        first = next((i for i, term in enumerate(terms) if not term.startswith("-")), 0)
+        if first:  # "b - a" rather than "-a + b"
+            terms.insert(0, terms.pop(first))
+        return " + ".join(terms).replace("+ -", "- ") or "0"
 
     def __str__(self) -> str:
         return self._text
