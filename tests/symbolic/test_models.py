@@ -310,3 +310,17 @@ def test_hints_choose_the_plan() -> None:
     first, second = (Origin(p, 0, 0) for p in model.parameters)
     _, facts = infer_symbolic(model, hints={first: 1, second: 6})
     assert told(facts) == (["a_0 != b_0", "a_0 == 1"], [])
+
+
+def test_a_squeeze_without_axes_asks_which_dimensions_are_1() -> None:
+    builder = uncork.Builder("squeeze")
+    x = builder.parameter("x", "f32", [None, 1, None])
+    builder.result(builder.add("Squeeze", 1, x)[0], "y")
+    model = builder.model()
+    symbolic, facts = infer_symbolic(model)
+    assert shapes(symbolic) == ["[x_0,x_2]"]
+    assert told(facts) == (["x_0 != 1", "x_2 != 1"], [])
+    plans = Plans(model, [])
+    for first, last in ((3, 4), (1, 4), (5, 2), (1, 7), (1, 1)):
+        plans.check([np.zeros((first, 1, last), F32)], {})
+    assert [shapes(plan) for plan, _ in plans.made] == [["[x_0,x_2]"], ["[x_2]"], ["[]"]]
