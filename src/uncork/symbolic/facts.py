@@ -7,11 +7,11 @@ neither. Every answer is a fact for the questions behind it: of two equal sizes 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal
 
 from uncork.symbolic.atoms import Atom, Function, Origin, Symbol
 from uncork.symbolic.size import Size, SizeLike, maximum, substitute
@@ -77,7 +77,10 @@ class Facts:
         self.checks: list[Check] = []
         self._hints = dict(hints or {})
         self._node, self._where = -1, ""
+        #: What bodies of layers were found to give, by whatever their describer asks by: see `tentative`.
+        self.described: dict[Hashable, Any] = {}
         self._names: set[str] = set()
+        self._checked: set[tuple[Size, RelationKind, Size]] = set()
         self._canonical: dict[Size, Size] = {}
 
     def at(self, node: int, where: str) -> None:
@@ -185,17 +188,17 @@ class Facts:
         hinted = self._hinted(difference)
         answer = usual if hinted is None else hinted >= 0
         self._guard(a, ">=" if answer else "<", b)
-        self._is_at_least_0(difference if answer else -difference - 1)
+        self._is_at_least_0(difference if answer else -difference - int(difference.is_whole))
         return answer
 
     @contextmanager
     def tentative(self) -> Iterator[None]:
         """What is demanded inside may not come to pass (a branch that is not taken): it is forgotten at the end, guards are not."""
-        equal, at_least_0, checks = dict(self.equal), list(self.at_least_0), list(self.checks)
+        kept = dict(self.equal), list(self.at_least_0), list(self.checks), set(self._checked), dict(self.described)
         try:
             yield
         finally:
-            self.equal, self.at_least_0, self.checks = equal, at_least_0, checks
+            self.equal, self.at_least_0, self.checks, self._checked, self.described = kept
             self._canonical.clear()
 
     # ---- inner workings
@@ -223,9 +226,10 @@ class Facts:
         self.guards.append(Guard(*self._sides(a, b, kind), self._node, self._where))
 
     def _check(self, a: SizeLike, kind: RelationKind, b: SizeLike) -> None:
-        check = Check(*self._sides(a, b, kind), self._node, self._where)
-        if not any((c.left, c.kind, c.right) == (check.left, kind, check.right) for c in self.checks):
-            self.checks.append(check)
+        sides = self._sides(a, b, kind)
+        if sides not in self._checked:
+            self._checked.add(sides)
+            self.checks.append(Check(*sides, self._node, self._where))
 
     def _sides(self, a: SizeLike, b: SizeLike, kind: RelationKind) -> tuple[Size, RelationKind, Size]:
         """A relation without the terms that both its sides have."""
@@ -242,6 +246,8 @@ class Facts:
 
     def _is_at_least_0(self, size: Size) -> None:
         if size.constant is None and size.bounds[0] < 0:
+            # Those that follow from it are left out: a long chain of windows keeps the last demand alone.
+            self.at_least_0 = [fact for fact in self.at_least_0 if fact.symbols != size.symbols or (fact - size).bounds[0] < 0]
             self.at_least_0.append(size)
 
     def _equate(self, difference: Size) -> None:
