@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 
 from uncork.concurrency import lazy
@@ -22,7 +22,7 @@ class GraphBody:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self._described: dict[tuple[TensorSpec | tuple[object, ...], ...], tuple[TensorSpec, ...]] = {}
+        self._described: dict[Hashable, tuple[TensorSpec, ...]] = {}
 
     @lazy
     def input_specs(self) -> tuple[TensorSpec, ...]:
@@ -39,17 +39,18 @@ class GraphBody:
             if given.element_type is not declared.element_type or not given.shape.compatible(declared.shape):
                 raise ValidationError(f"parameter '{name}' of the body: expected {declared}, got {given}")
         # Bodies in bodies are described several times by each layer around them: without this memory the cost is exponential.
-        key = tuple((s.element_type, s.shape) for s in inputs)
+        key = (id(self), *((s.element_type, s.shape) for s in inputs))
         facts = facts_of(d.expression for s in inputs if s.rank is not None for d in s.shape)
-        plain = facts is None and all(s.value is None and s.elements is None for s in inputs)
-        if plain and key in self._described:
-            return self._described[key]
+        memory = self._described if facts is None else facts.described
+        plain = all(s.value is None and s.elements is None for s in inputs)
+        if plain and key in memory:
+            return memory[key]
         checked, problems = infer(self.model, dict(zip(self.model.parameters, inputs)), trust_ports=True)
         if problems:
             raise ValidationError.of_all("", problems)
         results = tuple(checked.spec(checked.by_id[r].inputs[0]) for r in checked.results)
         if plain:
-            self._described[key] = results
+            memory[key] = results
         return results
 
     def check(self, inputs: Sequence[Array]) -> None:

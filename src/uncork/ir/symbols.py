@@ -18,7 +18,9 @@ from uncork.types import DYNAMIC, Dimension, Element, ElementType, PartialShape,
 
 #: Integer tensors up to this many elements may be read by shapes: more are data.
 _SMALL = 8
-_LIMITS = {ElementType.i32: 2**31, ElementType.i64: 2**63}
+_NUMBERS = (ElementType.i32, ElementType.i64)
+#: Numbers that shapes read are sizes, bounds and counts: of those beyond 32 bits a plan knows nothing.
+_LIMIT = 2**31
 
 
 def infer_symbolic(
@@ -26,9 +28,9 @@ def infer_symbolic(
 ) -> tuple[Model, Facts]:
     """The model with expressions for its sizes, and what they rest on.
 
-    `inputs` gives other specs to some parameters, by node id. Their open dimensions are taken to be at least 1: a call with an
-    empty input is not described. `hints` are values of symbols, of the call that a plan is made for: guards are as they say.
-    Raises ValidationError with every layer whose inputs cannot be right.
+    `inputs` gives other specs to some parameters, by node id. A call is described when each symbol lies within its bounds: the
+    open dimensions of inputs are taken to be at least 1, small integers to fit 32 bits. `hints` are values of symbols, of the
+    call that a plan is made for: guards are as they say. Raises ValidationError with every layer whose inputs cannot be right.
     """
     inference = _Inference(model, Facts(hints))
     nodes = [inference.infer(node, (inputs or {}).get(node.id)) for node in model.nodes]
@@ -65,8 +67,10 @@ class _Inference:
 
     def finished(self, node: Node) -> Node:
         """The node with all that is known now."""
-        ports = tuple(replace(port, spec=self._settled(port.spec)) for port in node.outputs)
-        return node if all(a.spec is b.spec for a, b in zip(ports, node.outputs)) else replace(node, outputs=ports)
+        settled = [self._settled(port.spec) for port in node.outputs]
+        if all(spec is port.spec for spec, port in zip(settled, node.outputs)):
+            return node
+        return replace(node, outputs=tuple(replace(port, spec=spec) for port, spec in zip(node.outputs, settled)))
 
     def _described(self, node: Node) -> tuple[TensorSpec, ...]:
         declared = tuple(port.spec for port in node.outputs)
@@ -86,14 +90,13 @@ class _Inference:
         if spec.rank is not None and any(d.expression is None for d in spec.shape):
             dims = [d if d.expression is not None else self._new_dimension(node, output, axis, d, found) for axis, d in enumerate(spec.shape)]
             spec = replace(spec, shape=PartialShape(dims))
-        limit = _LIMITS.get(spec.element_type)
-        if limit is None or spec.value is not None or not spec.shape.is_static or not 1 <= int(spec.shape.size) <= _SMALL:
+        if spec.element_type not in _NUMBERS or spec.value is not None or not spec.shape.is_static or not 1 <= int(spec.shape.size) <= _SMALL:
             return spec
         elements: list[Element] = list(spec.elements or [None] * int(spec.shape.size))
         for i, element in enumerate(elements):
             if element is None:
                 name = f"{self._name(node, output)}[{i}]"
-                symbol = self.facts.symbol(name, -limit, limit - 1, "number", Origin(node.id, output, i, True))
+                symbol = self.facts.symbol(name, -_LIMIT, _LIMIT - 1, "number", Origin(node.id, output, i, True))
                 elements[i] = Size.of(symbol)
         return replace(spec, elements=tuple(elements))
 
@@ -125,6 +128,8 @@ class _Inference:
 
     def _settled(self, spec: TensorSpec) -> TensorSpec:
         """The spec with equalities put in that were found after it was made."""
+        if not self.facts.equal:
+            return spec
         if spec.rank is not None and any(d.is_open and self._is_changed(d.expression) for d in spec.shape):
             spec = replace(spec, shape=PartialShape([Dimension.of(d.expression) if d.is_open else d for d in spec.shape]))
         if spec.elements is not None and any(self._is_changed(e) for e in spec.elements):

@@ -70,8 +70,8 @@ def unknown_elements(spec: TensorSpec) -> Elements | None:
 def spec_of(output: TensorSpec, elements: Elements) -> TensorSpec | None:
     """The output with these elements: as its value when all are numbers."""
     flat: list[Element] = [plain(e) if isinstance(e, Size) else 0 if e == "" else e for e in elements.ravel().tolist()]
-    if all(e is None for e in flat):
-        return None
+    if all(e is None for e in flat) or not all(e is None or isinstance(e, (int, Size)) for e in flat):
+        return None  # nothing is known, or what moved was no element
     constants = [e.constant if isinstance(e, Size) else e for e in flat]
     if None not in constants:
         values = [float(c) if output.element_type.is_float else c for c in constants if c is not None]

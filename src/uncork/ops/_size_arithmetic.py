@@ -66,8 +66,8 @@ def divided(output: ElementType, a: Size, b: Size, cut: bool) -> Element:
     """a / b; of integers the floor, or with `cut` the quotient cut towards zero."""
     if output.is_float:
         # A quotient that is no dyadic fraction is rounded: what rounds it again gives the right whole number, other steps may not.
-        fits = b.constant is not None and _is_small(Fraction(b.constant)) and is_exact(output, a)
-        ratio = a.over(b) if fits else None
+        is_rounded_once = b.constant is not None and _is_small(Fraction(b.constant)) and is_exact(output, a)
+        ratio = a.over(b) if is_rounded_once else None
         return None if ratio is None else plain(ratio)
     if (cut or output.kind == "unsigned") and not certainly_at_least(a, 0):
         return None

@@ -235,8 +235,8 @@ def scaled_open(size: Dimension, scale: Array) -> Dimension | None:
     if expression is None or facts is None:
         return None
     ratio = Fraction(float(scale)).limit_denominator(1000)
-    if ratio == 1 and scale == 1:
-        return size
+    if ratio == Fraction(float(scale)) and ratio.denominator == 1:
+        return Dimension.of(expression * ratio.numerator)  # whatever is added to a whole scale is cut off again
     sizes = np.arange(_LONGEST + 1)
     sought = np.minimum(np.floor((scale + scale.dtype.type(1e-6)) * sizes.astype(scale.dtype)), np.ceil(float(scale) * sizes))
     wrong = np.flatnonzero(sought != sizes * ratio.numerator // ratio.denominator)

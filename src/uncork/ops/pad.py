@@ -88,7 +88,7 @@ class Pad12(Operation):
         for name, pad in (("pads_begin", begin), ("pads_end", end)):
             if not self.crops:
                 demand_size(self, name, pad)
-            if self.pad_mode == "constant" or (isinstance(pad, int) and pad <= 0):
+            if self.pad_mode == "constant" or not facts.suppose_at_least(pad, 1):
                 continue
             least = Size.of(1) if self.pad_mode == "edge" else Size.of(pad) + int(self.pad_mode == "reflect")
             fits = dim.covers(Dimension.of(least))

@@ -33,7 +33,7 @@ class _Tuples(Operation):
             return data.shape
         self.require(size <= data.rank, "expected at most {} indices a tuple (data {}), got indices {}", data.rank, data.shape, indices.shape)
         expected = indices.shape[:-1] + data.shape[size:]
-        single = len(expected) == 0 and updates.shape.size.contains(1)
+        single = len(expected) == 0 and updates.shape.size.agrees(1)
         self.require(single or expected.agrees(updates.shape), "input 'updates': expected shape {}, got {}", expected, updates.shape)
         return data.shape
 

@@ -13,11 +13,11 @@ from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Output, boolean
 from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 
-def _supposed_one(dim: Dimension) -> bool:
+def _supposed_one(dim: Dimension, usual: bool) -> bool:
     """A dimension that may be 1 is: what an expression is taken for is a question to its facts."""
     size = dim.expression
     facts = None if size is None else size.facts
-    return facts is None or size is None or facts.suppose_equal(size, 1)
+    return facts is None or size is None or facts.suppose_equal(size, 1, usual)
 
 
 @register("Squeeze", 1)
@@ -40,6 +40,8 @@ class Squeeze1(Operation):
         ones = [d.contains(1) for d in data.shape]
         maybe = [d.contains(1) and not d.is_static for d in data.shape]
         if not numbers:
+            ones = [one and _supposed_one(d, usual=False) for d, one in zip(data.shape, ones)]
+            maybe = [m and not d.is_open for d, m in zip(data.shape, maybe)]
             return PartialShape() if any(maybe) else PartialShape([d for d, one in zip(data.shape, ones) if not one])
         known = known_axes(self, numbers, data.rank, unique=self.strict)
         chosen = all_known(known)
@@ -48,9 +50,9 @@ class Squeeze1(Operation):
             one_goes = len(numbers) == 1 and any(ones) and not self.may_skip
             return PartialShape([None] * (data.rank - 1)) if one_goes else PartialShape()
         for axis in chosen:
-            self.require(not self.strict or ones[axis], "axis {} is not of size 1: data {}", axis, data.shape)
+            self.require(not self.strict or data.shape[axis].agrees(1), "axis {} is not of size 1: data {}", axis, data.shape)
         for axis in chosen:
-            ones[axis] = ones[axis] and _supposed_one(data.shape[axis])
+            ones[axis] = ones[axis] and _supposed_one(data.shape[axis], usual=True)
         if self.may_skip and any(maybe[a] and not data.shape[a].is_open for a in chosen):
             return PartialShape()
         return PartialShape([d for i, d in enumerate(data.shape) if not (i in chosen and ones[i])])

@@ -27,30 +27,24 @@ class Origin(NamedTuple):
 
 
 class Symbol:
-    """A whole number in [low, high] (`high` None: no bound) that a call, or a step of it, binds.
+    """A whole number that a call, or a step of it, binds. All that is inferred holds for values in [low, high] (None: no bound).
 
     `kind` is "input" (an open dimension of a Parameter), "state" (a dimension of a variable), "found" (a size that a step
     finds out) or "number" (an element of a small integer tensor that shapes may read).
     """
 
-    __slots__ = ("facts", "high", "kind", "low", "name", "order", "origin")
+    __slots__ = ("atoms", "facts", "high", "kind", "low", "name", "order", "origin", "symbols")
 
     def __init__(self, name: str, low: int, high: int | None, kind: str, origin: Origin, facts: Facts, number: int) -> None:
         self.name, self.low, self.high, self.kind = name, low, high, kind
         self.origin, self.facts = origin, facts
         self.order: _Order = (0, number, name)
+        self.symbols: frozenset[Symbol] = frozenset((self,))
+        self.atoms: frozenset[Atom] = frozenset((self,))
 
     @property
     def bounds(self) -> Interval:
         return self.low, intervals.INF if self.high is None else self.high
-
-    @property
-    def symbols(self) -> frozenset[Symbol]:
-        return frozenset((self,))
-
-    @property
-    def atoms(self) -> frozenset[Atom]:
-        return frozenset((self,))
 
     @property
     def is_whole(self) -> bool:

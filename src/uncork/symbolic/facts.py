@@ -7,11 +7,11 @@ neither. Every answer is a fact for the questions behind it: of two equal sizes 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal
 
 from uncork.symbolic.atoms import Atom, Function, Origin, Symbol
 from uncork.symbolic.size import Size, SizeLike, maximum, substitute
@@ -21,6 +21,8 @@ RelationKind = Literal["==", "!=", ">=", "<", "is a multiple of"]
 _KINDS = ("input", "state", "found", "number")
 #: How often equalities are put into what equalities have changed.
 _ROUNDS = 3
+#: How many largest-of are looked into, one within the other, to see that a size is not negative; of more than so many none is.
+_DEPTH, _FEW = 2, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,10 @@ class Facts:
         self.checks: list[Check] = []
         self._hints = dict(hints or {})
         self._node, self._where = -1, ""
+        #: What bodies of layers were found to give, by whatever their describer asks by: see `tentative`.
+        self.described: dict[Hashable, Any] = {}
         self._names: set[str] = set()
+        self._checked: set[tuple[Size, RelationKind, Size]] = set()
         self._canonical: dict[Size, Size] = {}
 
     def at(self, node: int, where: str) -> None:
@@ -118,10 +123,7 @@ class Facts:
 
     def certainly_at_least(self, a: SizeLike, b: SizeLike) -> bool:
         """a >= b in every such call."""
-        difference = self._difference(a, b)
-        if difference.bounds[0] >= 0:
-            return True
-        return any(not fact.symbols.isdisjoint(difference.symbols) and (difference - fact).bounds[0] >= 0 for fact in self.at_least_0)
+        return self._is_never_negative(self._difference(a, b), _DEPTH)
 
     def smaller(self, a: SizeLike, b: SizeLike) -> Size:
         """The smaller of two sizes: one of them where that is certain."""
@@ -186,33 +188,56 @@ class Facts:
         hinted = self._hinted(difference)
         answer = usual if hinted is None else hinted >= 0
         self._guard(a, ">=" if answer else "<", b)
-        self._is_at_least_0(difference if answer else -difference - 1)
+        self._is_at_least_0(difference if answer else -difference - int(difference.is_whole))
         return answer
 
     @contextmanager
     def tentative(self) -> Iterator[None]:
         """What is demanded inside may not come to pass (a branch that is not taken): it is forgotten at the end, guards are not."""
-        equal, at_least_0, checks = dict(self.equal), list(self.at_least_0), list(self.checks)
+        kept = dict(self.equal), list(self.at_least_0), list(self.checks), set(self._checked), dict(self.described)
         try:
             yield
         finally:
-            self.equal, self.at_least_0, self.checks = equal, at_least_0, checks
+            self.equal, self.at_least_0, self.checks, self._checked, self.described = kept
             self._canonical.clear()
 
     # ---- inner workings
+
+    def _is_never_negative(self, size: Size, depth: int) -> bool:
+        """By its bounds, by one of the facts, or by looking into its largest-of."""
+        if size.bounds[0] >= 0:
+            return True
+        if any(not fact.symbols.isdisjoint(size.symbols) and (size - fact).bounds[0] >= 0 for fact in self.at_least_0):
+            return True
+        largest = [(m[0], f) for m, f in size.terms.items() if len(m) == 1 and isinstance(m[0], Function) and m[0].name == "max"]
+        for atom, factor in largest if depth and len(largest) <= _FEW else ():
+            assert isinstance(atom, Function)
+            rest = size - Size.of(atom) * factor
+            # A largest is at least each of its arguments; less of it, at least less of all of them.
+            each = (self._is_never_negative(rest + argument * factor, depth - 1) for argument in atom.arguments)
+            if any(each) if factor > 0 else all(each):
+                return True
+        return False
 
     def _difference(self, a: SizeLike, b: SizeLike) -> Size:
         return self.canonical(Size.of(a) - b)
 
     def _guard(self, a: SizeLike, kind: RelationKind, b: SizeLike) -> None:
-        left, right = self.canonical(a), self.canonical(b)
-        self.guards.append(Guard(left, kind, right, self._node, self._where))
+        self.guards.append(Guard(*self._sides(a, b, kind), self._node, self._where))
 
     def _check(self, a: SizeLike, kind: RelationKind, b: SizeLike) -> None:
+        sides = self._sides(a, b, kind)
+        if sides not in self._checked:
+            self._checked.add(sides)
+            self.checks.append(Check(*sides, self._node, self._where))
+
+    def _sides(self, a: SizeLike, b: SizeLike, kind: RelationKind) -> tuple[Size, RelationKind, Size]:
+        """A relation without the terms that both its sides have."""
         left, right = self.canonical(a), self.canonical(b)
-        check = Check(left, kind, right, self._node, self._where)
-        if not any(c.left == left and c.kind == kind and c.right == right for c in self.checks):
-            self.checks.append(check)
+        if kind == "is a multiple of":
+            return left, kind, right
+        shared = Size({m: f for m, f in left.terms.items() if m and right.terms.get(m) == f})
+        return left - shared, kind, right - shared
 
     def _hinted(self, size: Size) -> int | Fraction | None:
         """Its value by the hints; None when they do not tell it."""
@@ -221,6 +246,8 @@ class Facts:
 
     def _is_at_least_0(self, size: Size) -> None:
         if size.constant is None and size.bounds[0] < 0:
+            # Those that follow from it are left out: a long chain of windows keeps the last demand alone.
+            self.at_least_0 = [fact for fact in self.at_least_0 if fact.symbols != size.symbols or (fact - size).bounds[0] < 0]
             self.at_least_0.append(size)
 
     def _equate(self, difference: Size) -> None:

@@ -13,8 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
-from functools import cached_property
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING, TypeVar, Union
 
 from uncork.symbolic import intervals
 from uncork.symbolic.atoms import Atom, Function, Monomial, Symbol, monomial_order, order_of, term_text
@@ -27,11 +26,19 @@ if TYPE_CHECKING:
 class Size:
     """A size as an expression in normal form. Made by `Size.of` and by arithmetic; never changed."""
 
-    __slots__ = ("__dict__", "terms")
+    #: Behind `terms` what is found of them when it is first asked for.
+    __slots__ = ("_atoms", "_bounds", "_hash", "_is_whole", "_leading", "_symbols", "_text", "terms")
 
     def __init__(self, terms: dict[Monomial, Exact]) -> None:
         """`terms` has no factor of 0."""
         self.terms = terms
+        self._symbols: frozenset[Symbol] | None = None
+        self._atoms: frozenset[Atom] | None = None
+        self._is_whole: bool | None = None
+        self._bounds: Interval | None = None
+        self._leading: Monomial | None = None
+        self._hash: int | None = None
+        self._text: str | None = None
 
     @staticmethod
     def of(value: SizeLike | Symbol | Function | Fraction) -> Size:
@@ -49,36 +56,44 @@ class Size:
             return 0
         return self.terms.get(()) if len(self.terms) == 1 else None
 
-    @cached_property
+    @property
     def symbols(self) -> frozenset[Symbol]:
         """The symbols in it, those inside its atoms included."""
-        return frozenset[Symbol]().union(*(atom.symbols for monomial in self.terms for atom in monomial))
+        if self._symbols is None:
+            self._symbols = _union(atom.symbols for monomial in self.terms for atom in monomial)
+        return self._symbols
 
-    @cached_property
+    @property
     def atoms(self) -> frozenset[Atom]:
         """Symbols and functions in it, those inside its functions included."""
-        return frozenset[Atom]().union(*(atom.atoms for monomial in self.terms for atom in monomial))
+        if self._atoms is None:
+            self._atoms = _union(atom.atoms for monomial in self.terms for atom in monomial)
+        return self._atoms
 
     @property
     def facts(self) -> Facts | None:
         """The facts of the inference that its symbols belong to; None of a number."""
         return next((symbol.facts for symbol in self.symbols), None)
 
-    @cached_property
+    @property
     def is_whole(self) -> bool:
         """Its form shows that it is a whole number whatever its symbols are."""
-        return all(isinstance(f, int) for f in self.terms.values()) and all(a.is_whole for m in self.terms for a in m)
+        if self._is_whole is None:
+            self._is_whole = all(isinstance(f, int) and all(a.is_whole for a in m) for m, f in self.terms.items())
+        return self._is_whole
 
-    @cached_property
+    @property
     def bounds(self) -> Interval:
         """An interval that holds it, by the bounds of its symbols alone."""
-        total: Interval = (0, 0)
-        for monomial, factor in self.terms.items():
-            product: Interval = (factor, factor)
-            for atom in monomial:
-                product = intervals.multiply(product, atom.bounds)
-            total = intervals.add(total, product)
-        return total
+        if self._bounds is None:
+            total: Interval = (0, 0)
+            for monomial, factor in self.terms.items():
+                product: Interval = (factor, factor)
+                for atom in monomial:
+                    product = intervals.multiply(product, atom.bounds)
+                total = intervals.add(total, product)
+            self._bounds = total
+        return self._bounds
 
     # ---- arithmetic
 
@@ -137,10 +152,12 @@ class Size:
             result, rest = result + piece, rest - piece * divisor
         return result
 
-    @cached_property
+    @property
     def leading(self) -> Monomial:
         """The first monomial by degree, then by the order of its atoms: an order that products keep."""
-        return min(self.terms, key=monomial_order)
+        if self._leading is None:
+            self._leading = min(self.terms, key=monomial_order)
+        return self._leading
 
     # ---- values
 
@@ -175,11 +192,9 @@ class Size:
             return self.constant == other
         return NotImplemented
 
-    @cached_property
-    def _hash(self) -> int:
-        return hash(frozenset(self.terms.items()) if self.constant is None else self.constant)
-
     def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash(frozenset(self.terms.items()) if self.constant is None else self.constant)
         return self._hash
 
     def __bool__(self) -> bool:
@@ -189,17 +204,13 @@ class Size:
 
     # ---- text
 
-    @cached_property
-    def _text(self) -> str:
-        ordered = sorted(self.terms, key=monomial_order)
-        first = next((m for m in ordered if self.terms[m] > 0), None)
-        if first is not None:  # "b - a" rather than "-a + b"
-            ordered.remove(first)
-            ordered.insert(0, first)
-        text = " + ".join(term_text(monomial, self.terms[monomial]) for monomial in ordered)
-        return text.replace("+ -", "- ") or "0"
-
     def __str__(self) -> str:
+        if self._text is None:
+            terms = [term_text(monomial, self.terms[monomial]) for monomial in sorted(self.terms, key=monomial_order)]
+            first = next((i for i, term in enumerate(terms) if not term.startswith("-")), 0)
+            if first:  # "b - a" rather than "-a + b"
+                terms.insert(0, terms.pop(first))
+            self._text = " + ".join(terms).replace("+ -", "- ") or "0"
         return self._text
 
     def __repr__(self) -> str:
@@ -223,6 +234,8 @@ def floor(x: Size) -> Size:
     Whole terms and whole parts of factors come out of it, a floor inside a floor is one, and the first factor inside is
     positive: floor(floor(n / 2) / 2) and floor(n / 4), or ceil(n / 3) and floor((n + 2) / 3), have one form.
     """
+    if x.is_whole:
+        return x
     outside: dict[Monomial, Exact] = {}
     inside: dict[Monomial, Exact] = {}
     for monomial, factor in x.terms.items():
@@ -273,6 +286,8 @@ def quotient(x: Size, y: Size) -> Size:
     """floor(x / y), for a y of at least 1; of numbers also for a negative y."""
     if not y.terms:
         raise ZeroDivisionError(f"{x} is divided by 0")
+    if y.constant == 1:
+        return floor(x)
     if y.constant is not None or (x.constant is None or not x.terms):
         ratio = x.over(y)
         if ratio is not None:
@@ -348,6 +363,13 @@ def _substituted(atom: Atom, table: Mapping[Atom, Size]) -> Size:
 
 
 # ---- inner workings
+
+
+_T = TypeVar("_T")
+
+
+def _union(sets: Iterable[frozenset[_T]]) -> frozenset[_T]:
+    return frozenset[_T]().union(*sets)
 
 
 def _accumulate(terms: dict[Monomial, Exact], monomial: Monomial, factor: Exact) -> None:

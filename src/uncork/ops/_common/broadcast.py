@@ -155,7 +155,7 @@ def _onto(a: PartialShape, b: PartialShape, axis: int) -> PartialShape | None:
     if not 0 <= start <= a.rank or b.rank > a.rank:
         return None
     inside = a.rank - start
-    if not all(d.contains(1) for d in b.dims[inside:]):
+    if not all(d.agrees(1) for d in b.dims[inside:]):
         return None
     covered = a.dims[start : start + b.rank]
     dims = [stretched_dimension(x, y) for x, y in zip(covered, b.dims)]

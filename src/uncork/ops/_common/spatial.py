@@ -28,7 +28,7 @@ import numpy as np
 from uncork.ops._common.shapes import check_room
 from uncork.ops._operation import Operation
 from uncork.ops._ports import Attribute, integers, one_of
-from uncork.symbolic import minimum
+from uncork.symbolic import maximum, minimum
 from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
 
 #: Elements of a block.
@@ -177,8 +177,8 @@ class Sliding(Operation):
         if count.static_size is not None and start_limit.static_size is not None:
             return count - 1 if (count.static_size - 1) * stride >= start_limit.static_size else count
         if count.is_open and (begun := start_limit.expression) is not None and (most := count.expression) is not None:
-            # The windows that start before the limit: stride * (count - 1) < limit.
-            return Dimension.of(minimum([most, -(-begun // stride)]))
+            # Where stride * (count - 1) is not below the limit there are more windows than limit / stride, rounded up.
+            return Dimension.of(maximum([most - 1, minimum([most, -(-begun // stride)])]))
         return Dimension(max(1, count.low - 1), count.high)
 
     def slides(self, data: Array, kernel: Sequence[int]) -> list[Slide]:

@@ -1,0 +1,142 @@
+"""What one inference may conclude from what it has demanded and supposed."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from uncork.symbolic import Facts, Origin, Size, maximum, minimum
+
+
+def symbols(facts: Facts, *names: str, low: int = 1, kind: str = "input") -> list[Size]:
+    return [Size.of(facts.symbol(name, low, None, kind, Origin(0, 0, i))) for i, name in enumerate(names)]
+
+
+def test_an_equality_replaces_the_symbol_that_was_found_last() -> None:
+    facts = Facts()
+    (steps,) = symbols(facts, "steps")
+    (found,) = symbols(facts, "found", kind="found", low=0)
+    facts.at(3, "layer 'mask'")
+    assert facts.require_equal(found, 2 * steps)
+    assert facts.canonical(found * 3 + 1) == 6 * steps + 1
+    assert facts.certainly_equal(found, steps * 2)
+    assert [str(c) for c in facts.checks] == ["found == 2*steps"]
+    assert (facts.checks[0].node, facts.checks[0].where) == (3, "layer 'mask'")
+    assert facts.require_equal(2 * steps, found)
+    assert len(facts.checks) == 1, "what is known is not demanded again"
+
+
+def test_equalities_go_through_one_another() -> None:
+    facts = Facts()
+    a, b, c = symbols(facts, "a", "b", "c")
+    assert facts.require_equal(b, c)
+    assert facts.require_equal(a, b)
+    assert facts.certainly_equal(a, c)
+    assert facts.canonical(c // 2 + b) == a // 2 + a
+
+
+def test_the_bounds_of_a_replaced_symbol_still_hold() -> None:
+    facts = Facts()
+    (n,) = symbols(facts, "n", low=0)
+    m = Size.of(facts.symbol("m", 3, 7, "found", Origin(1, 0, 0)))
+    facts.require_equal(m, n)
+    assert facts.certainly_at_least(n, 3)
+    assert facts.certainly_at_least(7, n)
+    assert not facts.certainly_at_least(n, 4)
+
+
+def test_what_is_at_least_0_is_not_cut() -> None:
+    facts = Facts()
+    n, begin = symbols(facts, "n", "begin")
+    assert facts.larger(n - begin, 0) == maximum([n - begin, Size.of(0)])
+    assert facts.require_at_least(n, begin)
+    assert facts.larger(n - begin, 0) == n - begin
+    assert facts.smaller(n, begin) == begin
+    assert facts.certainly_at_least(n + 2, begin + 1)
+
+
+def test_a_smallest_that_equals_one_of_its_sizes() -> None:
+    """A table of 256 positions: the steps are as many as min(256, steps)."""
+    facts = Facts()
+    (steps,) = symbols(facts, "steps")
+    taken = minimum([Size.of(256), steps])
+    assert facts.certainly_at_least(steps, taken)
+    assert facts.certainly_at_least(256, taken)
+    assert facts.suppose_equal(taken, steps)
+    assert [str(g) for g in facts.guards] == ["min(256, steps) == steps"]
+    assert facts.certainly_at_least(256, steps)
+    assert facts.canonical(taken) == steps
+    assert facts.suppose_equal(steps, taken)
+    assert len(facts.guards) == 1, "a question is asked once"
+
+
+def test_impossible_demands_are_told_apart() -> None:
+    facts = Facts()
+    (n,) = symbols(facts, "n")
+    assert not facts.require_equal(n + 1, n)
+    assert not facts.require_equal(n, 0)
+    assert not facts.require_at_least(n, n + 1)
+    assert facts.checks == []
+
+
+def test_questions_are_answered_by_hints() -> None:
+    hints = {Origin(0, 0, 0): 5, Origin(0, 0, 1): 1}
+    facts = Facts(hints)
+    n, m = symbols(facts, "n", "m")
+    assert not facts.suppose_equal(n, m)
+    assert facts.suppose_equal(m, 1)
+    assert facts.suppose_at_least(n, 4)
+    assert [str(g) for g in facts.guards] == ["n != m", "m == 1", "n >= 4"]
+    assert facts.canonical(n * m) == n
+    assert facts.certainly_at_least(n, 4)
+
+
+def test_without_hints_the_usual_answer_is_taken_for_granted() -> None:
+    facts = Facts()
+    n, m = symbols(facts, "n", "m")
+    assert facts.suppose_equal(n, m)
+    assert not facts.suppose_equal(n, 1, usual=False)
+    assert not facts.suppose_at_least(n, 10, usual=False)
+    assert [str(g) for g in facts.guards] == ["n == m", "n != 1", "n < 10"]
+    assert facts.certainly_at_least(9, n)
+
+
+@pytest.mark.parametrize(
+    ("values", "broken"), [((4, 4, 8), []), ((4, 3, 8), ["a == b"]), ((2, 2, 8), ["a >= 3"]), ((4, 4, 6), ["c is a multiple of 4"])]
+)
+def test_relations_look_at_values(values: tuple[int, ...], broken: list[str]) -> None:
+    facts = Facts()
+    a, b, c = symbols(facts, "a", "b", "c")
+    facts.require_at_least(a, 3)
+    facts.suppose_equal(a, b)
+    facts.require_multiple(c, 4)
+    bound = dict(zip(facts.symbols, values))
+    assert [str(r) for r in (*facts.guards, *facts.checks) if not r.holds(bound)] == broken
+
+
+def test_a_multiple_that_is_certain_is_not_demanded() -> None:
+    facts = Facts()
+    (n,) = symbols(facts, "n")
+    facts.require_multiple(8 * n, 4)
+    facts.require_multiple(n * (n + 1), n)
+    assert facts.checks == []
+    facts.require_multiple(n * Fraction(1, 2) + n, 3)
+    assert [str(c) for c in facts.checks] == ["3*n/2 is a multiple of 3"]
+
+
+def test_what_is_demanded_of_a_branch_is_forgotten_with_it() -> None:
+    facts = Facts()
+    n, m = symbols(facts, "n", "m")
+    with facts.tentative():
+        assert facts.require_equal(n, m)
+        assert facts.certainly_equal(n, m)
+        assert facts.suppose_at_least(n, 5)
+    assert facts.checks == []
+    assert not facts.certainly_equal(n, m)
+    assert [str(g) for g in facts.guards] == ["n >= 5"], "what a result may rest on stays"
+
+
+def test_names_are_told_apart() -> None:
+    facts = Facts()
+    assert [str(s) for s in symbols(facts, "n", "n", "n_2")] == ["n", "n_2", "n_2_2"]
