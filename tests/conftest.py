@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from collections.abc import Iterator
 
@@ -24,6 +25,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--without-llvmlite"):
         assert "llvmlite" not in sys.modules, "too late to hide it"
         sys.modules["llvmlite"] = None  # type: ignore[assignment]  # which is how Python spells that an import fails
+    if importlib.util.find_spec("llvmlite") is None:
+        # Said once in a process, by whichever test comes first: a test of its own looks at it.
+        config.addinivalue_line("filterwarnings", "ignore:llvmlite:uncork.errors.UncorkWarning")
 
 
 @pytest.fixture(scope="session")
