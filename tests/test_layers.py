@@ -14,6 +14,7 @@ ROOT = Path(uncork.__file__).parent
 #: From the ground up. What stands together may import each other.
 LAYERS: list[set[str]] = [
     {"errors", "concurrency"},
+    {"blas"},
     {"types"},
     {"storage", "files", "memory"},
     {"ops"},

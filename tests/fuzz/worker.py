@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import importlib.util
 import json
 import math
 import sys
@@ -130,6 +131,8 @@ def main() -> None:
 
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     warnings.simplefilter("error")
+    if importlib.util.find_spec("llvmlite") is None:  # then it is said once that everything is slow
+        warnings.filterwarnings("ignore", "llvmlite", uncork.UncorkWarning)
     for line in sys.stdin:
         try:
             answer = attempt(json.loads(line))

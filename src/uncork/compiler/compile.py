@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from uncork.blas import at_most
 from uncork.compiler.arguments import ModelPort, Results, accept, match, present
 from uncork.compiler.bind import BoundCall
 from uncork.compiler.direct import Direct, Refused
@@ -104,24 +105,28 @@ class CompiledModel:
                 return fast
             for file in self._executor.files:  # the fast call looked itself
                 file.check()
-            arrays = self._plain(ordered)
-            known = None if arrays is None else self._executor.known(arrays)
-            if known is not None and arrays is not None:
-                results = self._executor.run_with(known, arrays)
-            else:
-                if len(inputs) == 1 and isinstance(inputs[0], Mapping):
-                    named = {**inputs[0], **named}
-                    inputs = ()
-                arrays = [accept(port, value) for port, value in zip(self.inputs, match(self.inputs, inputs, named))]
-                if self.model.sinks:
-                    with self._turn:
-                        results = self._executor.run_with_state(arrays, self._state)
-                else:
-                    results = self._executor.run(arrays)
+            with at_most(self._executor.threads):
+                return self._run(self._plain(ordered), inputs, named)
         except MemoryError as error:
             raise InputError(f"not enough memory for this call: {error}", f"model '{self.model.name}'") from None
-        if self._native_outputs and known is not None:
-            return Results(self.outputs, _owned(results, arrays))
+
+    def _run(self, arrays: list[Any] | None, inputs: Sequence[Any], named: Mapping[str, Any]) -> Results:
+        """The results of a call whose inputs are these arrays, when they need no conversion."""
+        known = None if arrays is None else self._executor.known(arrays)
+        if known is not None and arrays is not None:
+            results = self._executor.run_with(known, arrays)
+            if self._native_outputs:
+                return Results(self.outputs, _owned(results, arrays))
+        else:
+            if len(inputs) == 1 and isinstance(inputs[0], Mapping):
+                named = {**inputs[0], **named}
+                inputs = ()
+            arrays = [accept(port, value) for port, value in zip(self.inputs, match(self.inputs, inputs, named))]
+            if self.model.sinks:
+                with self._turn:
+                    results = self._executor.run_with_state(arrays, self._state)
+            else:
+                results = self._executor.run(arrays)
         shown = [present(port.element_type, array) for port, array in zip(self.outputs, results)]
         return Results(self.outputs, _owned(shown, arrays))
 
@@ -177,7 +182,10 @@ class CompiledModel:
 
     def direct(self, inputs: Sequence[Array]) -> Direct | None:
         """One native program for calls on arrays like these, which need no conversion; None where there is none."""
-        return self._executor.direct(inputs) if self._all_native and not self.model.sinks else None
+        if not self._all_native or self.model.sinks:
+            return None
+        with at_most(self._executor.threads):
+            return self._executor.direct(inputs)
 
     @property
     def plan(self) -> Plan:
@@ -251,8 +259,14 @@ def compile_model(
 
         model = with_tables(model, tables, mmap)
     model = configure(model, strict, loop_limit)
+    threads = available_threads() if threads is None else threads
+    with at_most(threads):
+        return CompiledModel(model, _executor(model, backend, precision, threads))
+
+
+def _executor(model: Model, backend: Backend, precision: Precision, threads: int) -> Executor:
     if backend == "reference":
-        return CompiledModel(model, Executor(model, False, files=mapped_files(model)))
+        return Executor(model, False, threads, mapped_files(model))
     if precision != "f32":
         from uncork.passes.set_precision import set_precision
 
@@ -263,7 +277,7 @@ def compile_model(
 
         model = packed_tables(model)
         runs = compressed_tables(model)  # before anything runs: references too are then given the rows that they need
-    return CompiledModel(model, Executor(runs, True, available_threads() if threads is None else threads, mapped_files(model)))
+    return Executor(runs, True, threads, mapped_files(model))
 
 
 def _missing_for(precision: Precision, backend: Backend) -> str:

@@ -29,6 +29,7 @@ from uncork.ir.model import Model
 from uncork.ir.validate import infer
 from uncork.kernels import select as choose
 from uncork.kernels.runtime.program import Like
+from uncork.kernels.runtime.kernel_cache import CannotCompile
 from uncork.ops._common.body import SubGraphOperation
 from uncork.types import Array, PartialShape, TensorSpec
 
@@ -76,6 +77,8 @@ class Executor:
         self.files = files
         self.threads = threads
         self.use_kernels = use_kernels and kernels_available()
+        if use_kernels and not self.use_kernels:
+            choose.warn_if_unavailable()
         #: What runs; the interpreter keeps to the model as it was read.
         with unforked():
             self._prepared = self._with_bodies(_with_fused_layers(model)) if self.use_kernels else model
@@ -234,6 +237,9 @@ class Executor:
         try:
             return specialisation.run(inputs)
         except Refused:
+            return interpret(self.model, inputs)
+        except CannotCompile as error:
+            choose.falls_back(error)
             return interpret(self.model, inputs)
 
     def _specs(self, inputs: Sequence[Array]) -> dict[int, TensorSpec]:

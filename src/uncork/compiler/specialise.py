@@ -23,6 +23,7 @@ from uncork.ir.model import Model, Node, Source
 from uncork.kernels import select as choose
 from uncork.kernels.runtime.value_guard import expecting, whole_file
 from uncork.kernels.runtime.program import WELL, Address, Call, Is, Like, Program, Size, Word
+from uncork.kernels.runtime.kernel_cache import CannotCompile
 from uncork.ops._operation import check_memory
 from uncork.ops.parameter import Const
 from uncork.types import Array, PartialShape, TensorSpec
@@ -150,7 +151,7 @@ class Specialisation:
             step = len(self.steps)
             for position, spec in enumerate(specs):
                 self._place_output(Source(node.id, position), spec, step)
-            stages = choice.split(self.threads) if self.threads > 1 and choice.split and choice.cost > _SPLIT_COST else None
+            stages = choose.split(choice, self.threads) if self.threads > 1 and choice.cost > _SPLIT_COST else None
             size = stages.room if stages else choice.room
             room = self._buffer(size, step) if size else None
             self.steps.append(_NativeStep(node, choice, room, stages))
@@ -238,7 +239,11 @@ class Specialisation:
         def make(likes: Sequence[Like | Is], results: Made, positions: Sequence[int]) -> Program:
             return _Instance(self, likes, results, positions).program()
 
-        return Direct(make, inputs, results)
+        try:
+            return Direct(make, inputs, results)
+        except CannotCompile as error:
+            choose.falls_back(error)
+            return None
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """The results, in carrier types. Raises Refused when a kernel met values that it does not compute with."""

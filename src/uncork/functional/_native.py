@@ -21,9 +21,10 @@ from uncork.compiler.execute import Executor, kernels_available
 from uncork.concurrency import renews_locks
 from uncork.errors import UncorkError
 from uncork.functional._call import Call
+from uncork.ir.subgraphs import configure
 from uncork.ir.build import Builder
 from uncork.ir.model import Source
-from uncork.ir.subgraphs import configure
+from uncork.kernels.select import warn_if_unavailable
 from uncork.kernels.runtime.program import OTHERS, Is, Like, Program
 from uncork.types import Array, ElementType, TensorSpec
 
@@ -143,9 +144,12 @@ class _Calls:
         shapes = (types, *[array.shape for array in arrays])
         if len(self._seen) >= 4 * _KEPT:
             self._seen.clear()
-        if shapes in self._seen and self._executors.get(types, self) is not None and kernels_available():
-            with self._lock:
-                self._learn(types, call, arrays)
+        if shapes in self._seen and self._executors.get(types, self) is not None:
+            if kernels_available():
+                with self._lock:
+                    self._learn(types, call, arrays)
+            else:
+                warn_if_unavailable()
         self._seen.add(shapes)
         return results
 

@@ -7,16 +7,22 @@ found by operation class, so the operations know nothing of them. A family is im
 from __future__ import annotations
 
 import functools
-import importlib.util
+import importlib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TypeVar, Union
 
 from uncork.concurrency import unforked
-from uncork.kernels.runtime.target import host
+from uncork.errors import warn_once
+from uncork.kernels.runtime.target import host, llvmlite_version
+from uncork.kernels.runtime.kernel_cache import CannotCompile
 from uncork.ops import Operation, versions_of
 from uncork.types import TensorSpec
+
+#: The first version that has what `llvm` asks for. It stands in pyproject.toml, too.
+OLDEST_LLVMLITE = (0, 44)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,19 +168,50 @@ def choose(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: S
     if chooser is None and operation.moves_values and operation.deterministic:
         _imported("")
         chooser = _choosers.get(Operation)  # what serves every operation that only moves values
-    return "no kernel" if chooser is None else chooser(operation, inputs, outputs)
+    if chooser is None:
+        return "no kernel"
+    try:
+        return chooser(operation, inputs, outputs)
+    except CannotCompile as error:
+        return falls_back(error)
+
+
+def split(native: Native, threads: int) -> Stages | None:
+    """The work of a step for so many threads; None when it is not shared."""
+    try:
+        return None if native.split is None else native.split(threads)
+    except CannotCompile as error:
+        falls_back(error)
+        return None
+
+
+def falls_back(error: CannotCompile) -> str:
+    """Warn, once in a process, that a step runs by its reference; returns why."""
+    warn_once("compile", f"{error}; its steps run by the NumPy references, which is slow: please report it")
+    return str(error)
 
 
 @functools.lru_cache(maxsize=1)
 def unavailable() -> str:
     """Why there are no kernels at all on this machine; empty when there are."""
-    if importlib.util.find_spec("llvmlite") is None:
-        return "llvmlite is not installed"
     try:
+        version = llvmlite_version()
+        if version is None:
+            return "llvmlite is not installed"
+        numbers = re.match(r"(\d+)\.(\d+)", version)
+        if numbers and tuple(map(int, numbers.groups())) < OLDEST_LLVMLITE:
+            return f"llvmlite {version} is too old, {'.'.join(map(str, OLDEST_LLVMLITE))} is needed"
         host()
-    except (ImportError, OSError) as error:
+    except (ImportError, OSError, RuntimeError) as error:
         return f"llvmlite cannot be imported: {error}"
     return ""
+
+
+def warn_if_unavailable() -> None:
+    """Warn, once in a process, where there are no kernels: everything works, and takes many times longer."""
+    if why := unavailable():
+        oldest = ".".join(map(str, OLDEST_LLVMLITE))
+        warn_once("slow", f"{why}: models run by the NumPy references, which is slow; install 'llvmlite>={oldest}' for compiled kernels")
 
 
 def family_of(type_name: str) -> str | None:

@@ -13,15 +13,20 @@ from pathlib import Path
 
 from uncork import files
 from uncork.concurrency import renews_locks
+from uncork.errors import UncorkError, shortened
 from uncork.kernels.runtime.target import has_feature, host, lanes, versions
 from uncork.kernels.runtime.exec_memory import can_map, mapped
 from uncork.kernels.runtime.disk_cache import Entry, Folder, default_folder
 from uncork.types import Array
 
-__all__ = ["STORE", "ObjectStore", "has_feature", "lanes"]
+__all__ = ["STORE", "CannotCompile", "ObjectStore", "has_feature", "lanes"]
 
 _TITLE = "uncork kernel"
 _LINKED, _OBJECT = "linked", "object"
+
+
+class CannotCompile(Exception):
+    """LLVM makes no kernel of what it was given, on this machine or in this version: references do the work."""
 
 
 class ObjectStore:
@@ -32,6 +37,7 @@ class ObjectStore:
         self.folder = Folder(default_folder() if folder is None else folder)
         self._functions: dict[tuple[str, str], int] = {}
         self._code: list[Array] = []  # functions live in it
+        self._failed: dict[tuple[str, str], CannotCompile] = {}
         self.renew_locks()
         renews_locks(self)
 
@@ -42,17 +48,23 @@ class ObjectStore:
     def function(self, name: str, description: str, make: Callable[[], str]) -> int:
         """The address of kernel `name`. `make` gives its LLVM text and is only called when no file has the kernel.
 
-        `description` must tell apart all kernels that differ.
+        `description` must tell apart all kernels that differ. Raises CannotCompile, again for what has failed once.
         """
         address = self._functions.get((name, description))
         if address is not None:
             return address
         with self._lock:
+            if (name, description) in self._failed:
+                raise self._failed[name, description]
             if (name, description) not in self._functions:
                 key = hashlib.sha256("\n".join([name, description, versions(), *host()]).encode()).hexdigest()[:32]
                 stored = self.folder.read(key)
                 address = None if stored is None else self._from_file(stored, name)
-                self._functions[name, description] = self._made(key, name, make) if address is None else address
+                try:
+                    self._functions[name, description] = self._made(key, name, make) if address is None else address
+                except CannotCompile as error:
+                    self._failed[name, description] = error
+                    raise
             return self._functions[name, description]
 
     def _from_file(self, stored: bytes, name: str) -> int | None:
@@ -70,7 +82,12 @@ class ObjectStore:
         from uncork.kernels.runtime.elf_link import Unlinkable, link
         from uncork.kernels.runtime.llvm import compiled
 
-        code = compiled(make(), *host())
+        try:
+            code = compiled(make(), *host())
+        except (UncorkError, MemoryError, Warning):
+            raise
+        except Exception as error:  # LLVM's words, or what another version of llvmlite makes of a call
+            raise CannotCompile(f"kernel '{name}' cannot be compiled: {shortened(str(error).strip(), 500)}") from error
         if can_map():
             try:
                 linked, entry = link(code, name)
@@ -80,7 +97,10 @@ class ObjectStore:
             else:
                 self._keep(key, name, _LINKED, entry, linked)
                 return address
-        address = _loaded(code, name)
+        try:
+            address = _loaded(code, name)
+        except (RuntimeError, OSError) as error:
+            raise CannotCompile(f"kernel '{name}' cannot be loaded: {shortened(str(error).strip(), 500)}") from error
         self._keep(key, name, _OBJECT, 0, code)
         return address
 
