@@ -15,6 +15,7 @@ ROOT = Path(uncork.__file__).parent
 #: From the ground up. What stands together may not import each other.
 LAYERS: list[set[str]] = [
     {"_version", "errors", "concurrency"},
+    {"blas"},
     {"destination"},
     {"symbolic"},
     {"dimension"},

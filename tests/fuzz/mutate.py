@@ -27,6 +27,8 @@ class Mutation:
         self.weights = weights
         self.generator = generator
         self.log: list[str] = []
+        #: Which file is no ordinary one, and what it is instead.
+        self.strange: tuple[str | None, str | None] = None, None
 
     def apply(self) -> None:
         """Change the files."""

@@ -2,6 +2,7 @@
 
     python -m tests.fuzz.run --count 5000 --seed 1 [--keep FOLDER] [--models REGEX] [--only NUMBER]
 
+Some cases have a pipe, a device, a folder or the like in place of one of the files.
 Everything else (another exception, a warning, a crash, a hang, two backends that disagree) is a finding. Each case depends on the
 seed and its number alone: `--only` repeats one. `--keep` saves the files of every finding.
 """
@@ -25,7 +26,10 @@ from typing import Any
 
 from tests.fuzz.models import Seed, seeds
 from tests.fuzz.mutate import Mutation
+from tests.processes._strange import KINDS
 
+#: Of so many cases one of the files is no ordinary one.
+_STRANGE = 0.03
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
@@ -117,7 +121,23 @@ def cases(all_seeds: Sequence[Seed], seed: int, numbers: Sequence[int]) -> Itera
         chosen = generator.choice(all_seeds)
         mutation = Mutation(chosen.xml, chosen.weights, generator)
         mutation.apply()
+        own = random.Random(f"{seed}:{number}:file")
+        if own.random() < _STRANGE and hasattr(os, "mkfifo"):
+            mutation.strange = own.choice(("xml", "weights")), own.choice(sorted(KINDS))
+            mutation.log.append("file: {} becomes a {}".format(*mutation.strange))
         yield number, chosen, mutation
+
+
+def place(path: Path, data: bytes, kind: str | None) -> None:
+    """Write a file, or make something else in its place."""
+    if path.is_dir() and not path.is_symlink():
+        path.rmdir()
+    else:
+        path.unlink(missing_ok=True)
+    if kind is None:
+        path.write_bytes(data)
+    else:
+        KINDS[kind](path)
 
 
 def fuzz(
@@ -138,8 +158,9 @@ def fuzz(
         with tempfile.TemporaryDirectory() as folder:
             xml, weights = Path(folder, "model.xml"), Path(folder, "model.bin")
             for number, chosen, mutation in cases(all_seeds, seed, numbers):
-                xml.write_bytes(mutation.xml)
-                weights.write_bytes(mutation.weights)
+                which, kind = mutation.strange
+                place(xml, mutation.xml, kind if which == "xml" else None)
+                place(weights, mutation.weights, kind if which == "weights" else None)
                 answer = worker.run({"model": str(xml), "weights": str(weights), "seed": number, "backends": list(backends)})
                 if answer["outcome"] == "refused":
                     report.refusals[_kind(answer["detail"])] += 1

@@ -15,6 +15,7 @@ from tests.fuzz.models import Seed, seeds
 from tests.fuzz.mutate import Mutation
 from tests.ir._files import simple
 from tests.ir._models import BUILT
+from tests.processes._strange import KINDS
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="waits for a process with select")
 
@@ -69,6 +70,15 @@ def test_every_kind_of_change_happens() -> None:
             ElementTree.fromstring(mutation.xml)
     for word in ("flip", "cut", "drop", "insert", "repeat", "loses", "swap", "becomes", "reads", "bin:", "everywhere"):
         assert word in words, word
+
+
+def test_some_files_are_no_ordinary_ones(all_seeds: list[Seed], tmp_path: Path) -> None:
+    chosen = [mutation for _, _, mutation in run.cases(all_seeds, 5, range(1500)) if mutation.strange[0] is not None]
+    assert {mutation.strange[0] for mutation in chosen} == {"xml", "weights"}
+    assert {mutation.strange[1] for mutation in chosen} == set(KINDS)
+    for kind in (*KINDS, None, None):
+        run.place(tmp_path / "file", b"content", kind)
+    assert (tmp_path / "file").read_bytes() == b"content"
 
 
 PROBES = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import importlib.util
 import json
 import math
 import sys
@@ -132,6 +133,8 @@ def serve(attempt: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
 
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     warnings.simplefilter("error")
+    if importlib.util.find_spec("llvmlite") is None:  # then it is said once that everything is slow
+        warnings.filterwarnings("ignore", "llvmlite", uncork.UncorkWarning)
     for line in sys.stdin:
         try:
             answer = attempt(json.loads(line))

@@ -177,3 +177,23 @@ def test_forks_at_random(tmp_path: Path, seed: int) -> None:
     """Threads that compile for the first time, keep state and share steps, and forks in the middle of it."""
     done = run_child(MODELS + AT_RANDOM, seed, home=tmp_path, timeout=400)
     assert done.stdout.strip() == "well", done.stdout + done.stderr
+
+
+COLD_START = """
+rng = np.random.default_rng(int(sys.argv[1])); wrong = []
+def first_call():
+    try: everything(1)
+    except BaseException as error: wrong.append(repr(error))
+thread = threading.Thread(target=first_call); thread.start()
+for i in range(6):  # while the other thread imports, compiles and calls for the first time
+    thread.join(rng.random() * 0.1)
+    if not child_ends_well(lambda: everything(10 + i)): wrong.append(f"child {i}")
+thread.join()
+print("well" if not wrong else wrong)
+"""
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_forks_at_a_cold_start(tmp_path: Path, seed: int) -> None:
+    done = run_child(MODELS + COLD_START, seed, home=tmp_path, timeout=400)
+    assert done.stdout.strip() == "well", done.stdout + done.stderr

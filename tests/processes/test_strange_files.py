@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,47 +14,13 @@ import pytest
 
 import uncork
 from tests.processes._children import run_child
+from tests.processes._strange import KINDS
 from uncork import files
 from uncork.files import MappedFile, mapped_file, opened
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no such files here")
 
 
-def pipe(path: Path) -> None:
-    os.mkfifo(path, 0o600)
-
-
-def endless(path: Path) -> None:
-    path.symlink_to("/dev/zero")
-
-
-def terminal(path: Path) -> None:
-    path.symlink_to("/dev/tty")
-
-
-def folder(path: Path) -> None:
-    path.mkdir()
-
-
-def circle(path: Path) -> None:
-    path.symlink_to(path)
-
-
-def listener(path: Path) -> None:
-    here = os.getcwd()
-    os.chdir(path.parent)  # a socket's name may have a hundred bytes
-    try:
-        with socket.socket(socket.AF_UNIX) as bound:
-            bound.bind(path.name)
-    finally:
-        os.chdir(here)
-
-
-def secret(path: Path) -> None:
-    path.symlink_to("/proc/1/mem")  # an ordinary file that ends nowhere and may not be read
-
-
-KINDS: dict[str, Callable[[Path], None]] = {f.__name__: f for f in (pipe, endless, terminal, folder, circle, listener, secret)}
 #: What messages say of them.
 SAID = {
     "pipe": "it is a pipe, expected an ordinary file",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from uncork.blas import at_most
 from uncork.compiler.arguments import ModelPort, Results, accept, match, present
 from uncork.compiler.bind import BoundCall
 from uncork.compiler.direct import Direct, Refused
@@ -27,6 +28,7 @@ from uncork.ir.read import read_structure
 from uncork.ir.subgraphs import configure
 from uncork.ir.validate import infer
 from uncork.kernels.runtime.target import Target
+from uncork.kernels.select import warn_if_unavailable
 from uncork.types import Array
 
 if TYPE_CHECKING:
@@ -110,25 +112,29 @@ class CompiledModel:
                 return fast
             for file in self._executor.files:  # the fast call looked itself
                 file.check()
-            arrays = self._plain(ordered)
-            planned = self._executor.plans is not None and not self._executor.plans.reason
-            known = None if arrays is None or planned else self._executor.known(arrays)
-            if known is not None and arrays is not None:
-                results = self._executor.run_with(known, arrays)
-            else:
-                if len(inputs) == 1 and isinstance(inputs[0], Mapping):
-                    named = {**inputs[0], **named}
-                    inputs = ()
-                arrays = [accept(port, value) for port, value in zip(self.inputs, match(self.inputs, inputs, named))]
-                if self.model.sinks:
-                    with self._turn:
-                        results = self._executor.run_with_state(arrays, self._state)
-                else:
-                    results = self._executor.run(arrays)
+            with at_most(self._executor.threads):
+                return self._run(self._plain(ordered), inputs, named)
         except MemoryError as error:
             raise InputError(f"not enough memory for this call: {error}", f"model '{self.model.name}'") from None
-        if self._native_outputs and known is not None:
-            return Results(self.outputs, _owned(results, arrays))
+
+    def _run(self, arrays: list[Any] | None, inputs: Sequence[Any], named: Mapping[str, Any]) -> Results:
+        """The results of a call whose inputs are these arrays, when they need no conversion."""
+        planned = self._executor.plans is not None and not self._executor.plans.reason
+        known = None if arrays is None or planned else self._executor.known(arrays)
+        if known is not None and arrays is not None:
+            results = self._executor.run_with(known, arrays)
+            if self._native_outputs:
+                return Results(self.outputs, _owned(results, arrays))
+        else:
+            if len(inputs) == 1 and isinstance(inputs[0], Mapping):
+                named = {**inputs[0], **named}
+                inputs = ()
+            arrays = [accept(port, value) for port, value in zip(self.inputs, match(self.inputs, inputs, named))]
+            if self.model.sinks:
+                with self._turn:
+                    results = self._executor.run_with_state(arrays, self._state)
+            else:
+                results = self._executor.run(arrays)
         shown = [present(port.element_type, array) for port, array in zip(self.outputs, results)]
         return Results(self.outputs, _owned(shown, arrays))
 
@@ -184,7 +190,10 @@ class CompiledModel:
 
     def direct(self, inputs: Sequence[Array]) -> Direct | None:
         """One native program for calls on arrays like these, which need no conversion; None where there is none."""
-        return self._executor.direct(inputs) if self._all_native and not self.model.sinks else None
+        if not self._all_native or self.model.sinks:
+            return None
+        with at_most(self._executor.threads):
+            return self._executor.direct(inputs)
 
     @property
     def plan(self) -> Plan:
@@ -253,6 +262,8 @@ def compile_model(
     if precision not in ("f32", "bf16", "bf16x3"):
         raise ValidationError(f"precision: expected 'f32', 'bf16' or 'bf16x3', got {precision!r}")
     target = kernel_target(precision) if backend == "cpu" else None
+    if backend == "cpu" and target is None:
+        warn_if_unavailable()
     if precision != "f32" and (missing := _missing_for(precision, backend, target)):
         raise UnsupportedError(f"precision {precision!r} needs {missing}: use 'f32'")
     if ids not in ("64-bit", "as-written"):
@@ -266,13 +277,19 @@ def compile_model(
 
         model = with_tables(model, tables, mmap)
     model = configure(model, strict, loop_limit)
+    threads = available_threads() if threads is None else threads
     if backend == "reference":
-        return CompiledModel(model, Executor(_looking_up(model, ids), None, files=mapped_files(model)))
-    return compile_for(model, target, available_threads() if threads is None else threads, precision, ids)
+        return CompiledModel(model, Executor(_looking_up(model, ids), None, threads, mapped_files(model)))
+    return compile_for(model, target, threads, precision, ids)
 
 
 def compile_for(model: Model, target: Target | None, threads: int, precision: Precision = "f32", ids: Ids = "64-bit") -> CompiledModel:
     """A checked model for a target, which need not be this machine unless it is called."""
+    with at_most(threads):
+        return CompiledModel(model, _executor(model, target, threads, precision, ids))
+
+
+def _executor(model: Model, target: Target | None, threads: int, precision: Precision, ids: Ids) -> Executor:
     if precision != "f32":
         from uncork.passes.set_precision import set_precision
 
@@ -285,7 +302,7 @@ def compile_for(model: Model, target: Target | None, threads: int, precision: Pr
         runs = compressed_tables(_looking_up(model, ids))
     else:
         runs = _looking_up(model, ids)
-    return CompiledModel(model, Executor(runs, target, threads, mapped_files(model)))
+    return Executor(runs, target, threads, mapped_files(model))
 
 
 def _looking_up(model: Model, ids: Ids) -> Model:

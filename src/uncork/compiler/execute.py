@@ -26,6 +26,7 @@ from uncork.ir.interpret import State, interpret
 from uncork.ir.model import Model
 from uncork.ir.validate import infer
 from uncork.kernels import select
+from uncork.kernels.runtime.kernel_cache import CannotCompile
 from uncork.kernels.runtime.program import Like
 from uncork.kernels.runtime.target import Target, host_target, with_tiles
 from uncork.ops._common.body import SubGraphOperation
@@ -255,10 +256,13 @@ class Executor:
             for number in members:
                 if inputs[number].shape[0] != first:
                     return interpret(self.model, inputs)  # which says what does not fit
-        self.last = specialisation.direct
         try:
+            self.last = specialisation.direct
             return specialisation.run(inputs)
         except Refused:
+            return interpret(self.model, inputs)
+        except CannotCompile as error:
+            select.falls_back(error)
             return interpret(self.model, inputs)
 
     def _specs(self, inputs: Sequence[Array]) -> dict[int, TensorSpec]:

@@ -12,6 +12,7 @@ from uncork.errors import UncorkError
 from uncork.ir.model import Model
 from uncork.ir.symbols import infer_symbolic
 from uncork.kernels import select
+from uncork.kernels.runtime.kernel_cache import CannotCompile
 from uncork.kernels.runtime.layout import GUARD_FAILED
 from uncork.kernels.runtime.target import Target
 from uncork.symbolic import Origin, Size, Symbol
@@ -89,10 +90,13 @@ class PlanSet:
         with self._lock:
             try:
                 plan = planned(self._model, self._rewrite, hints_of(self._model, inputs), self._target)
+                made = PlannedModel(plan)
+            except CannotCompile as error:
+                self.reason = select.falls_back(error)
+                return None
             except (NotPlanned, UncorkError) as error:
                 self.reason = str(error)
                 return None
-            made = PlannedModel(plan)
             self._plans = [made, *self._plans[: MOST_PLANS - 1]]
         return made
 

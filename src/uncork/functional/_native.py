@@ -25,6 +25,7 @@ from uncork.ir.build import Builder
 from uncork.ir.model import Source
 from uncork.ir.subgraphs import configure
 from uncork.kernels.runtime.program import OTHERS, Is, Like, Program
+from uncork.kernels.select import warn_if_unavailable
 from uncork.types import Array, ElementType, TensorSpec
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -143,9 +144,12 @@ class _Calls:
         shapes = (types, *[array.shape for array in arrays])
         if len(self._seen) >= 4 * _KEPT:
             self._seen.clear()
-        if shapes in self._seen and self._executors.get(types, self) is not None and kernel_target() is not None:
-            with self._lock:
-                self._learn(types, call, arrays)
+        if shapes in self._seen and self._executors.get(types, self) is not None:
+            if kernel_target() is not None:
+                with self._lock:
+                    self._learn(types, call, arrays)
+            else:
+                warn_if_unavailable()
         self._seen.add(shapes)
         return results
 

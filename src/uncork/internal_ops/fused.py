@@ -15,6 +15,7 @@ from uncork.types import Array, ElementType, PartialShape, TensorSpec
 class FusedLinear(Operation):
     """MatMul, the addition of a bias to each row of the product, and an activation; bias and activation may be absent."""
 
+    multiplies = True
     type_name, opset = "FusedLinear", 0
     data = Input(REAL, "T")
     weights = Input(REAL, "T")

@@ -15,6 +15,7 @@ class FusedConvolution(Operation):
     `output_shape` is the third input of the transposed convolutions.
     """
 
+    multiplies = True
     type_name, opset = "FusedConvolution", 0
     data = Input(REAL, "T")
     filters = Input(REAL, "T")

@@ -7,17 +7,22 @@ found by operation class, so the operations know nothing of them. A family is im
 from __future__ import annotations
 
 import functools
-import importlib.util
+import importlib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar, Union
 
 from uncork.concurrency import unforked
+from uncork.errors import warn_once
 from uncork.kernels.extents import KernelDeclined
 from uncork.kernels.kernel_plan import Alias, Choice
-from uncork.kernels.runtime.target import Target, host
+from uncork.kernels.runtime.kernel_cache import CannotCompile
+from uncork.kernels.runtime.target import Target, host, llvmlite_version
 from uncork.ops import Operation, versions_of
 from uncork.types import TensorSpec
 
+#: The first version that has what `llvm` asks for. It stands in pyproject.toml, too.
+OLDEST_LLVMLITE = (0, 44)
 #: The families of kernels, by the types of operation that they choose for; "" is every type that has no other. A family that is
 #: `folder` chooses in folder/select.py, one that is `folder.name` in folder/select_name.py.
 FAMILIES: Mapping[str, tuple[str, ...]] = {
@@ -97,13 +102,30 @@ def choose(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: S
 @functools.lru_cache(maxsize=1)
 def unavailable() -> str:
     """Why there are no kernels at all on this machine; empty when there are."""
-    if importlib.util.find_spec("llvmlite") is None:
-        return "llvmlite is not installed"
     try:
+        version = llvmlite_version()
+        if version is None:
+            return "llvmlite is not installed"
+        numbers = re.match(r"(\d+)\.(\d+)", version)
+        if numbers and tuple(map(int, numbers.groups())) < OLDEST_LLVMLITE:
+            return f"llvmlite {version} is too old, {'.'.join(map(str, OLDEST_LLVMLITE))} is needed"
         host()
-    except (ImportError, OSError) as error:
+    except (ImportError, OSError, RuntimeError) as error:
         return f"llvmlite cannot be imported: {error}"
     return ""
+
+
+def warn_if_unavailable() -> None:
+    """Warn, once in a process, where there are no kernels: everything works, and takes many times longer."""
+    if why := unavailable():
+        oldest = ".".join(map(str, OLDEST_LLVMLITE))
+        warn_once("slow", f"{why}: models run by the NumPy references, which is slow; install 'llvmlite>={oldest}' for compiled kernels")
+
+
+def falls_back(error: CannotCompile) -> str:
+    """Warn, once in a process, that references do what a kernel cannot be compiled for; returns why."""
+    warn_once("compile", f"{error}; its steps run by the NumPy references, which is slow: please report it")
+    return str(error)
 
 
 def family_of(type_name: str) -> str | None:

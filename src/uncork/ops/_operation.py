@@ -19,6 +19,7 @@ from typing import Any, ClassVar, NoReturn, TypeVar
 
 import numpy as np
 
+from uncork.blas import limited
 from uncork.errors import InputError, UncorkError, ValidationError
 from uncork.memory import available
 from uncork.ops._elements import FOLD_LIMIT as FOLD_LIMIT
@@ -41,6 +42,8 @@ class Operation:
     elementwise: ClassVar[bool] = False
     #: Values pass as they are stored, in the carrier type of any element type: nothing is computed with them. Follows from the inputs, if any.
     moves_values: ClassVar[bool] = False
+    #: The reference multiplies matrices by NumPy, which has threads of its own.
+    multiplies: ClassVar[bool] = False
     #: The same inputs give the same outputs.
     deterministic: ClassVar[bool] = True
     #: Tolerated oddities of the data become errors (decisions.md, rule 4). Set by `with_strict`.
@@ -170,7 +173,11 @@ class Operation:
         arrays = [None if s is None else s.value if moves else _widened(s) for s in bound]
         with np.errstate(all="ignore"):
             try:
-                results = self.reference(*arrays)
+                if self.multiplies:
+                    with limited():
+                        results = self.reference(*arrays)
+                else:
+                    results = self.reference(*arrays)
             except (MemoryError, ValueError) as error:
                 # NumPy refuses an array beyond its index type, also an empty one, with a ValueError of these words.
                 if isinstance(error, ValueError) and not str(error).startswith(("array is too big", "Maximum allowed dimension")):

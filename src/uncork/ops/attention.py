@@ -27,6 +27,7 @@ from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
 class ScaledDotProductAttention(Operation):
     """`query [N.., L, E]`, `key [N.., S, E]`, `value [N.., S, V]`, mask and sink that stretch to `[N.., L, S]` and `[N.., L, 1]`."""
 
+    multiplies = True
     query = Input(REAL, "T")
     key = Input(REAL, "T")
     value = Input(REAL, "T")

@@ -27,6 +27,7 @@ from uncork.types import Array, ElementType, PartialShape, TensorSpec
 class BinaryConvolution1(Sliding):
     """`data [N, C, H, W]`, `filters [O, C, kH, kW]` of u1 to `[N, O, ..]`."""
 
+    multiplies = True
     data = Input(ARITHMETIC, "T")
     filters = Input(frozenset({ElementType.u1}))
     output = Output("T")

@@ -44,6 +44,7 @@ def correlate(data: Array, filters: Array, slides: list[Slide], outside: float =
 class Convolution1(Sliding):
     """`data [N, C, ..]`, `filters [O, C, k..]` to `[N, O, ..]`."""
 
+    multiplies = True
     data = Input(ARITHMETIC, "T")
     filters = Input(ARITHMETIC, "T")
     output = Output("T")

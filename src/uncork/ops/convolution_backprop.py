@@ -37,6 +37,7 @@ from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
 class ConvolutionBackpropData1(Sliding):
     """`data [N, C, ..]`, `filters [C, O, k..]`, the sizes of the output's spatial axes to `[N, O, ..]`."""
 
+    multiplies = True
     data = Input(ARITHMETIC, "T")
     filters = Input(ARITHMETIC, "T")
     output_shape = Input(INTEGER, optional=True)

@@ -33,6 +33,7 @@ from uncork.types import Array, Dimension, PartialShape, TensorSpec
 class DeformableConvolution1(Sliding):
     """`data [N, C, H, W]`, `offsets [N, D * kH * kW * 2, ..]`, `filters [O, C / group, kH, kW]` to `[N, O, ..]`."""
 
+    multiplies = True
     data = Input(ARITHMETIC, "T")
     offsets = Input(ARITHMETIC, "T")
     filters = Input(ARITHMETIC, "T")

@@ -41,6 +41,7 @@ def _letters(subscript: str) -> list[str] | None:
 class Einsum(Operation):
     """As many operands as the equation has subscripts, of any shapes that fit it."""
 
+    multiplies = True
     operands = Input(ARITHMETIC, "T", variadic=True)
     output = Output("T")
     equation = Attribute(text)

@@ -17,6 +17,7 @@ from uncork.types import Array, PartialShape, TensorSpec
 class Inverse(Operation):
     """`data [..., n, n]`"""
 
+    multiplies = True
     data = Input(REAL, "T")
     output = Output("T")
     adjoint = Attribute(boolean, default=False)

@@ -21,6 +21,7 @@ from uncork.types import Array, PartialShape, TensorSpec
 class MatMul(Operation):
     """`a [n.., i, k]` (or `[k]`), `b [n.., k, j]` (or `[k]`); transposed as the flags say."""
 
+    multiplies = True
     a = Input(ARITHMETIC, "T")
     b = Input(ARITHMETIC, "T")
     output = Output("T")

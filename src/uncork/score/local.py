@@ -10,6 +10,7 @@ A worker has the next unit before it is done with one, so that it never waits fo
 from __future__ import annotations
 
 import contextlib
+import json
 import pickle
 import queue
 import signal
@@ -34,8 +35,11 @@ _ATTEMPTS = 3
 _HELD = 2
 #: Bytes of a message that are sent to a worker that does not listen yet: any pipe takes so many.
 _SMALL = 2048
-#: Where this process imports from, before anything is imported: `python -c` looks in the current folder first.
-_START = "import sys; sys.path[:] = sys.argv[1:]; from uncork.score.worker import main; main()"
+#: `python -c` looks for modules in the current folder first ('' in the path), which this process may not do.
+_START = (
+    "import sys; sys.path[:] = filter(None, sys.path); import json; sys.path[:] = json.loads(sys.argv[1]); "
+    "from uncork.score.worker import main; main()"
+)
 
 
 class LocalEngine:
@@ -146,7 +150,7 @@ class _Worker:
         self._last: Unit | None = None  # which it was given
 
     def _started(self) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-c", _START, *map(str, sys.path)]
+        command = [sys.executable, "-c", _START, json.dumps([str(path) for path in sys.path])]
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def serve(self, job: Job, sink: Sink) -> None:

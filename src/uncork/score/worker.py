@@ -14,11 +14,13 @@ import signal
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 
+from uncork.errors import UncorkWarning
 from uncork.score.engine import error_of_worker, write_unit
 from uncork.score.unit import UnitScorer
 
@@ -95,6 +97,8 @@ def main() -> None:
         except EOFError:
             return None
 
+    # What slows all processes down the parent says, once.
+    warnings.simplefilter("ignore", UncorkWarning)
     try:
         pa.set_cpu_count(1)
         pa.set_io_thread_count(1)

@@ -64,7 +64,9 @@ def _bag(operation: CompressedLookup, indices: TensorSpec, weighted: bool, targe
     return QuantisedBag(rows_of(operation.table, target), index, weighted, mean)
 
 
-def _native(spec: QuantisedBag, words: list[Operand], keep: list[Array], cost: float | Size, bags: int, find: KernelCall | None = None) -> Native:
+def _native(
+    spec: QuantisedBag, words: list[Operand], keep: list[Array], cost: float | Size, bags: int, find: KernelCall | None = None
+) -> Native:
     """The call of a bag kernel, behind that which finds its offsets if there is one; threads share the bags."""
     call = (spec, words)
     before = [] if find is None else [find]

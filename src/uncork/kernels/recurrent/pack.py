@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from uncork.blas import limited
 from uncork.kernels.kernel_plan import KernelCall, Operand
 from uncork.kernels.recurrent.spec import Recurrent
 from uncork.kernels.recurrent.spec_packed_weights import Panels
@@ -47,7 +48,8 @@ def look_up(spec: Recurrent, table: Array, w: Array, bias: Array) -> Array:
     """What the products with X ahead are for each row of `table [N, I]`, biases included, and after them for a row of zeros."""
     hidden = w.shape[0] // spec.gates
     rows = np.concatenate([table, np.zeros((1, table.shape[1]), np.float32)])
-    products = rows @ w.T + bias[: len(w)]
+    with limited():
+        products = rows @ w.T + bias[: len(w)]
     units = spec.units
     return np.ascontiguousarray(_panels(spec, products.T, range(spec.gates), hidden, units).transpose(1, 0, 2, 3))
 

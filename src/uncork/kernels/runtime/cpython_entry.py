@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from uncork.concurrency import once
-from uncork.kernels.runtime.kernel_cache import STORE
+from uncork.errors import warn_once
+from uncork.kernels.runtime.kernel_cache import STORE, CannotCompile
 from uncork.types import Array
 
 #: Where an object keeps its type, and a NumPy array its data pointer, number of dimensions, shape, element type and flags.
@@ -77,12 +78,16 @@ def native_entry() -> bool:
         )
         if not laid_out:
             return False
+        _definition()
         empty = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)(functions()["empty"])
         sizes, dtype = np.array([4, 1, 3]), np.dtype(np.float32)
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(dtype))  # which the array takes over
         made = empty(3, sizes.ctypes.data, id(dtype), 0)
         return type(made) is np.ndarray and made.shape == (4, 1, 3) and made.dtype is dtype and bool(made.flags.c_contiguous)
     except (AttributeError, ValueError):
+        return False
+    except CannotCompile as error:
+        warn_once("compile", f"{error}; calls go through ctypes, which takes microseconds longer: please report it")
         return False
 
 

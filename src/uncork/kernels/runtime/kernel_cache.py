@@ -13,6 +13,7 @@ from pathlib import Path
 
 from uncork import files
 from uncork.concurrency import renews_locks
+from uncork.errors import UncorkError, shortened
 from uncork.kernels.kernel_spec import KernelSpec, llvm_text
 from uncork.kernels.runtime.disk_cache import Entry, Folder, default_folder
 from uncork.kernels.runtime.exec_memory import can_map, mapped
@@ -21,6 +22,10 @@ from uncork.types import Array
 
 _TITLE = "uncork kernel"
 _LINKED, _OBJECT = "linked", "object"
+
+
+class CannotCompile(Exception):
+    """LLVM makes no kernel of what it was given, on this machine or in this version: references do the work."""
 
 
 class ObjectStore:
@@ -32,6 +37,7 @@ class ObjectStore:
         self._functions: dict[tuple[str, str, Target], int] = {}
         self._addresses: dict[tuple[KernelSpec, Target], int] = {}
         self._code: list[Array] = []  # functions live in it
+        self._failed: dict[tuple[str, str, Target], CannotCompile] = {}
         self.renew_locks()
         renews_locks(self)
 
@@ -51,7 +57,7 @@ class ObjectStore:
     def function(self, name: str, description: str, make: Callable[[], str], target: Target | None = None) -> int:
         """The address of kernel `name`. `make` gives its LLVM text and is only called when no file has the kernel.
 
-        `description` must tell apart all kernels that differ.
+        `description` must tell apart all kernels that differ. Raises CannotCompile, again for what has failed once.
         """
         target = target or host_target()
         found = name, description, target
@@ -59,12 +65,18 @@ class ObjectStore:
         if address is not None:
             return address
         with self._lock:
+            if found in self._failed:
+                raise self._failed[found]
             if found not in self._functions:
                 words = [name, description, versions(), target.cpu, target.features]
                 key = hashlib.sha256("\n".join(words).encode()).hexdigest()[:32]
                 stored = self.folder.read(key)
                 address = None if stored is None else self._from_file(stored, name)
-                self._functions[found] = self._made(key, name, make, target) if address is None else address
+                try:
+                    self._functions[found] = self._made(key, name, make, target) if address is None else address
+                except CannotCompile as error:
+                    self._failed[found] = error
+                    raise
             return self._functions[found]
 
     def _from_file(self, stored: bytes, name: str) -> int | None:
@@ -82,7 +94,12 @@ class ObjectStore:
         from uncork.kernels.runtime.elf_link import Unlinkable, link
         from uncork.kernels.runtime.llvm import compiled
 
-        code = compiled(make(), target.cpu, target.features)
+        try:
+            code = compiled(make(), target.cpu, target.features)
+        except (UncorkError, MemoryError, Warning):
+            raise
+        except Exception as error:  # LLVM's words, or what another version of llvmlite makes of a call
+            raise CannotCompile(f"kernel '{name}' cannot be compiled: {shortened(str(error).strip(), 500)}") from error
         if can_map():
             try:
                 linked, entry = link(code, name)
@@ -92,7 +109,10 @@ class ObjectStore:
             else:
                 self._keep(key, name, _LINKED, entry, linked)
                 return address
-        address = _loaded(code, name)
+        try:
+            address = _loaded(code, name)
+        except (RuntimeError, OSError) as error:
+            raise CannotCompile(f"kernel '{name}' cannot be loaded: {shortened(str(error).strip(), 500)}") from error
         self._keep(key, name, _OBJECT, 0, code)
         return address
 

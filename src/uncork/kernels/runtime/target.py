@@ -10,6 +10,7 @@ import functools
 import hashlib
 import importlib.util
 import os
+import re
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -130,9 +131,7 @@ def versions() -> str:
 
     digest = hashlib.sha256(__version__.encode())
     digest.update(digest_of_sources(Path(__file__).parent.parent))
-    found = importlib.util.find_spec("llvmlite")
-    if found is not None and found.origin is not None:
-        digest.update(_version(Path(found.origin).parent / "_version.py"))
+    digest.update(_stated_version() or b"")
     return f"{digest.hexdigest()} {sys.platform} {_machine()}"
 
 
@@ -145,14 +144,25 @@ def digest_of_sources(folder: Path) -> bytes:
     return digest.digest()
 
 
-def _version(path: Path) -> bytes:
+def llvmlite_version() -> str | None:
+    """The version of the installed llvmlite; None without one, empty when it does not say."""
+    stated = _stated_version()
+    found = re.search(rb"""version['"]?\s*[:=]\s*['"]([^'"]+)""", stated or b"")
+    return None if stated is None else found.group(1).decode(errors="replace") if found else ""
+
+
+@functools.lru_cache(maxsize=1)
+def _stated_version() -> bytes | None:
     """llvmlite's version as its file states it, which is faster than importing it."""
+    found = importlib.util.find_spec("llvmlite")
+    if found is None:
+        return None
     try:
-        return path.read_bytes()
+        return (Path(found.origin or "").parent / "_version.py").read_bytes()
     except OSError:
         import llvmlite
 
-        return str(llvmlite.__version__).encode()
+        return f"version='{llvmlite.__version__}'".encode()
 
 
 def _machine() -> str:

@@ -50,6 +50,7 @@ def activation_names(*defaults: str) -> Attribute[tuple[str, ...]]:
 class Recurrent(Operation):
     """Any of the family. A subclass gives its ports, `activations`, `gates`, and `step`."""
 
+    multiplies = True
     #: How many blocks of hidden_size W and R have.
     gates: ClassVar[int]
     #: What sequences have more of than cells, as `layout` spells it.

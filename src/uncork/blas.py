@@ -1,0 +1,139 @@
+"""How many threads NumPy's products use: as many as the call may that they are part of.
+
+`np.matmul` and others call a BLAS library, which has threads of its own: as many as the machine has
+processors, whatever a call of a model was told. Each of these libraries has a function that sets
+their number for the whole process. It is called only while such a product runs, and only to lower
+the number: what the user has set otherwise, or before, holds again afterwards.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import glob
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from uncork.concurrency import in_child, once
+
+#: Functions that get and set the number of threads: OpenBLAS (NumPy's own wheels prefix or suffix
+#: the names), MKL, BLIS.
+_FUNCTIONS = (
+    *(
+        (f"{prefix}openblas_get_num_threads{suffix}", f"{prefix}openblas_set_num_threads{suffix}")
+        for prefix in ("scipy_", "")
+        for suffix in ("64_", "_64", "")
+    ),
+    ("MKL_Get_Max_Threads", "MKL_Set_Num_Threads"),
+    ("bli_thread_get_num_threads", "bli_thread_set_num_threads"),
+)
+
+
+@dataclass(frozen=True)
+class Library:
+    """The BLAS library of this process's NumPy."""
+
+    threads: Callable[[], int]
+    set_threads: Callable[[int], object]
+
+
+@once
+def library() -> Library | None:
+    """None where NumPy's library is none of those known here, such as Apple's: then nothing is limited."""
+    for path in _paths():
+        try:
+            loaded = ctypes.CDLL(path)  # it is loaded already: this finds its functions and those of what it needs
+        except OSError:
+            continue
+        for get, set_ in _FUNCTIONS:
+            if hasattr(loaded, get) and hasattr(loaded, set_):
+                setter: Any = getattr(loaded, set_)
+                setter.argtypes, setter.restype = [ctypes.c_int], None
+                return Library(getattr(loaded, get), setter)
+    return None
+
+
+def _paths() -> Iterator[str]:
+    core = np._core if hasattr(np, "_core") else np.core
+    module = core._multiarray_umath.__file__
+    if module is not None:
+        yield module
+    # On Windows a library does not show the functions of those that it needs.
+    yield from glob.glob(os.path.join(os.path.dirname(os.path.dirname(np.__file__)), "numpy.libs", "*openblas*"))
+
+
+_most: ContextVar[int | None] = ContextVar("uncork's threads of a call", default=None)
+
+
+class at_most:
+    """A context whose products use at most so many threads, where they say `limited`: no library is called for this."""
+
+    __slots__ = ("_threads", "_token")
+
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+
+    def __enter__(self) -> None:
+        self._token = _most.set(self._threads)
+
+    def __exit__(self, *error: object) -> None:
+        _most.reset(self._token)
+
+
+class _Limits:
+    """The products that run now. Of several in different threads the lowest limit holds: the library has only one number."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.active: list[int] = []
+        self.before = 0
+
+    def enter(self, found: Library, threads: int) -> bool:
+        """Lower the number; returns whether it needed that."""
+        with self.lock:
+            if not self.active:
+                self.before = found.threads()
+            if threads >= self.before:
+                return False
+            self.active.append(threads)
+            found.set_threads(min(self.active))
+            return True
+
+    def leave(self, found: Library, threads: int) -> None:
+        """The inverse of an `enter` that lowered it."""
+        with self.lock:
+            self.active.remove(threads)
+            found.set_threads(min(self.active, default=self.before))
+
+    def in_child(self) -> None:
+        """In a child process no other thread ends what it began."""
+        self.lock = threading.Lock()
+        if self.active:
+            self.active.clear()
+            found = library()
+            assert found is not None, "or nothing were limited"
+            found.set_threads(self.before)
+
+
+_limits = _Limits()
+in_child(_limits.in_child)
+
+
+@contextlib.contextmanager
+def limited() -> Iterator[None]:
+    """A context for a product: it uses no more threads than the call around it may."""
+    threads = _most.get()
+    found = None if threads is None else library()
+    if threads is None or found is None or not _limits.enter(found, threads):
+        yield
+        return
+    try:
+        yield
+    finally:
+        _limits.leave(found, threads)
