@@ -303,6 +303,26 @@ def test_a_full_disk_in_mid_run_is_resumed(source: Path) -> None:
     assert pq.read_table(folder / "out")["noise"].to_pylist() == noise.to_pylist()
 
 
+def test_a_disk_that_is_full_when_parts_are_joined(source: Path) -> None:
+    """The parts fit and the whole does not: they are kept, the old output stays, and nothing else."""
+    folder = source.parent
+    write(source, ROWS[:2000], 500)
+    words = ["--keep", "row,user", "--batch-size", "500", "--rows-per-part", "500", "--workers", "1"]
+    command = ["out.parquet" if word == "out" else word for word in [*COMMAND, *words]]
+    subprocess.run([*command, "--limit", "7"], cwd=folder, check=True, capture_output=True)
+    old = (folder / "out.parquet").read_bytes()
+    limit = "import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (30_000, r.RLIM_INFINITY)); import sys, uncork.cli as c; sys.exit(c.main())"
+    full = [sys.executable, "-c", limit, *command[3:], "--overwrite"]
+    done = subprocess.run(full, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "_joined.parquet: cannot be written: File too large\n4 of 4 parts (2,000 rows) are kept in " in done.stderr
+    assert (folder / "out.parquet").read_bytes() == old
+    assert not list((folder / ".out.parquet.partial").glob("*.tmp"))
+    subprocess.run([*command, "--overwrite", "--resume"], cwd=folder, check=True, capture_output=True)
+    check(folder / "out.parquet", ROWS[:2000])
+    assert not (folder / ".out.parquet.partial").exists()
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux") or os.getuid() != 0, reason="mounts a file system")
 def test_a_really_full_disk(source: Path) -> None:
     small = source.parent / "small"
