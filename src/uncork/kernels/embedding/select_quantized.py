@@ -65,7 +65,12 @@ def _bag(operation: CompressedLookup, indices: TensorSpec, weighted: bool, targe
 
 
 def _native(
-    spec: QuantisedBag, words: list[Operand], keep: list[Array], cost: float | Size, bags: int, find: KernelCall | None = None
+    spec: QuantisedBag,
+    words: list[Operand],
+    keep: list[Array],
+    cost: float | Size,
+    bags: int,
+    find: KernelCall | None = None,
 ) -> Native:
     """The call of a bag kernel, behind that which finds its offsets if there is one; threads share the bags."""
     call = (spec, words)
