@@ -8,10 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from uncork.compiler.call_plan import CallPlan, ReferenceStep
 from uncork.compiler.instance import Instance, NativeCall
 from uncork.compiler.planner import NotPlanned, Planner
+from uncork.concurrency import renews_locks, unforked
 from uncork.errors import UncorkError
+from uncork.files import MappedFile
 from uncork.ir.model import Model
 from uncork.ir.symbols import infer_symbolic
 from uncork.kernels import select
+from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.runtime.kernel_cache import CannotCompile
 from uncork.kernels.runtime.layout import GUARD_FAILED
 from uncork.kernels.runtime.target import Target
@@ -35,22 +38,20 @@ class PlannedModel:
         self.plan = plan
         self.native = NativeCall(plan) if plan.is_native else None
         self._idle: list[Instance] = []
-        self._lock = threading.Lock()
 
     def run(self, inputs: Sequence[Array]) -> list[Array] | int:
         """The results, or the number of why a segment did not run."""
-        with self._lock:
-            instance = self._idle.pop() if self._idle else None
-        instance = instance or Instance(self.plan)
+        try:
+            instance = self._idle.pop()  # one step, also for threads and forks: there is no lock
+        except IndexError:
+            instance = Instance(self.plan)
         results = instance.run(inputs)
-        with self._lock:
-            self._idle.append(instance)
+        self._idle.append(instance)
         return results
 
     def release_memory(self) -> None:
         """Give the working memory of calls that are not running back."""
-        with self._lock:
-            self._idle.clear()
+        self._idle.clear()
         if self.native is not None:
             self.native.release_memory()
 
@@ -58,15 +59,28 @@ class PlannedModel:
 class PlanSet:
     """Plans a model at its first call, and again where a guard fails. May be used from several threads."""
 
-    def __init__(self, model: Model, rewrite: Callable[[Model], Model], target: Target) -> None:
-        """`rewrite` are the passes that need specs; kernels are selected for `target`."""
-        self._model, self._rewrite, self._target = model, rewrite, target
+    def __init__(self, model: Model, rewrite: Callable[[Model], Model], target: Target, files: Sequence[MappedFile] = ()) -> None:
+        """`rewrite` are the passes that need specs; kernels are selected for `target`; constants may lie in `files`."""
+        self._model, self._rewrite, self._target, self._files = model, rewrite, target, files
         self._plans: list[PlannedModel] = []
-        self._lock = threading.Lock()
+        self.renew_locks()
+        renews_locks(self)
         #: Why the model has no plan for every size; empty while it has one or nobody has tried.
         self.reason = ""
         #: The plan of the last call, where it is one native call. Safe to call with anything.
         self.last: NativeCall | None = None
+
+    def renew_locks(self) -> None:
+        """Make the lock of planning: at the start, and in a child process."""
+        self._lock = threading.Lock()
+
+    def current(self) -> CallPlan | None:
+        """The plan that was made last; None before the first call."""
+        return self._plans[0].plan if self._plans else None
+
+    def preview(self) -> CallPlan:
+        """The plan as it can be told before any call; nothing is compiled. Raises NotPlanned or UncorkError where it cannot."""
+        return planned(self._model, self._rewrite, {}, self._target, address=lambda spec, target: 0)
 
     def run(self, inputs: Sequence[Array]) -> list[Array] | None:
         """The results; None where the model cannot be planned so. Raises Declined where references have to look at the call."""
@@ -87,9 +101,9 @@ class PlanSet:
 
     def _add(self, inputs: Sequence[Array]) -> PlannedModel | None:
         """A plan for sizes like those of these inputs."""
-        with self._lock:
+        with self._lock, unforked():
             try:
-                plan = planned(self._model, self._rewrite, hints_of(self._model, inputs), self._target)
+                plan = planned(self._model, self._rewrite, hints_of(self._model, inputs), self._target, self._files)
                 made = PlannedModel(plan)
             except CannotCompile as error:
                 self.reason = select.falls_back(error)
@@ -116,11 +130,18 @@ def hints_of(model: Model, inputs: Sequence[Array]) -> dict[Origin, int]:
     return hints
 
 
-def planned(model: Model, rewrite: Callable[[Model], Model], hints: Mapping[Origin, int], target: Target) -> CallPlan:
+def planned(
+    model: Model,
+    rewrite: Callable[[Model], Model],
+    hints: Mapping[Origin, int],
+    target: Target,
+    files: Sequence[MappedFile] = (),
+    address: Callable[[KernelSpec, Target | None], int] | None = None,
+) -> CallPlan:
     """The plan of a model for sizes like the hints. Raises NotPlanned where kernels would be given up for it."""
     described, facts = infer_symbolic(model, hints=hints)
     described = rewrite(described)
-    planner = Planner(described, facts, target)
+    planner = Planner(described, facts, target, files, address)
     plan = planner.plan()
     values = {symbol: hints[symbol.origin] for symbol in facts.symbols if symbol.origin in hints}
     for part in plan.parts:

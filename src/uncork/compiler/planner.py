@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
@@ -21,6 +21,7 @@ from uncork.compiler.call_plan import (
 )
 from uncork.compiler.plan import Step as PrintedStep
 from uncork.compiler.size_program import SizeProgram, Unbound
+from uncork.files import MappedFile, size_function
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels import kernel_plan as choose
 from uncork.kernels import select
@@ -43,9 +44,14 @@ from uncork.kernels.runtime.segment import (
     Word,
 )
 from uncork.kernels.runtime.target import Target, let_run
+from uncork.kernels.runtime.value_guard import WholeFile
+from uncork.memory import available
 from uncork.ops.parameter import Const
 from uncork.symbolic import Facts, Guard, Relation, Size, SizeLike, Symbol
 from uncork.types import Array, ElementType, TensorSpec
+
+#: Calls that take longer than this many nanoseconds look at the sizes of mapped files first: the system takes 100 to 400 to tell one.
+LOOK_COST = 4_000
 
 
 class NotPlanned(Exception):
@@ -87,9 +93,21 @@ def dimensions(spec: TensorSpec) -> tuple[SizeLike, ...]:
 class Planner:
     """Plans one model whose specs carry sizes as expressions; `facts` are those of its inference."""
 
-    def __init__(self, model: Model, facts: Facts, target: Target | None) -> None:
-        """Kernels are selected for `target`; without one references do everything."""
-        self.model, self.facts, self.target = model, facts, target
+    def __init__(
+        self,
+        model: Model,
+        facts: Facts,
+        target: Target | None,
+        files: Sequence[MappedFile] = (),
+        address: Callable[[KernelSpec, Target | None], int] | None = None,
+    ) -> None:
+        """Kernels are selected for `target`; without one references do everything.
+
+        A call of one segment looks first whether the mapped `files` are whole, where that is cheap. `address` gives a
+        kernel's address; it compiles the kernel where no cache has it.
+        """
+        self.model, self.facts, self.target, self.files = model, facts, target, files
+        self._find_address = address or STORE.address
         self.program = SizeProgram()
         self.choices: dict[int, choose.Choice] = {}
         self._places: dict[Source, Place] = {}
@@ -117,6 +135,7 @@ class Planner:
             if node.id in needed:
                 self._add(node)
         results = self._finish_results()
+        self._look_at_files()
         return CallPlan(
             parts=tuple(self._closed(part) for part in self._parts),
             slots=tuple(self.program.values),
@@ -346,7 +365,7 @@ class Planner:
         self._step += 1
 
     def _address(self, spec: KernelSpec) -> int:
-        return STORE.address(spec, self.target)
+        return self._find_address(spec, self.target)
 
     def _condition(self, when: choose.AtLeast | None) -> Slot | None:
         if when is None:
@@ -487,7 +506,34 @@ class Planner:
             if place != ArgumentAddress(argument):
                 self._copy(source, place, argument, spec)
             results.append(ResultSpec(spec.element_type.dtype, sizes, argument))
+        written = [number for number, result in enumerate(results) if result.argument == self._inputs + number]
+        specs = [self._spec(self.model.by_id[self.model.results[number]].inputs[0]) for number in written]
+        self._limit_results([dimensions(spec) for spec in specs], [spec.element_type.dtype.itemsize for spec in specs])
         return tuple(results)
+
+    def _look_at_files(self) -> None:
+        """A call that costs more than looking looks whether mapped files were cut; their values are gone then."""
+        (first, *others) = self._parts
+        if others or not isinstance(first, _OpenSegment) or not self.files or not size_function():
+            return
+        condition = self._condition(choose.AtLeast(Size.of(first.cost), LOOK_COST))
+        kernel = self._address(WholeFile())
+        looks = [Step(kernel, (size_function(), file.handle, len(file)), condition) for file in self.files]
+        first.steps[:0] = looks
+        self._keep += self.files
+
+    def _limit_results(self, results: Sequence[tuple[SizeLike, ...]], itemsizes: Sequence[int]) -> None:
+        """Results that this process cannot hold are left to the references, which say so."""
+        segment = self._segment()
+        total: SizeLike = 0
+        for sizes, itemsize in zip(results, itemsizes):
+            count: SizeLike = itemsize
+            for size in sizes:
+                count = count * size
+            total = total + count
+        if isinstance(total, Size) and total.constant is None:
+            limit, _ = available()
+            segment.checks.append(SizeCheck("at_least", self.program.slot(limit), self.program.slot(total), False, -1))
 
     def _result_sizes(self, spec: TensorSpec) -> tuple[SizeLike, ...]:
         self._segment()

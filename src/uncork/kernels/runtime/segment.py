@@ -20,6 +20,7 @@ from uncork.kernels.runtime.cpython_entry import IN_ORDER, WRITEABLE, functions,
 from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.kernels.runtime.layout import ALIGNMENT, BUSY, CONTEXT, HEAD, OK, OTHER_ARGUMENTS
 from uncork.kernels.runtime.program import Is, Like
+from uncork.memory import available
 from uncork.types import Array
 
 
@@ -231,6 +232,9 @@ class Context:
     def grow(self, needed: int | None = None) -> None:
         """Make the working memory as large as the last sizes need, and a little larger, so that it does not grow at every call."""
         needed = self.get("needed") if needed is None else needed
+        limit, what = available()
+        if needed > limit:
+            raise MemoryError(f"it needs {needed:,} bytes of working memory, more than {what} ({limit:,} bytes)")
         self.memory = np.empty(0, np.uint8)  # the old one goes first
         self.memory = np.empty(needed + needed // 8 + ALIGNMENT, np.uint8)
         base = -(-int(self.memory.ctypes.data) // ALIGNMENT) * ALIGNMENT
