@@ -83,7 +83,7 @@ class Stages:
     """The work of a step as stages, one after the other; the calls of a stage may run at the same time."""
 
     stages: Sequence[Sequence[KernelCall]]
-    room: int
+    room: SizeLike
 
 
 @dataclass(frozen=True)
