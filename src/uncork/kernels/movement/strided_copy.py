@@ -18,9 +18,7 @@ Loop = tuple[SizeLike, SizeLike, SizeLike]
 _MANY = 1 << 20
 
 
-def placing(
-    lanes: int, source: Operand, target: Operand, loops: Sequence[Loop], cleared: Operand = 0, clear: SizeLike = 0
-) -> KernelCall:
+def placing(lanes: int, source: Operand, target: Operand, loops: Sequence[Loop], cleared: Operand = 0, clear: SizeLike = 0) -> KernelCall:
     """A call that copies f32 numbers by four loops (count, bytes in the source, bytes in the target), outermost first.
 
     Before that the `clear` bytes at `cleared` become zeros. The two innermost loops are put in the better order.

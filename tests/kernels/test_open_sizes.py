@@ -1,0 +1,125 @@
+"""Kernels that are chosen once for sizes that only the call knows, against the references, at several sizes in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("llvmlite")
+
+import uncork
+from uncork.compiler.execute import Executor
+from uncork.ir.model import Model, Source
+
+FEW = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+
+
+def numbers(generator: np.random.Generator, shape: Sequence[int]) -> np.ndarray:
+    return generator.standard_normal(tuple(shape)).astype(np.float32)
+
+
+def hold(model: Model, calls: Sequence[Sequence[np.ndarray]], tolerance: float = 5e-5) -> None:
+    """One plan without references serves all the calls, which give what the references give."""
+    compiled, reference = uncork.compile_model(model, threads=1), uncork.compile_model(model, backend="reference")
+    for inputs in calls:
+        expected, results = reference(*inputs), compiled(*inputs)
+        for position in range(len(expected)):
+            np.testing.assert_allclose(results[position], expected[position], rtol=tolerance, atol=tolerance)
+    executor = compiled._executor
+    assert isinstance(executor, Executor)
+    assert executor.plans.reason == ""
+    (planned,) = executor.plans._plans
+    assert [step.reason for step in planned.plan.printed if step.kernel == "reference"] == []
+
+
+def transposed_size(size: int, taps: int, stride: int, dilation: int, pads: tuple[int, int]) -> int:
+    return stride * (size - 1) + (taps - 1) * dilation + 1 - sum(pads)
+
+
+@st.composite
+def convolutions(draw: st.DrawFn) -> tuple[Model, list[list[np.ndarray]]]:
+    axes = draw(st.integers(1, 2))
+    grouped, transposed = draw(st.booleans()), draw(st.integers(0, 3)) == 0
+    groups = draw(st.integers(1, 3)) if grouped else 1
+    channels = draw(st.sampled_from([1, 2, 5]))
+    outputs = draw(st.sampled_from([1, 2, 3, 9, 16] if not grouped else [1, 3, 8]))
+    taps = [draw(st.integers(1, 4)) for _ in range(axes)]
+    strides = [draw(st.integers(1, 3)) for _ in range(axes)]
+    dilations = [draw(st.integers(1, 2)) for _ in range(axes)]
+    pads = [(draw(st.integers(0, 2)), draw(st.integers(0, 2))) for _ in range(axes)]
+    attributes: dict[str, Any] = {"strides": strides, "dilations": dilations}
+    attributes |= {"pads_begin": [b for b, _ in pads], "pads_end": [e for _, e in pads]}
+    attributes["auto_pad"] = draw(st.sampled_from(["explicit", "explicit", "valid", *([] if transposed else ["same_upper", "same_lower"])]))
+    least = [(k - 1) * d + 1 + (3 if transposed else 0) for k, d in zip(taps, dilations)]
+    widest = [least[0] + 6, least[-1] + 60][-axes:]
+    fixed = [draw(st.sampled_from([None, None, low + 3])) for low in least]
+    calls = [
+        [draw(st.integers(1, 4)), *(draw(st.integers(low, high)) if size is None else size for low, high, size in zip(least, widest, fixed))]
+        for _ in range(draw(st.integers(2, 4)))
+    ]
+    generator = np.random.default_rng(draw(st.integers(0, 99)))
+    order = (channels, outputs) if transposed else (outputs, channels)
+    builder = uncork.Builder()
+    data = builder.parameter("data", "f32", [None, groups * channels, *fixed])
+    filters = builder.constant(numbers(generator, [*([groups] if grouped else []), *order, *taps]))
+    name = ("Group" if grouped else "") + "Convolution" + ("BackpropData" if transposed else "")
+    (found,) = builder.add(name, 1, data, filters, **attributes)
+    if draw(st.booleans()):
+        found = ended(builder, found, numbers(generator, [1, groups * outputs, *[1] * axes]))
+    builder.result(found, "y")
+    return builder.model(), [[numbers(generator, [images, groups * channels, *sizes])] for images, *sizes in calls]
+
+
+def ended(builder: uncork.Builder, found: Source, bias: np.ndarray) -> Source:
+    """With a bias and an activation, which go into the kernel."""
+    (found,) = builder.add("Add", 1, found, builder.constant(bias))
+    return builder.add("ReLU", 1, found)[0]
+
+
+@FEW
+@given(convolutions())
+def test_convolutions(case: tuple[Model, list[list[np.ndarray]]]) -> None:
+    hold(*case)
+
+
+@pytest.mark.parametrize("outputs", [1, 9, 16])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_widths_around_vectors(outputs: int, stride: int) -> None:
+    """Rows of fewer pixels than lanes, just as many, and one more."""
+    generator = np.random.default_rng(1)
+    builder = uncork.Builder()
+    data = builder.parameter("data", "f32", [None, 2, None, None])
+    around = {"strides": [stride] * 2, "dilations": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1]}
+    (y,) = builder.add("Convolution", 1, data, builder.constant(numbers(generator, [outputs, 2, 3, 3])), **around)
+    builder.result(y, "y")
+    widths = [1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 48, 49, 64, 65, 97]
+    hold(builder.model(), [[numbers(generator, [1 + n % 3, 2, 1 + n % 4, n])] for n in widths])
+
+
+def test_as_many_filters_as_channels_at_every_width() -> None:
+    generator = np.random.default_rng(2)
+    builder = uncork.Builder()
+    data = builder.parameter("data", "f32", [None, 3, None])
+    around = {"strides": [1], "dilations": [2], "pads_begin": [2], "pads_end": [2]}
+    (y,) = builder.add("GroupConvolution", 1, data, builder.constant(numbers(generator, [3, 1, 1, 3])), **around)
+    builder.result(y, "y")
+    hold(builder.model(), [[numbers(generator, [1 + n % 3, 3, n])] for n in (1, 2, 5, 15, 16, 17, 40)])
+
+
+@pytest.mark.parametrize("mode", ["same_upper", "same_lower", "explicit"])
+def test_a_transposed_convolution_of_a_given_size(mode: str) -> None:
+    """Its output's size is that of another input: what is cut away is found in the call."""
+    generator = np.random.default_rng(3)
+    builder = uncork.Builder()
+    data, like = builder.parameter("data", "f32", [None, 2, None]), builder.parameter("like", "f32", [None])
+    (size,) = builder.add("ShapeOf", 3, like, output_type="i64")
+    filters = builder.constant(numbers(generator, [2, 3, 4]))
+    around = {"strides": [2], "dilations": [1], "pads_begin": [0], "pads_end": [0], "auto_pad": mode}
+    builder.result(builder.add("ConvolutionBackpropData", 1, data, filters, size, **around)[0], "y")
+    calls = [(1, 5, 9), (3, 8, 16), (2, 20, 41), (1, 7, 16)]
+    hold(builder.model(), [[numbers(generator, [n, 2, m]), np.zeros(k, np.float32)] for n, m, k in calls])
