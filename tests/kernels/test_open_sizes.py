@@ -123,3 +123,41 @@ def test_a_transposed_convolution_of_a_given_size(mode: str) -> None:
     builder.result(builder.add("ConvolutionBackpropData", 1, data, filters, size, **around)[0], "y")
     calls = [(1, 5, 9), (3, 8, 16), (2, 20, 41), (1, 7, 16)]
     hold(builder.model(), [[numbers(generator, [n, 2, m]), np.zeros(k, np.float32)] for n, m, k in calls])
+
+
+EQUATIONS = [
+    ("ab,bc->ac", 1),
+    ("cb,ab->ca", 0),
+    ("cb,ab->ac", 0),  # the columns of the result lie apart, as far as the call says
+    ("btgi,gih->btgh", 1),
+    ("abcd,ced->abce", 1),
+    ("abcd,cde->cabe", 1),
+    ("abcd,acde->caeb", 1),  # batches of two dimensions
+    ("eabd,bdc->eabc", 1),
+    ("abd,cd->abc", 1),
+    ("...b,bc->...c", 1),
+    ("abc,bc->a", 1),
+]
+
+
+@pytest.mark.parametrize(("equation", "constant"), EQUATIONS)
+@FEW
+@given(data=st.data())
+def test_einsums(equation: str, constant: int, data: st.DataObject) -> None:
+    """Labels of the data alone may have any size in any call."""
+    parts = equation.replace("...", "xy").partition("->")[0].split(",")
+    known, own = parts[constant], parts[1 - constant]
+    draw = data.draw
+    size = {label: draw(st.sampled_from([1, 2, 3, 5, 18])) for label in known}
+    free = [label for label in own if label not in known]
+    fixed = {label: draw(st.sampled_from([None, None, 3])) for label in free}
+    generator = np.random.default_rng(draw(st.integers(0, 99)))
+    builder = uncork.Builder()
+    x = builder.parameter("x", "f32", [size.get(label, fixed.get(label)) for label in own])
+    matrix = builder.constant(numbers(generator, [size[label] for label in known]))
+    builder.result(builder.add("Einsum", 7, *((x, matrix) if constant else (matrix, x)), equation=equation)[0], "y")
+    calls = []
+    for _ in range(3):
+        sizes = size | {label: fixed[label] or draw(st.integers(1, 20)) for label in free}
+        calls.append([numbers(generator, [sizes[label] for label in own])])
+    hold(builder.model(), calls)
