@@ -161,3 +161,34 @@ def test_einsums(equation: str, constant: int, data: st.DataObject) -> None:
         sizes = size | {label: fixed[label] or draw(st.integers(1, 20)) for label in free}
         calls.append([numbers(generator, [sizes[label] for label in own])])
     hold(builder.model(), calls)
+
+
+@pytest.mark.parametrize("kind", ["bags", "packed", "segments", "gather"])
+@pytest.mark.parametrize("stored", ["u8", "i4"])
+def test_quantized_tables(kind: str, stored: str) -> None:
+    """Any number of ids and of bags."""
+    generator = np.random.default_rng(5)
+    builder = uncork.Builder()
+    codes = builder.constant(generator.integers(0, 8, (50, 16)).astype("i1" if stored == "i4" else "u1"), stored)
+    (table,) = builder.add("Convert", 1, codes, destination_type="f32")
+    (table,) = builder.add("Multiply", 1, table, builder.constant(generator.integers(1, 9, (50, 1)).astype(np.float32)))
+    ids = builder.parameter("ids", "i64", [None, None] if kind in ("packed", "gather") else [None])
+    calls = [(5, 3), (1, 1), (40, 7), (17, 17)]
+    given: list[list[np.ndarray]] = []
+    if kind == "bags":
+        (y,) = builder.add("EmbeddingBagOffsetsSum", 3, table, ids, builder.parameter("offsets", "i64", [None]))
+        given = [[generator.integers(0, 50, n), np.sort(generator.integers(0, n, bags))] for n, bags in calls]
+        for _, offsets in given:
+            offsets[0] = 0
+    elif kind == "packed":
+        (y,) = builder.add("EmbeddingBagPackedSum", 3, table, ids)
+    elif kind == "segments":
+        segments, like = builder.parameter("segments", "i64", [None]), builder.parameter("like", "f32", [None])
+        (shape,) = builder.add("ShapeOf", 3, like, output_type="i64")
+        (count,) = builder.add("Squeeze", 1, shape, builder.constant(np.array([0])))
+        (y,) = builder.add("EmbeddingSegmentsSum", 3, table, ids, segments, count)
+        given = [[generator.integers(0, 50, n), np.sort(generator.integers(0, rows, n)), np.zeros(rows, np.float32)] for n, rows in calls]
+    else:
+        (y,) = builder.add("Gather", 8, table, ids, builder.constant(np.int64(0)))
+    builder.result(y, "y")
+    hold(builder.model(), given or [[generator.integers(0, 50, shape)] for shape in calls])
