@@ -14,15 +14,15 @@ from typing import cast
 
 import numpy as np
 
-from uncork.kernels.convolution.geometry import Geometry, Work, known, pixels_of, typical
+from uncork.kernels.convolution.geometry import Geometry, Work, known, pixels_of, runs_of_images, typical
 from uncork.kernels.convolution.layout import Layout, blocks_of, direct, lanes_for, layout_of
 from uncork.kernels.convolution.spec import ARGUMENTS, Planes
-from uncork.kernels.extents import is_empty, nanoseconds, same
+from uncork.kernels.extents import certainly, is_empty, is_known, nanoseconds, same
 from uncork.kernels.kernel_plan import In, KernelCall, Native, Operand, Out, Room, Stages, shares
 from uncork.kernels.movement.places import placed
 from uncork.kernels.movement.strided_copy import Loop, placing
 from uncork.kernels.runtime.packed_weights import packed
-from uncork.symbolic import SizeLike
+from uncork.symbolic import Size, SizeLike, plain
 from uncork.types import Array
 
 #: Bytes that are laid out at a time, where more than one row of the output needs no more.
@@ -106,6 +106,11 @@ class _Maker:
         self.table = np.array([(first * 4, v, (last - first) * 4) for first, v, last in self.blocks], np.int64)
         self.keep: list[object] = [self.packing, self.table]
         self._offsets: dict[Layout, Array] = {}
+        #: As many runs as there are where only the call knows the number of images, and the most images of one.
+        image = 0 if direct(g) else layout_of(g, g.rows.count, 1, g.groups * g.channels)
+        size = image if isinstance(image, int) else image.remainder * len(image.remainders)
+        self.open_runs = 1 if direct(g) else runs_of_images(g, size, _ROOM)
+        self.most = -(-g.images // self.open_runs)
 
     def laid_out(self, part: Part) -> SizeLike:
         """Bytes of the cells that are laid out for a part."""
@@ -119,14 +124,16 @@ class _Maker:
         return self.laid_out(part) + (self.g.inner * 8 if self.far else 0)
 
     def layout(self, part: Part) -> Layout:
-        return layout_of(self.g, part.rows[1], part.images[1], part.groups[1] * self.g.channels)
+        images = part.images[1] if is_known(self.g.images) or self.open_runs == 1 else self.most
+        return layout_of(self.g, part.rows[1], images, part.groups[1] * self.g.channels)
 
     def parts(self) -> Iterator[Part]:
         """All of the work, in parts whose data stays in the second-level cache."""
         g = self.g
         whole = Part((0, g.images), (0, g.groups), (0, g.outputs), (0, g.rows.count))
         if direct(g) or g.is_open:
-            yield whole
+            for images in shares(g.images, self.open_runs) if self.open_runs > 1 else [whole.images]:
+                yield replace(whole, images=images)
             return
         image = replace(whole, images=(0, 1))
         count, each = known(g.images), known(self.size(image))
@@ -146,7 +153,8 @@ class _Maker:
         """The cells that a part needs, a call for each remainder; and their offsets."""
         g = self.g
         layout = self.layout(part)
-        found = self._find_offsets(layout, room + self.laid_out(part)) if self.far else []
+        begins = certainly(plain(Size.of(part.images[0])), 0)  # runs of images share them
+        found = self._find_offsets(layout, room + self.laid_out(part)) if self.far and begins else []
         return found if direct(g) else [*found, *self._cells(part, layout, room)]
 
     def _find_offsets(self, layout: Layout, table: SizeLike) -> list[KernelCall]:
@@ -169,6 +177,7 @@ class _Maker:
     def _cells(self, part: Part, layout: Layout, room: SizeLike) -> list[KernelCall]:
         g = self.g
         channels = part.groups[1] * g.channels
+        cleared = part.images[1] * channels * layout.channel
         height = g.rows.reach(part.rows[1])
         rows = g.rows.cells(part.rows[0] * g.rows.stride, height)
         calls: list[KernelCall] = []
@@ -187,7 +196,7 @@ class _Maker:
             ]
             if is_empty((rows.number, columns.number)):
                 source, target, loops = 0, base, [(0, 0, 0)] * 4
-            calls.append(placing(self.widest, In(0, source), Room(target), loops, Room(base), 0 if covered else layout.remainder))
+            calls.append(placing(self.widest, In(0, source), Room(target), loops, Room(base), 0 if covered else cleared))
         return calls
 
     def compute(self, part: Part, room: SizeLike) -> KernelCall:

@@ -21,6 +21,8 @@ from uncork.types import Array
 
 #: What an open size is taken to be where ways of computing are compared.
 _TYPICAL = 64
+#: Runs of open images, where so few that are small need no more room than there is for one run, and else.
+_FEW_IMAGES, _FEW_RUNS, _RUNS = 16, 2, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +183,13 @@ def typical(g: Geometry) -> Geometry:
         for axis in (g.rows, g.columns)
     ]
     return replace(g, images=1 if isinstance(g.images, Size) else g.images, rows=axes[0], columns=axes[1])
+
+
+def runs_of_images(g: Geometry, image: SizeLike, room: int) -> int:
+    """As how many runs open images are laid out, with so many bytes for one: they are to stay in a cache, and runs cost calls."""
+    if is_known(g.images):
+        return 1
+    return _FEW_RUNS if isinstance(image, int) and image * _FEW_IMAGES <= room else _RUNS
 
 
 def pixels_of(g: Geometry) -> int:

@@ -12,7 +12,7 @@ from itertools import product
 
 import numpy as np
 
-from uncork.kernels.convolution.geometry import Geometry, Work, known, pixels_of, typical
+from uncork.kernels.convolution.geometry import Geometry, Work, known, pixels_of, runs_of_images, typical
 from uncork.kernels.extents import certainly, is_empty, is_known, nanoseconds, same
 from uncork.kernels.gemm.indirect import multiplied, panels
 from uncork.kernels.gemm.spec_indirect import products
@@ -109,6 +109,9 @@ class _Maker:
         self.packing = packed([work.source], how, lambda: [panels(self.spec, self._ordered(work.filters))])
         self.keep: list[object] = [self.packing]
         self._tables: dict[int, tuple[Array, Array]] = {}
+        #: As many runs as there are where only the call knows the number of images, and the most images of one.
+        self.open_runs = runs_of_images(g, self.layout.image if self.layout.way != "direct" else 0, _ROOM)
+        self.most = -(-g.images // self.open_runs)
 
     # What follows is in bytes of the step's memory: cells that are laid out, channels brought together, tables, addresses, a row.
 
@@ -128,6 +131,9 @@ class _Maker:
         together = self.layout.way == "windows" and g.rows.taps * g.columns.taps > 1 and blocks_fit(g.channels, g.cells)
         return images * g.groups * g.channels * g.cells * 4 if together else 0
 
+    def laid_out(self, images: SizeLike) -> SizeLike:
+        return self.size(images) + self.turned(images)
+
     def table(self, images: SizeLike) -> SizeLike:
         """Bytes of one of the two tables, where they are made in the call."""
         return images * self.g.pixels * 8 if self.g.is_open else 0
@@ -135,7 +141,7 @@ class _Maker:
     def find_places(self, images: SizeLike) -> Iterator[KernelCall]:
         """The same tables as `tables` has, in the step's memory."""
         g, lay = self.g, self.layout
-        first, table = self.size(images) + self.turned(images), self.table(images)
+        first, table = self.laid_out(images), self.table(images)
         counts = images, g.rows.count, g.columns.count
         yield in_order(Room(first), [*zip(counts, (lay.image, lay.row, lay.column))])
         yield in_order(Room(first + table), [*zip(counts, (g.groups * g.outputs * g.pixels * 4, g.columns.count * 4, 4))])
@@ -156,8 +162,12 @@ class _Maker:
         """The images that are laid out together."""
         g = self.g
         if g.is_open:
-            return [(0, g.images)]
+            return shares(g.images, self.open_runs) if self.open_runs > 1 else [(0, g.images)]
         return shares(g.images, max(1, -(-known(self.size(g.images)) // room)))
+
+    def held(self, images: SizeLike) -> SizeLike:
+        """The images for which there is room in a run of so many: runs of an open number share tables."""
+        return self.most if self.g.is_open else images
 
     def lay_out(self, first: SizeLike, images: SizeLike) -> Iterator[KernelCall]:
         """What brings the cells of some images into place; calls follow each other."""
@@ -179,6 +189,7 @@ class _Maker:
         across, pixel = (reach, g.channels * 4) if lay.way == "lines" else (g.columns.count, g.inner * 4)
         if not all(same(rows.number, g.rows.count) and same(columns.number, across) for rows, columns in taps):
             yield placing(self.widest, 0, 0, [(0, 0, 0)] * 4, Room(0), self.size(images))
+        held = self.size(self.held(images))
         start = first * g.groups * g.channels * g.cells * 4
         image, group = g.groups * g.channels * g.cells * 4, g.channels * g.cells * 4
         # Numbers of the data from one channel, row and column to the next.
@@ -186,7 +197,7 @@ class _Maker:
         channel, row, column = g.cells, g.columns.size, 1
         loops: list[Loop]
         if not certainly(self.turned(images), 0):
-            data = Room(self.size(images))
+            data = Room(held)
             channel, row, column = 1, g.columns.size * g.channels, g.channels
             loops = [(images, image, image), (g.groups, group, group)]
             yield turning(self.widest, In(0, start), data, loops, (g.channels, g.cells * 4), (g.cells, g.channels * 4))
@@ -194,7 +205,7 @@ class _Maker:
             if is_empty((rows.number, columns.number)):
                 continue
             cell = (rows.first * row + columns.first * column) * 4 + number * group
-            source = In(0, start + cell) if isinstance(data, In) else Room(self.size(images) + cell)
+            source = In(0, start + cell) if isinstance(data, In) else Room(held + cell)
             target = Room(number * lay.group + rows.place * lay.row + columns.place * pixel + tap * g.channels * 4)
             outer: list[Loop] = [(images, image, lay.image), (rows.number, rows.step * row * 4, rows.place_step * lay.row)]
             if column == 1 == columns.step and blocks_fit(g.channels, columns.number):
@@ -206,15 +217,16 @@ class _Maker:
     def compute(self, first: SizeLike, images: SizeLike, rows: tuple[SizeLike, SizeLike], share: int) -> KernelCall:
         """Some of the windows of some images, by the thread of a number."""
         g, lay = self.g, self.layout
-        laid_out = self.size(images) + self.turned(images)
+        held = self.held(images)
+        laid_out = self.laid_out(held)
         sources: Operand
         targets: Operand
         if g.is_open:
-            sources, targets = Room(laid_out + rows[0] * 8), Room(laid_out + self.table(images) + rows[0] * 8)
+            sources, targets = Room(laid_out + rows[0] * 8), Room(laid_out + self.table(held) + rows[0] * 8)
         else:
             windows, pixels = self.tables(known(images))
             sources, targets = windows.ctypes.data + known(rows[0]) * 8, pixels.ctypes.data + known(rows[0]) * 8
-        room = laid_out + 2 * self.table(images)
+        room = laid_out + 2 * self.table(held)
         image = first * g.groups * g.outputs * g.pixels * 4
         operands: dict[str, Operand] = {
             "source": In(0, first * lay.image) if lay.way == "direct" else Room(0),
@@ -231,25 +243,24 @@ class _Maker:
             "source_batch": lay.group,
             "target_batch": g.outputs * g.pixels * 4,
             "room": Room(room + rows[0] * 8),
-            "scratch": Room(room + images * g.pixels * 8 + share * self.spec.scratch_bytes),
+            "scratch": Room(room + held * g.pixels * 8 + share * self.spec.scratch_bytes),
         }
         return multiplied(self.spec, operands)
 
     def calls(self, room: int, threads: int) -> Iterator[list[KernelCall]]:
         """Stages: what is laid out for some images, then their products."""
+        if self.g.is_open:
+            yield list(self.find_places(self.most))
         for first, images in self.runs(room):
             for call in self.lay_out(first, images):
                 yield [call]
-            if self.g.is_open:
-                yield list(self.find_places(images))
             rows = shares(images * self.g.pixels, threads, _BLOCK)
             yield [self.compute(first, images, some, share) for share, some in enumerate(rows)]
 
     def room(self, room: int, threads: int) -> SizeLike:
-        runs = [images for _, images in self.runs(room)]
-        most = runs[0] if len(runs) == 1 else max(map(known, runs))
+        most = self.most if self.g.is_open else max(known(images) for _, images in self.runs(room))
         places = 2 * self.table(most) + most * self.g.pixels * 8
-        return self.size(most) + self.turned(most) + places + threads * self.spec.scratch_bytes
+        return self.laid_out(most) + places + threads * self.spec.scratch_bytes
 
     def split(self, threads: int) -> Stages:
         return Stages(list(self.calls(_SHARED_ROOM, threads)), self.room(_SHARED_ROOM, threads))
