@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,19 @@ from hypothesis import strategies as st
 pytest.importorskip("llvmlite")
 
 import uncork
+from tests.kernels._fences import run_fenced
+from tests.kernels._run import spec_of
 from uncork.compiler.execute import Executor
 from uncork.ir.model import Model, Source
+from uncork.ir.symbols import infer_symbolic
+from uncork.kernels.kernel_plan import In, Native, Out, Room, Stages
+from uncork.kernels.runtime.target import host_target
+from uncork.kernels.select import choose
+from uncork.ops.parameter import Const
+from uncork.symbolic import Size, Symbol
+from uncork.types import ElementType, PartialShape, TensorSpec
 
+THREADS = (1, 2, 3)
 FEW = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 
 
@@ -79,6 +90,49 @@ def ended(builder: uncork.Builder, found: Source, bias: np.ndarray) -> Source:
     """With a bias and an activation, which go into the kernel."""
     (found,) = builder.add("Add", 1, found, builder.constant(bias))
     return builder.add("ReLU", 1, found)[0]
+
+
+def settled(choice: Native, values: dict[Symbol, int]) -> Native:
+    """A choice for open sizes with the sizes of a call."""
+
+    def number(operand: Any) -> Any:
+        if isinstance(operand, Size):
+            return operand.evaluate(values)
+        return replace(operand, offset=number(operand.offset)) if isinstance(operand, (In, Out, Room)) else operand
+
+    def calls(some: Sequence[Any]) -> list[Any]:
+        return [(spec, [number(word) for word in words]) for spec, words in some]
+
+    def split(threads: int) -> Stages:
+        assert choice.split is not None
+        stages = choice.split(threads)
+        return Stages([calls(stage) for stage in stages.stages], number(stages.room))
+
+    return replace(choice, calls=calls(choice.calls), room=number(choice.room), split=split)
+
+
+@settings(FEW, max_examples=25)
+@given(convolutions())
+def test_between_forbidden_pages(case: tuple[Model, list[list[np.ndarray]]]) -> None:
+    """Nothing outside of the arrays is touched, by one thread or by several."""
+    model, calls = case
+    described, facts = infer_symbolic(model)
+    node = next(node for node in described.nodes if "Convolution" in node.type_name)
+    assert node.operation is not None
+    specs = [described.spec(source) for source in node.inputs]
+    filters = described.by_id[node.inputs[1].node].operation
+    assert isinstance(filters, Const)
+    specs[1] = replace(specs[1], value=filters.value)
+    choice = choose(node.operation, specs, [node.outputs[0].spec], host_target())
+    assert isinstance(choice, Native), choice
+    for (x,) in calls:
+        values = {symbol: x.shape[symbol.origin.position] for symbol in facts.symbols}
+        known = [spec_of(x, ElementType.f32), specs[1]]
+        (described_output,) = node.operation.describe([TensorSpec(ElementType.f32, PartialShape(x.shape)), specs[1]])
+        (expected,) = node.operation.evaluate(known)
+        for threads in THREADS:
+            (got,) = run_fenced(settled(choice, values), known, [described_output], threads == 1, threads)
+            np.testing.assert_allclose(got, expected.value, rtol=5e-5, atol=5e-5)
 
 
 @FEW

@@ -124,7 +124,8 @@ class _Maker:
         return self.laid_out(part) + (self.g.inner * 8 if self.far else 0)
 
     def layout(self, part: Part) -> Layout:
-        images = part.images[1] if is_known(self.g.images) or self.open_runs == 1 else self.most
+        whole = is_known(self.g.images) or same(part.images[1], self.g.images)
+        images = part.images[1] if whole else self.most  # runs of an open number share a layout
         return layout_of(self.g, part.rows[1], images, part.groups[1] * self.g.channels)
 
     def parts(self) -> Iterator[Part]:
