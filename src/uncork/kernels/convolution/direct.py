@@ -18,8 +18,8 @@ from uncork.kernels.convolution.geometry import Geometry, Work, known, pixels_of
 from uncork.kernels.convolution.layout import Layout, blocks_of, direct, lanes_for, layout_of
 from uncork.kernels.convolution.spec import ARGUMENTS, Planes
 from uncork.kernels.extents import certainly, is_empty, is_known, nanoseconds, same
+from uncork.kernels.gemm.places import placed
 from uncork.kernels.kernel_plan import In, KernelCall, Native, Operand, Out, Room, Stages, shares
-from uncork.kernels.movement.places import placed
 from uncork.kernels.movement.strided_copy import Loop, placing
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.symbolic import Size, SizeLike, plain

@@ -15,9 +15,9 @@ import numpy as np
 from uncork.kernels.convolution.geometry import Geometry, Work, known, pixels_of, runs_of_images, typical
 from uncork.kernels.extents import certainly, is_empty, is_known, nanoseconds, same
 from uncork.kernels.gemm.indirect import multiplied, panels
+from uncork.kernels.gemm.places import in_order
 from uncork.kernels.gemm.spec_indirect import products
 from uncork.kernels.kernel_plan import In, KernelCall, Native, Operand, Out, Room, Stages, shares
-from uncork.kernels.movement.places import in_order
 from uncork.kernels.movement.select_transpose import blocks_fit, turning
 from uncork.kernels.movement.strided_copy import Loop, placing
 from uncork.kernels.runtime.packed_weights import packed

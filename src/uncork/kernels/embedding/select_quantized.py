@@ -131,7 +131,8 @@ def choose_segments(operation: Operation, inputs: Sequence[TensorSpec | None], o
     words, keep = _start(operation.table)
     words += [In(0), Length(0), Room(), segments]
     words += [0 if default is None else In(3), 0 if weights is None else In(4), Out(0), 0, segments]
-    find: KernelCall = (finder, [In(1), Length(1), segments, Room()])
+    finder_words: list[Operand] = [In(1), Length(1), segments, Room()]
+    find: KernelCall = finder, finder_words
     return _native(spec, words, keep, _cost(indices, segments, operation.table), segments, find)
 
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from uncork.kernels.extents import certainly, extents, is_empty, is_known, nanoseconds, product, same
 from uncork.kernels.gemm.indirect import multiplied, panels
+from uncork.kernels.gemm.places import in_order
 from uncork.kernels.gemm.spec_indirect import products
+from uncork.kernels.gemm.spec_places import LOOPS
 from uncork.kernels.kernel_plan import Choice, In, KernelCall, Native, Operand, Out, Room, Stages, shares
-from uncork.kernels.movement.places import in_order
-from uncork.kernels.movement.spec_places import LOOPS
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import chooses

@@ -15,7 +15,7 @@ ARGUMENTS = ("table", "first", *(f"{n}_{i}" for i in range(LOOPS) for n in ("cou
 class Places:
     """There is one kernel."""
 
-    emitter: ClassVar[str] = "uncork.kernels.movement.emit_places:emit_places"
+    emitter: ClassVar[str] = "uncork.kernels.gemm.emit_places:emit_places"
 
     @property
     def name(self) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from uncork.kernels.extents import product
+from uncork.kernels.gemm.spec_places import LOOPS, Places
 from uncork.kernels.kernel_plan import KernelCall, Operand
-from uncork.kernels.movement.spec_places import LOOPS, Places
 from uncork.symbolic import SizeLike
 
 #: How many turns, and from one to the next the bytes in the table and in the place.

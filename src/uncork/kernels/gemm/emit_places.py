@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from uncork.kernels.codegen.emit import Kernel, Value
-from uncork.kernels.movement.spec_places import ARGUMENTS, LOOPS, Places
+from uncork.kernels.gemm.spec_places import ARGUMENTS, LOOPS, Places
 from uncork.kernels.runtime.target import Target
 
 
