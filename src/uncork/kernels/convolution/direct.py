@@ -6,18 +6,23 @@ laid out by their remainder first. What is laid out at a time stays in the secon
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import cast
 
 import numpy as np
 
-from uncork.kernels.convolution.geometry import Geometry, Work
+from uncork.kernels.convolution.geometry import Geometry, Work, known, pixels_of, runs_of_images, typical
 from uncork.kernels.convolution.layout import Layout, blocks_of, direct, lanes_for, layout_of
 from uncork.kernels.convolution.spec import ARGUMENTS, Planes
+from uncork.kernels.extents import certainly, is_empty, is_known, nanoseconds, same
+from uncork.kernels.gemm.places import placed
 from uncork.kernels.kernel_plan import In, KernelCall, Native, Operand, Out, Room, Stages, shares
-from uncork.kernels.movement.strided_copy import placing
+from uncork.kernels.movement.strided_copy import Loop, placing
 from uncork.kernels.runtime.packed_weights import packed
+from uncork.symbolic import Size, SizeLike, plain
 from uncork.types import Array
 
 #: Bytes that are laid out at a time, where more than one row of the output needs no more.
@@ -28,16 +33,18 @@ _BLOCK = 8
 _MOST_TAPS = 64
 #: Rough cost of a product for blocks of so many vectors: filters are loaded as often for one as for three.
 _COSTS = {1: 5, 2: 8, 3: 12}
+#: Vectors of the blocks of a row of pixels whose length only the call knows.
+_VECTORS = (1, 2, 3)
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
     """What one call computes: some images, groups, channels of each group, and rows, as (first, number)."""
 
-    images: tuple[int, int]
+    images: tuple[SizeLike, SizeLike]
     groups: tuple[int, int]
     channels: tuple[int, int]
-    rows: tuple[int, int]
+    rows: tuple[SizeLike, SizeLike]
 
 
 def for_themselves(g: Geometry) -> bool:
@@ -46,10 +53,12 @@ def for_themselves(g: Geometry) -> bool:
 
 
 def cost(g: Geometry, widest: int) -> float:
-    """Rough, in nanoseconds."""
-    blocks = blocks_of(g.columns.count, lanes_for(g.columns.count, widest))
-    work = g.images * g.groups * g.rows.count * sum(g.outputs * (_COSTS[v] * g.inner / 8 + 2 * v) + 8 for _, v, _ in blocks)
-    laid_out = 0 if direct(g) else g.images * g.groups * g.channels * g.rows.reach(g.rows.count) * g.columns.reach(g.columns.count) / 3
+    """Rough, in nanoseconds, where nothing is open."""
+    images, rows, columns = known(g.images), known(g.rows.count), known(g.columns.count)
+    blocks = blocks_of(columns, lanes_for(columns, widest))
+    work = images * g.groups * rows * sum(g.outputs * (_COSTS[v] * g.inner / 8 + 2 * v) + 8 for _, v, _ in blocks)
+    reach = known(g.rows.reach(rows)) * known(g.columns.reach(columns))
+    laid_out = 0 if direct(g) else images * g.groups * g.channels * reach / 3
     return (work + laid_out) / 3
 
 
@@ -60,6 +69,11 @@ def filters_for(g: Geometry, filters: Array, taps: bool) -> list[Array]:
         return [np.ascontiguousarray(flat)]
     blocks = [(first, size) for first, size in _channel_blocks(g.outputs)]
     return [np.concatenate([flat[:, f : f + n].transpose(0, 2, 1).reshape(g.groups, -1) for f, n in blocks], 1)]
+
+
+def shared(count: int, parts: int, block: int = 1) -> list[tuple[int, int]]:
+    """`shares` of a number."""
+    return cast("list[tuple[int, int]]", shares(count, parts, block))
 
 
 def _channel_blocks(channels: int) -> Iterator[tuple[int, int]]:
@@ -77,51 +91,94 @@ class _Maker:
         self.g = g = work.geometry
         self.widest = widest
         self.alone = for_themselves(g)
-        lanes = lanes_for(g.columns.count, widest)
-        self.blocks = blocks_of(g.columns.count, lanes)
+        columns = g.columns.count
+        lanes = lanes_for(columns, widest) if isinstance(columns, int) else widest
+        self.blocks = blocks_of(columns, lanes) if isinstance(columns, int) else []
         rest = () if self.alone else tuple(n for _, n in _channel_blocks(g.outputs % _BLOCK))
-        vectors = () if self.alone else tuple(sorted({v for _, v, _ in self.blocks}))
+        vectors = () if self.alone else tuple(sorted({v for _, v, _ in self.blocks})) or _VECTORS
         taps, tap_rows = (g.inner, g.rows.taps) if self.alone else (0, 1)
-        self.spec = Planes(lanes, vectors, g.outputs >= _BLOCK and not self.alone, rest, taps, tap_rows, work.bias, work.activation)
-        self.packing = packed([work.source], ("planes", g, work.type_name), lambda: filters_for(g, work.filters, self.alone))
+        eights = g.outputs >= _BLOCK and not self.alone
+        self.far = layout_of(g, g.rows.count, g.images, g.groups * g.channels).is_open
+        ended = work.bias, work.activation
+        self.spec = Planes(lanes, vectors, eights, rest, taps, tap_rows, *ended, not isinstance(columns, int), self.far)
+        how = ("planes", g.weights, self.alone, work.type_name)
+        self.packing = packed([work.source], how, lambda: filters_for(g, work.filters, self.alone))
         self.table = np.array([(first * 4, v, (last - first) * 4) for first, v, last in self.blocks], np.int64)
         self.keep: list[object] = [self.packing, self.table]
         self._offsets: dict[Layout, Array] = {}
+        #: As many runs as there are where only the call knows the number of images, and the most images of one.
+        image = 0 if direct(g) else layout_of(g, g.rows.count, 1, g.groups * g.channels)
+        size = image if isinstance(image, int) else image.remainder * len(image.remainders)
+        self.open_runs = 1 if direct(g) else runs_of_images(g, size, _ROOM)
+        self.most = -(-g.images // self.open_runs)
 
-    def size(self, part: Part) -> int:
-        """Bytes of what is laid out for a part."""
+    def laid_out(self, part: Part) -> SizeLike:
+        """Bytes of the cells that are laid out for a part."""
         if direct(self.g):
             return 0
-        channels = part.groups[1] * self.g.channels
-        layout = layout_of(self.g, part.rows[1], part.images[1], channels)
+        layout = self.layout(part)
         return layout.remainder * len(layout.remainders)
+
+    def size(self, part: Part) -> SizeLike:
+        """Bytes of what is laid out for a part, and of its offsets where they are made in the call."""
+        return self.laid_out(part) + (self.g.inner * 8 if self.far else 0)
+
+    def layout(self, part: Part) -> Layout:
+        whole = is_known(self.g.images) or same(part.images[1], self.g.images)
+        images = part.images[1] if whole else self.most  # runs of an open number share a layout
+        return layout_of(self.g, part.rows[1], images, part.groups[1] * self.g.channels)
 
     def parts(self) -> Iterator[Part]:
         """All of the work, in parts whose data stays in the second-level cache."""
         g = self.g
         whole = Part((0, g.images), (0, g.groups), (0, g.outputs), (0, g.rows.count))
-        if direct(g):
-            yield whole
+        if direct(g) or g.is_open:
+            for images in shares(g.images, self.open_runs) if self.open_runs > 1 else [whole.images]:
+                yield replace(whole, images=images)
             return
         image = replace(whole, images=(0, 1))
-        if self.size(image) <= _ROOM:
-            for images in shares(g.images, -(-g.images * self.size(image) // _ROOM)):
+        count, each = known(g.images), known(self.size(image))
+        if each <= _ROOM:
+            for images in shares(count, -(-count * each // _ROOM)):
                 yield replace(whole, images=images)
             return
         group = replace(image, groups=(0, 1))
-        fit = [rows for rows in range(1, g.rows.count + 1) if self.size(replace(group, rows=(0, rows))) <= _ROOM]
-        heights = shares(g.rows.count, -(-g.rows.count // max(fit, default=1)))
-        runs = shares(g.groups, g.groups if len(heights) > 1 else -(-g.groups * self.size(group) // _ROOM))
-        for n, groups, rows in product(range(g.images), runs, heights):
+        height = known(g.rows.count)
+        fit = [rows for rows in range(1, height + 1) if known(self.size(replace(group, rows=(0, rows)))) <= _ROOM]
+        heights = shares(height, -(-height // max(fit, default=1)))
+        runs = shared(g.groups, g.groups if len(heights) > 1 else -(-g.groups * known(self.size(group)) // _ROOM))
+        for n, groups, rows in product(range(count), runs, heights):
             yield Part((n, 1), groups, whole.channels, rows)
 
-    def lay_out(self, part: Part, room: int) -> list[KernelCall]:
-        """The cells that a part needs, a call for each remainder."""
+    def lay_out(self, part: Part, room: SizeLike) -> list[KernelCall]:
+        """The cells that a part needs, a call for each remainder; and their offsets."""
         g = self.g
-        if direct(g):
-            return []
+        layout = self.layout(part)
+        begins = certainly(plain(Size.of(part.images[0])), 0)  # runs of images share them
+        found = self._find_offsets(layout, room + self.laid_out(part)) if self.far and begins else []
+        return found if direct(g) else [*found, *self._cells(part, layout, room)]
+
+    def _find_offsets(self, layout: Layout, table: SizeLike) -> list[KernelCall]:
+        """The table of `Layout.offsets`, by a call for all taps that lie evenly."""
+        g, across = self.g, self.g.columns
+        stride = across.stride if layout.remainders else 1
+        runs = stride // math.gcd(stride, across.dilation)
+        calls: list[KernelCall] = []
+        for first in range(min(runs, across.taps)):
+            cell = first * across.dilation
+            place = layout.remainders.index(cell % stride) * layout.remainder if layout.remainders else 0
+            loops = [
+                (g.channels, g.rows.taps * across.taps * 8, layout.channel),
+                (g.rows.taps, across.taps * 8, g.rows.dilation * layout.row),
+                (len(range(first, across.taps, runs)), runs * 8, runs * across.dilation // stride * 4),
+            ]
+            calls.append(placed(Room(table + first * 8), place + cell // stride * 4, loops))
+        return calls
+
+    def _cells(self, part: Part, layout: Layout, room: SizeLike) -> list[KernelCall]:
+        g = self.g
         channels = part.groups[1] * g.channels
-        layout = layout_of(g, part.rows[1], part.images[1], channels)
+        cleared = part.images[1] * channels * layout.channel
         height = g.rows.reach(part.rows[1])
         rows = g.rows.cells(part.rows[0] * g.rows.stride, height)
         calls: list[KernelCall] = []
@@ -131,29 +188,25 @@ class _Maker:
             source = (start * g.cells + rows.first * g.columns.size + columns.first) * 4
             base = room + number * layout.remainder
             target = base + rows.place * layout.row + columns.place * 4
-            covered = rows.number == height and columns.number == layout.width
-            loops = [
+            covered = same(rows.number, height) and same(columns.number, layout.width)
+            loops: list[Loop] = [
                 (part.images[1], g.groups * g.channels * g.cells * 4, layout.image),
                 (channels, g.cells * 4, layout.channel),
                 (rows.number, rows.step * g.columns.size * 4, rows.place_step * layout.row),
                 (columns.number, columns.step * 4, columns.place_step * 4),
             ]
-            if not rows.number or not columns.number:
+            if is_empty((rows.number, columns.number)):
                 source, target, loops = 0, base, [(0, 0, 0)] * 4
-            calls.append(placing(self.widest, In(0, source), Room(target), loops, Room(base), 0 if covered else layout.remainder))
+            calls.append(placing(self.widest, In(0, source), Room(target), loops, Room(base), 0 if covered else cleared))
         return calls
 
-    def compute(self, part: Part, room: int) -> KernelCall:
+    def compute(self, part: Part, room: SizeLike) -> KernelCall:
         g = self.g
-        layout = layout_of(g, part.rows[1], part.images[1], part.groups[1] * g.channels)
+        layout = self.layout(part)
         source: Operand = Room(room)
         if direct(g):
             channel = part.images[0] * g.groups * g.channels + part.groups[0] * g.channels
             source = In(0, (channel * g.cells + part.rows[0] * g.rows.stride * g.columns.size) * 4)
-        offsets = self._offsets.get(layout)
-        if offsets is None:
-            offsets = self._offsets[layout] = np.ascontiguousarray(layout.offsets(g), np.int32)
-            self.keep.append(offsets)
         first, count = part.channels
         channel = (part.images[0] * g.groups + part.groups[0]) * g.outputs + first
         ends = first + count == g.outputs
@@ -163,7 +216,7 @@ class _Maker:
             "target": Out(0, (channel * g.pixels + part.rows[0] * g.columns.count) * 4),
             "filters": self.packing.arrays[0].ctypes.data + (part.groups[0] * g.outputs + first) * g.inner * 4,
             "bias": In(2, (part.groups[0] * g.outputs + first) * 4) if spec.bias else 0,
-            "offsets": offsets.ctypes.data,
+            "offsets": Room(room + self.laid_out(part)) if self.far else self._offsets_of(layout),
             "inner": g.inner,
             "block_table": self.table.ctypes.data,
             "blocks": len(self.table),
@@ -185,19 +238,29 @@ class _Maker:
         }
         return spec, [words[name] for name in ARGUMENTS]
 
+    def _offsets_of(self, layout: Layout) -> int:
+        """The address of the table of a layout that is known."""
+        offsets = self._offsets.get(layout)
+        if offsets is None:
+            offsets = self._offsets[layout] = np.ascontiguousarray(layout.offsets(self.g), np.int32)
+            self.keep.append(offsets)
+        return offsets.ctypes.data
+
     def split(self, threads: int) -> Stages:
         """By images if there are enough of them, else by groups, else by blocks of channels."""
         g = self.g
         whole = Part((0, g.images), (0, g.groups), (0, g.outputs), (0, g.rows.count))
-        if g.images >= threads:
+        if isinstance(g.images, int) and g.images >= threads:
             own = [replace(whole, images=images) for images in shares(g.images, threads)]
         elif g.groups >= threads or self.alone:
-            own = [replace(whole, groups=groups) for groups in shares(g.groups, threads)]
+            own = [replace(whole, groups=groups) for groups in shared(g.groups, threads)]
         else:
-            own = [replace(whole, channels=channels) for channels in shares(g.outputs, threads, _BLOCK)]
+            own = [replace(whole, channels=channels) for channels in shared(g.outputs, threads, _BLOCK)]
             alone = [[call] for call in self.lay_out(whole, 0)]
             return Stages([*alone, [self.compute(part, 0) for part in own]], self.size(whole))
-        rooms = np.cumsum([0, *(self.size(part) for part in own)]).tolist()
+        rooms: list[SizeLike] = [0]
+        for part in own:
+            rooms.append(rooms[-1] + self.size(part))
         laid_out = zip(*(self.lay_out(part, room) for part, room in zip(own, rooms)))
         return Stages([*laid_out, [self.compute(part, room) for part, room in zip(own, rooms)]], rooms[-1])
 
@@ -207,5 +270,9 @@ def over_planes(work: Work, widest: int) -> Native:
     maker = _Maker(work, widest)
     parts = list(maker.parts())
     calls: Sequence[KernelCall] = [call for part in parts for call in (*maker.lay_out(part, 0), maker.compute(part, 0))]
-    room = max(maker.size(part) for part in parts)
-    return Native(maker.spec.name, calls, room=room, keep=maker.keep, cost=cost(work.geometry, widest), split=maker.split)
+    g = work.geometry
+    if g.is_open:
+        each = cost(typical(g), widest) / pixels_of(typical(g))
+        return Native(maker.spec.name, calls, maker.size(parts[0]), maker.keep, nanoseconds(g.images * g.pixels, each), maker.split)
+    room = max(known(maker.size(part)) for part in parts)
+    return Native(maker.spec.name, calls, room=room, keep=maker.keep, cost=cost(g, widest), split=maker.split)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable
 
 from uncork.kernels.codegen.activations import STANDALONE
 from uncork.kernels.codegen.emit import F32, I32, I64, Kernel, Value
-from uncork.kernels.convolution.spec import ARGUMENTS, BLOCK_WORDS, Planes
+from uncork.kernels.convolution.spec import ARGUMENTS, BLOCK_WORDS, MASKED, Planes
 from uncork.kernels.gemm.microkernel import in_chains, joined
 from uncork.kernels.runtime.target import Target
 
@@ -22,7 +22,8 @@ def emit_planes(spec: Planes, machine: Target) -> str:
     """The LLVM text of the kernel."""
     k = Kernel(spec.name, ARGUMENTS, machine)
     a = dict(zip(ARGUMENTS, k.arguments))
-    blocks = None if spec.taps else {(n, v): _block(k, spec, n, v) for n in (*((8,) if spec.eights else ()), *spec.rest) for v in spec.vectors}
+    channels = (*((8,) if spec.eights else ()), *spec.rest)
+    blocks = None if spec.taps else {(n, v): _block(k, spec, n, v) for n in channels for v in _kinds(spec)}
     with k.loop(0, a["images"]) as image, k.loop(0, a["groups"]) as group:
         source = a["source"] + image * a["source_image"] + group * a["source_group"]
         target = a["target"] + image * a["target_image"] + group * a["target_group"]
@@ -36,6 +37,11 @@ def emit_planes(spec: Planes, machine: Target) -> str:
     return k.text()
 
 
+def _kinds(spec: Planes) -> tuple[int, ...]:
+    """The blocks of pixels that there are, by their vectors."""
+    return (*spec.vectors, MASKED) if spec.open else spec.vectors
+
+
 def _by_blocks(
     k: Kernel,
     spec: Planes,
@@ -47,17 +53,14 @@ def _by_blocks(
     bias: Value,
 ) -> None:
     """Every block of pixels, with all blocks of channels while it is near."""
-    with k.loop(0, a["rows"]) as row, k.loop(0, a["blocks"]) as number:
-        entry = a["block_table"] + number * (8 * BLOCK_WORDS)
-        column, vectors, last = (k.load(entry + 8 * word, I64) for word in range(BLOCK_WORDS))
+
+    def block(row: Value, column: Value, vectors: Value, last: Value) -> None:
         pixels, result = source + row * a["source_row"] + column, target + row * a["target_row"] + column
 
-        place = [pixels, last, vectors]
-
-        def run(channels: int, done: Value, filters: Value, result: Value, place: Sequence[Value] = place) -> None:
-            for v in spec.vectors:
-                with k.when(place[2].equals(v)):
-                    given = [*place[:2], filters, a["offsets"], a["inner"], result, a["target_channel"], bias + done * 4]
+        def run(channels: int, done: Value, filters: Value, result: Value) -> None:
+            for v in _kinds(spec):
+                with k.when(vectors.equals(v)):
+                    given = [pixels, last, filters, a["offsets"], a["inner"], result, a["target_channel"], bias + done * 4]
                     k.call(blocks[channels, v], given)
 
         if spec.eights:
@@ -68,9 +71,35 @@ def _by_blocks(
             run(channels, done, filters + done * a["inner"] * 4, result + done * a["target_channel"])
             done = done + channels
 
+    with k.loop(0, a["rows"]) as row:
+        if spec.open:
+            _open_blocks(k, spec, a["columns"], functools.partial(block, row))
+        else:
+            with k.loop(0, a["blocks"]) as number:
+                entry = a["block_table"] + number * (8 * BLOCK_WORDS)
+                block(row, *(k.load(entry + 8 * word, I64) for word in range(BLOCK_WORDS)))
+
+
+def _open_blocks(k: Kernel, spec: Planes, columns: Value, block: Callable[[Value, Value, Value], None]) -> None:
+    """The blocks of a row of any number of pixels, as `layout.blocks_of` has them; fewer pixels than lanes are one with a mask."""
+    most, count = max(spec.vectors), (columns + (spec.lanes - 1)) // spec.lanes
+    with k.either(columns >= spec.lanes, likely=True) as (whole, few):
+        with whole, k.loop(0, count, most) as begun:
+            vectors = k.minimum(count - begun, k.integer(most))
+            last = k.minimum((begun + vectors - 1) * spec.lanes, columns - spec.lanes)
+            first = k.minimum(begun * spec.lanes, last)
+            block(first * 4, vectors, (last - first) * 4)
+        with few:
+            block(k.integer(0), k.integer(MASKED), columns)
+
 
 def _block(outer: Kernel, spec: Planes, channels: int, vectors: int) -> Kernel:
-    """`channels` channels of `vectors` vectors of pixels, the last one `last` bytes from the first: sums stay in registers until whole."""
+    """`channels` channels of `vectors` vectors of pixels, the last one `last` bytes from the first: sums stay in registers until whole.
+
+    `MASKED` is one vector of `last` pixels.
+    """
+    if vectors == MASKED:
+        return _masked_block(outer, spec, channels)
     arguments = ["source", "last", "filters", "offsets", "inner", "target", "target_channel", "bias"]
     k = Kernel(f"block_{channels}_{vectors}", arguments, inside=outer)
     source, last, filters, offsets, inner, target, target_channel, bias = k.arguments
@@ -83,7 +112,7 @@ def _block(outer: Kernel, spec: Planes, channels: int, vectors: int) -> Kernel:
     sums = [[[k.variable(k.number(0.0, F32, spec.lanes)) for _ in range(vectors)] for _ in range(channels)] for _ in range(chains)]
 
     def step(position: Value, chain: int) -> None:
-        place = source + k.load(offsets + position * 4, I32).to(I64)
+        place = source + _offset(k, spec, offsets, position)
         pixels = [k.load(at(v, place), F32, spec.lanes) for v in range(vectors)]
         for channel in range(channels):
             weight = k.splat(k.load(filters + (position * channels + channel) * 4, F32), spec.lanes)
@@ -100,13 +129,42 @@ def _block(outer: Kernel, spec: Planes, channels: int, vectors: int) -> Kernel:
     return k
 
 
+def _masked_block(outer: Kernel, spec: Planes, channels: int) -> Kernel:
+    """`channels` channels of one vector of which the first `count` pixels exist."""
+    arguments = ["source", "count", "filters", "offsets", "inner", "target", "target_channel", "bias"]
+    k = Kernel(f"block_{channels}_masked", arguments, inside=outer)
+    source, count, filters, offsets, inner, target, target_channel, bias = k.arguments
+    mask = k.lanes_below(count, spec.lanes)
+    chains = 4 if channels <= 2 else 2 if channels <= 4 else 1
+    sums = [[k.variable(k.number(0.0, F32, spec.lanes)) for _ in range(channels)] for _ in range(chains)]
+
+    def step(position: Value, chain: int) -> None:
+        pixels = k.load_masked(source + _offset(k, spec, offsets, position), F32, mask)
+        for channel, total in enumerate(sums[chain]):
+            weight = k.splat(k.load(filters + (position * channels + channel) * 4, F32), spec.lanes)
+            total.set(k.fma(weight, pixels, total.get()))
+
+    in_chains(k, inner, chains, step)
+    for channel in range(channels):
+        added = k.load(bias + channel * 4, F32) if spec.bias else None
+        total = joined([chain[channel] for chain in sums])
+        k.store_masked(_ended(k, spec, total, added), target + target_channel * channel, mask)
+    k.finish()
+    return k
+
+
+def _offset(k: Kernel, spec: Planes, offsets: Value, position: Value | int) -> Value:
+    """Bytes from the first cell of a window to what a product reads."""
+    return k.load(offsets + position * 8, I64) if spec.far else k.load(offsets + position * 4, I32).to(I64)
+
+
 def _each_channel(k: Kernel, spec: Planes, a: dict[str, Value], source: Value, target: Value, filters: Value, bias: Value) -> None:
     """One channel of data for each group: few products to a sum, all written out."""
     lanes = spec.lanes
     across = spec.taps // spec.tap_rows
     # A tap is found by its row and its column: fewer places to keep than there are taps.
-    down = [k.load(a["offsets"] + row * across * 4, I32).to(I64) for row in range(spec.tap_rows)]
-    right = [k.load(a["offsets"] + tap * 4, I32).to(I64) for tap in range(across)]
+    down = [_offset(k, spec, a["offsets"], row * across) for row in range(spec.tap_rows)]
+    right = [_offset(k, spec, a["offsets"], tap) for tap in range(across)]
     with k.loop(0, a["channels"]) as channel:
         own = filters + channel * (spec.taps * 4)
         held = [k.splat(k.load(own + tap * 4, F32), lanes) for tap in range(min(spec.taps, _HELD))]
@@ -115,19 +173,34 @@ def _each_channel(k: Kernel, spec: Planes, a: dict[str, Value], source: Value, t
         with k.loop(0, a["rows"]) as row:
             pixels, result = source + row * a["source_row"], plane + row * a["target_row"]
 
-            def vector(column: Value, pixels: Value = pixels, result: Value = result) -> None:
+            def vector(column: Value, mask: Value | None = None, pixels: Value = pixels, result: Value = result) -> None:
                 lines = [pixels + column + offset for offset in down]
                 sums = [k.number(0.0, F32, lanes)] * max(1, min(_CHAINS, spec.taps // _CHAIN))
                 for tap in range(spec.taps):
                     weight = held[tap] if tap < _HELD else k.splat(k.load(own + tap * 4, F32), lanes)
-                    pixel = k.load(lines[tap // across] + right[tap % across], F32, lanes)
+                    place = lines[tap // across] + right[tap % across]
+                    pixel = k.load(place, F32, lanes) if mask is None else k.load_masked(place, F32, mask)
                     sums[tap % len(sums)] = k.fma(weight, pixel, sums[tap % len(sums)])
-                k.store(_ended(k, spec, functools.reduce(operator.add, sums), added), result + column)
+                total = _ended(k, spec, functools.reduce(operator.add, sums), added)
+                if mask is None:
+                    k.store(total, result + column)
+                else:
+                    k.store_masked(total, result + column, mask)
 
-            last = a["columns"] - lanes
-            with k.loop(0, last, lanes) as x:
-                vector(x * 4)
-            vector(last * 4)  # some of it a second time, where the number of columns wants that
+            def line(vector: Callable[[Value], None] = vector) -> None:
+                last = a["columns"] - lanes
+                with k.loop(0, last, lanes) as x:
+                    vector(x * 4)
+                vector(last * 4)  # some of it a second time, where the number of columns wants that
+
+            if spec.open:
+                with k.either(a["columns"] >= lanes, likely=True) as (whole, few):
+                    with whole:
+                        line()
+                    with few:
+                        vector(k.integer(0), k.lanes_below(a["columns"], lanes))
+            else:
+                line()
 
 
 def _ended(k: Kernel, spec: Planes, total: Value, bias: Value | None) -> Value:

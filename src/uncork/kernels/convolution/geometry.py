@@ -5,18 +5,24 @@ A transposed convolution is one of these, too: with zeros between the cells of i
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Union
 
 import numpy as np
 
+from uncork.kernels.extents import certainly, is_known, largest, product, same, smallest
 from uncork.ops import Operation
 from uncork.ops._common.spatial import extent
 from uncork.ops.convolution import Convolution1
 from uncork.ops.convolution_backprop import ConvolutionBackpropData1
+from uncork.symbolic import Size, SizeLike, plain
 from uncork.types import Array
+
+#: What an open size is taken to be where ways of computing are compared.
+_TYPICAL = 64
+#: Runs of open images, where so few that are small need no more room than there is for one run, and else.
+_FEW_IMAGES, _FEW_RUNS, _RUNS = 16, 2, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,54 +32,64 @@ class Axis:
     The first window begins `begin` cells before the data.
     """
 
-    size: int
+    size: SizeLike
     taps: int
-    count: int
+    count: SizeLike
     stride: int = 1
     dilation: int = 1
-    begin: int = 0
+    begin: SizeLike = 0
     spread: int = 1
+    #: Windows are as many as fit on the data: none reaches past them, however many they are.
+    fitting: bool = False
 
-    def reach(self, windows: int) -> int:
+    def reach(self, windows: SizeLike) -> SizeLike:
         """Cells from the beginning of the first of some windows to the end of the last one."""
         return (windows - 1) * self.stride + extent(self.taps, self.dilation)
 
     @property
     def inside(self) -> bool:
         """All windows are on the data, whose cells are neighbours."""
-        return self.begin == 0 and self.spread == 1 and self.reach(self.count) <= self.size
+        if not certainly(self.begin, 0) or self.spread != 1:
+            return False
+        left = plain(Size.of(self.size - self.reach(self.count)))
+        return left >= 0 if isinstance(left, int) else self.fitting
 
     @property
     def trivial(self) -> bool:
         """One cell, seen once through one tap."""
-        return self.inside and (self.size, self.taps, self.count) == (1, 1, 1)
+        return self.inside and self.taps == 1 and certainly(self.size, 1) and certainly(self.count, 1)
 
     @property
     def pointwise(self) -> bool:
         """Each cell gives the output's at its own place."""
-        return self.inside and self.taps == self.stride == 1 and self.size == self.count
+        return self.inside and self.taps == self.stride == 1 and same(self.size, self.count)
 
-    def cells(self, first: int, count: int, step: int = 1) -> Cells:
+    @property
+    def is_open(self) -> bool:
+        """Only the call knows how many cells or windows there are."""
+        return not (is_known(self.size) and is_known(self.count) and is_known(self.begin))
+
+    def cells(self, first: SizeLike, count: SizeLike, step: int = 1) -> Cells:
         """The cells at the places first, first + step, ..; places are counted from the beginning of the first window."""
         offset = first - self.begin
         if self.spread == 1:
-            place = max(0, -(offset // step))
-            number = min(count, -((offset - self.size) // step)) - place
-            return Cells(offset + place * step, max(0, number), step, place, 1)
+            place = largest(0, -(offset // step))
+            number = smallest(count, -((offset - self.size) // step)) - place
+            return Cells(offset + place * step, largest(0, number), step, place, 1)
         assert step == 1, "windows of spread cells are 1 apart"
-        cell = max(0, -(-offset // self.spread))
-        number = min(self.size, (offset + count - 1) // self.spread + 1) - cell
-        return Cells(cell, max(0, number), 1, cell * self.spread - offset, self.spread)
+        cell = largest(0, -(-offset // self.spread))
+        number = smallest(self.size, (offset + count - 1) // self.spread + 1) - cell
+        return Cells(cell, largest(0, number), 1, cell * self.spread - offset, self.spread)
 
 
 @dataclass(frozen=True, slots=True)
 class Cells:
     """`number` cells of the data, `step` apart from `first` on, and the places where they go, `place_step` apart from `place` on."""
 
-    first: int
-    number: int
+    first: SizeLike
+    number: SizeLike
     step: int
-    place: int
+    place: SizeLike
     place_step: int
 
 
@@ -81,7 +97,7 @@ class Cells:
 class Geometry:
     """Of `data [images, groups * channels, rows, columns]` and `filters [groups, outputs, channels, taps of rows, taps of columns]`."""
 
-    images: int
+    images: SizeLike
     groups: int
     channels: int
     outputs: int
@@ -94,14 +110,24 @@ class Geometry:
         return self.channels * self.rows.taps * self.columns.taps
 
     @property
-    def pixels(self) -> int:
+    def pixels(self) -> SizeLike:
         """Of one image and channel of the output."""
         return self.rows.count * self.columns.count
 
     @property
-    def cells(self) -> int:
+    def cells(self) -> SizeLike:
         """Of one image and channel of the data."""
         return self.rows.size * self.columns.size
+
+    @property
+    def weights(self) -> tuple[int, ...]:
+        """What packed filters depend on."""
+        return self.groups, self.outputs, self.channels, self.rows.taps, self.columns.taps
+
+    @property
+    def is_open(self) -> bool:
+        """Only the call knows how large it is."""
+        return not is_known(self.images) or self.rows.is_open or self.columns.is_open
 
     @property
     def inside(self) -> bool:
@@ -123,7 +149,7 @@ class Work:
 
 
 def geometry(
-    operation: Operation, data: Sequence[int], filters: Array, output: Sequence[int], sized: bool = False
+    operation: Operation, data: Sequence[SizeLike], filters: Array, output: Sequence[SizeLike], sized: bool = False
 ) -> Union[tuple[Geometry, Array], str]:
     """The geometry, and the filters `[groups, outputs, channels, rows, columns]`; or why there is none.
 
@@ -137,11 +163,10 @@ def geometry(
         grouped = np.flip(np.swapaxes(grouped, 1, 2), tuple(range(3, grouped.ndim)))
         axes = _transposed_axes(operation, data[2:], grouped.shape[3:], output[2:], sized)
     else:
-        slides = operation.slides(np.broadcast_to(np.float32(0), tuple(data)), grouped.shape[3:])
-        axes = [Axis(s.size, s.kernel, s.count, s.stride, s.dilation, s.pad_begin) for s in slides]
+        axes = _axes(operation, data[2:], grouped.shape[3:], output[2:])
     groups, outputs, channels = grouped.shape[:3]
     if all(axis.pointwise for axis in axes):
-        size = math.prod(axis.size for axis in axes)
+        size = product(axis.size for axis in axes)
         axes = [Axis(size, 1, size)]  # all pixels in a row
     axes = [axis for axis in axes if not axis.trivial]
     if len(axes) > 2:
@@ -151,12 +176,69 @@ def geometry(
     return found, np.ascontiguousarray(grouped.reshape(groups, outputs, channels, rows.taps, columns.taps))
 
 
+def typical(g: Geometry) -> Geometry:
+    """The geometry of one image, open sizes as numbers: to compare costs, nothing else."""
+    axes = [
+        replace(axis, size=_number(axis.size), count=_number(axis.count), begin=_number(axis.begin, least=0)) if axis.is_open else axis
+        for axis in (g.rows, g.columns)
+    ]
+    return replace(g, images=1 if isinstance(g.images, Size) else g.images, rows=axes[0], columns=axes[1])
+
+
+def runs_of_images(g: Geometry, image: SizeLike, room: int) -> int:
+    """As how many runs open images are laid out, with so many bytes for one: they are to stay in a cache, and runs cost calls."""
+    if is_known(g.images):
+        return 1
+    return _FEW_RUNS if isinstance(image, int) and image * _FEW_IMAGES <= room else _RUNS
+
+
+def pixels_of(g: Geometry) -> int:
+    """Pixels of all images, where nothing is open."""
+    return max(1, known(g.images) * known(g.pixels))
+
+
+def _number(size: SizeLike, least: int = 1) -> int:
+    if isinstance(size, int):
+        return size
+    return max(least, int(size.exact_value(dict.fromkeys(size.symbols, _TYPICAL))))
+
+
+def known(size: SizeLike) -> int:
+    """A size of a geometry that is not open."""
+    assert isinstance(size, int)
+    return size
+
+
+def _axes(operation: Convolution1, sizes: Sequence[SizeLike], taps: Sequence[int], counts: Sequence[SizeLike]) -> list[Axis]:
+    axes: list[Axis] = []
+    for axis, (size, k, count) in enumerate(zip(sizes, taps, counts)):
+        stride, dilation = operation.strides[axis], operation.dilation(axis)
+        begin, end = operation.fixed_pads(axis)
+        first: SizeLike = begin
+        fitting = begin == end == 0
+        if operation.auto_pad.startswith("same"):
+            total = largest(0, (count - 1) * stride + extent(k, dilation) - size)
+            first, fitting = total // 2 if operation.auto_pad == "same_upper" else total - total // 2, False
+        axes.append(Axis(size, k, count, stride, dilation, _plain(first), fitting=fitting))
+    return axes
+
+
 def _transposed_axes(
-    operation: ConvolutionBackpropData1, sizes: Sequence[int], taps: Sequence[int], counts: Sequence[int], sized: bool
+    operation: ConvolutionBackpropData1, sizes: Sequence[SizeLike], taps: Sequence[int], counts: Sequence[SizeLike], sized: bool
 ) -> list[Axis]:
     axes: list[Axis] = []
-    reached = [stride * (size - 1) + extent(k, d) for stride, size, k, d in zip(operation.strides, sizes, taps, operation.dilations)]
-    begins, _ = operation.cut(reached, np.array(counts) if sized else None)
-    for size, k, count, stride, dilation, begin in zip(sizes, taps, counts, operation.strides, operation.dilations, begins):
-        axes.append(Axis(size, k, count, 1, dilation, (k - 1) * dilation - begin, stride if size > 1 else 1))
+    for axis, (size, k, count) in enumerate(zip(sizes, taps, counts)):
+        stride, dilation = operation.strides[axis], operation.dilation(axis)
+        cut: SizeLike = operation.fixed_pads(axis)[0]
+        if sized:
+            reached = stride * (size - 1) + extent(k, dilation) + operation.output_padding[axis]
+            total = largest(0, reached - count)
+            cut = total - total // 2 if operation.auto_pad == "same_upper" else total // 2
+        spread = 1 if certainly(size, 1) else stride
+        axes.append(Axis(size, k, count, 1, dilation, _plain((k - 1) * dilation - cut), spread))
     return axes
+
+
+def _plain(size: SizeLike) -> SizeLike:
+    """A number as int, though it was made of expressions."""
+    return plain(Size.of(size))

@@ -12,13 +12,16 @@ from itertools import product
 
 import numpy as np
 
-from uncork.kernels.convolution.geometry import Geometry, Work
+from uncork.kernels.convolution.geometry import Geometry, Work, known, pixels_of, runs_of_images, typical
+from uncork.kernels.extents import certainly, is_empty, is_known, nanoseconds, same
 from uncork.kernels.gemm.indirect import multiplied, panels
+from uncork.kernels.gemm.places import in_order
 from uncork.kernels.gemm.spec_indirect import products
 from uncork.kernels.kernel_plan import In, KernelCall, Native, Operand, Out, Room, Stages, shares
 from uncork.kernels.movement.select_transpose import blocks_fit, turning
-from uncork.kernels.movement.strided_copy import placing
+from uncork.kernels.movement.strided_copy import Loop, placing
 from uncork.kernels.runtime.packed_weights import packed
+from uncork.symbolic import SizeLike
 from uncork.types import Array
 
 #: Bytes that are laid out at a time, by one thread and by several, where more than one image is needed at all.
@@ -29,6 +32,8 @@ _BLOCK = 8
 _TOGETHER = 4
 #: Longer sums' panels no longer fit the second-level cache; more calls that lay out would be a plan too long.
 _LONGEST, _MOST_CALLS = 1 << 13, 1 << 10
+#: The same for plans of every size, which have a call for each tap of a window.
+_MOST_OPEN_CALLS = 1 << 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +41,10 @@ class Layout:
     """Where windows begin, in bytes: of an image, a group of its channels, a row and a column of windows."""
 
     way: str
-    image: int
-    group: int
-    row: int
-    column: int
+    image: SizeLike
+    group: SizeLike
+    row: SizeLike
+    column: SizeLike
 
 
 def layout(g: Geometry) -> Layout:
@@ -59,29 +64,37 @@ def layout(g: Geometry) -> Layout:
 def _neighbours(g: Geometry) -> bool:
     """The cells of a window lie one after the other in the data."""
     line = g.columns.taps if g.columns.dilation == 1 or g.columns.taps == 1 else 0
-    whole_lines = line == g.columns.size and g.rows.dilation == 1
+    whole_lines = certainly(g.columns.size, line) and g.rows.dilation == 1
     if g.channels == g.rows.taps == 1:
         return line > 0
     if g.channels == 1:
         return whole_lines
-    return g.cells == 1 or (whole_lines and g.rows.taps == g.rows.size)
+    return certainly(g.cells, 1) or (whole_lines and certainly(g.rows.size, g.rows.taps))
 
 
 def cost(g: Geometry, widest: int) -> float:
-    """Rough, in nanoseconds; infinite where this way is not to be gone."""
+    """Rough, in nanoseconds, where nothing is open; infinite where this way is not to be gone."""
     way = layout(g).way
-    calls = g.groups * (g.images if way != "direct" else 1) * (g.rows.taps * g.columns.taps if way == "windows" else 1)
+    images, pixels, height = known(g.images), known(g.pixels), known(g.rows.count)
+    calls = g.groups * (images if way != "direct" else 1) * (g.rows.taps * g.columns.taps if way == "windows" else 1)
     if g.inner > _LONGEST or calls > _MOST_CALLS:
         return float("inf")
-    stored = g.outputs if g.pixels > 1 else g.outputs / widest
-    work = g.images * g.pixels * g.groups * (-(-g.outputs // widest) * (g.inner / 2 + 2) + stored + 8)
+    stored = g.outputs if pixels > 1 else g.outputs / widest
+    work = images * pixels * g.groups * (-(-g.outputs // widest) * (g.inner / 2 + 2) + stored + 8)
     together = g.channels >= _TOGETHER
     copied = {
         "direct": 0.0,
-        "lines": g.channels * g.rows.count * g.columns.reach(g.columns.count) * (0.4 if together else 1.0),
-        "windows": g.pixels * g.inner * (0.2 if together else 1.0) + g.cells * g.channels * 0.4,
+        "lines": g.channels * height * known(g.columns.reach(g.columns.count)) * (0.4 if together else 1.0),
+        "windows": pixels * g.inner * (0.2 if together else 1.0) + known(g.cells) * g.channels * 0.4,
     }[way]
-    return (work + g.images * g.groups * copied) / 3
+    return (work + images * g.groups * copied) / 3
+
+
+def serves(g: Geometry) -> bool:
+    """Whether this way can be gone where something is open: copies of windows of any number would be too much memory."""
+    way = layout(g).way
+    calls = g.groups * (g.rows.taps * g.columns.taps if way == "windows" else 1)
+    return not g.is_open or way == "direct" or (calls <= _MOST_OPEN_CALLS and (way == "lines" or is_known(g.pixels)))
 
 
 class _Maker:
@@ -91,10 +104,16 @@ class _Maker:
         self.g = g = work.geometry
         self.widest = widest
         self.layout = layout(g)
-        self.spec = products(g.outputs, widest, g.pixels == 1, work.bias, work.activation)
-        self.packing = packed([work.source], ("rows", g, self.spec, work.type_name), lambda: [panels(self.spec, self._ordered(work.filters))])
+        self.spec = products(g.outputs, widest, certainly(g.pixels, 1), work.bias, work.activation)
+        how = ("rows", g.weights, self.layout.way == "direct", self.spec, work.type_name)
+        self.packing = packed([work.source], how, lambda: [panels(self.spec, self._ordered(work.filters))])
         self.keep: list[object] = [self.packing]
         self._tables: dict[int, tuple[Array, Array]] = {}
+        #: As many runs as there are where only the call knows the number of images, and the most images of one.
+        self.open_runs = runs_of_images(g, self.layout.image if self.layout.way != "direct" else 0, _ROOM)
+        self.most = -(-g.images // self.open_runs)
+
+    # What follows is in bytes of the step's memory: cells that are laid out, channels brought together, tables, addresses, a row.
 
     def _ordered(self, filters: Array) -> Array:
         """`[groups, outputs, inner]`, in the order in which a window's cells lie."""
@@ -102,33 +121,55 @@ class _Maker:
             filters = filters.transpose(0, 1, 3, 4, 2)
         return filters.reshape(self.g.groups, self.g.outputs, self.g.inner)
 
-    def size(self, images: int) -> int:
+    def size(self, images: SizeLike) -> SizeLike:
         """Bytes of what is laid out for some images."""
         return 0 if self.layout.way == "direct" else images * self.layout.image
 
-    def turned(self, images: int) -> int:
+    def turned(self, images: SizeLike) -> SizeLike:
         """Bytes of some images whose channels are brought together before windows are copied; 0 where they are not."""
         g = self.g
         together = self.layout.way == "windows" and g.rows.taps * g.columns.taps > 1 and blocks_fit(g.channels, g.cells)
         return images * g.groups * g.channels * g.cells * 4 if together else 0
 
+    def laid_out(self, images: SizeLike) -> SizeLike:
+        return self.size(images) + self.turned(images)
+
+    def table(self, images: SizeLike) -> SizeLike:
+        """Bytes of one of the two tables, where they are made in the call."""
+        return images * self.g.pixels * 8 if self.g.is_open else 0
+
+    def find_places(self, images: SizeLike) -> Iterator[KernelCall]:
+        """The same tables as `tables` has, in the step's memory."""
+        g, lay = self.g, self.layout
+        first, table = self.laid_out(images), self.table(images)
+        counts = images, g.rows.count, g.columns.count
+        yield in_order(Room(first), [*zip(counts, (lay.image, lay.row, lay.column))])
+        yield in_order(Room(first + table), [*zip(counts, (g.groups * g.outputs * g.pixels * 4, g.columns.count * 4, 4))])
+
     def tables(self, images: int) -> tuple[Array, Array]:
         """Bytes to each window and to each pixel of the output, of some images."""
         if images not in self._tables:
             g, lay = self.g, self.layout
-            n, row, column = (a.reshape(-1) for a in np.indices((images, g.rows.count, g.columns.count)))
-            windows = n * lay.image + row * lay.row + column * lay.column
-            pixels = (n * g.groups * g.outputs * g.pixels + row * g.columns.count + column) * 4
+            across = known(g.columns.count)
+            n, row, column = (a.reshape(-1) for a in np.indices((images, known(g.rows.count), across)))
+            windows = n * known(lay.image) + row * known(lay.row) + column * known(lay.column)
+            pixels = (n * g.groups * g.outputs * known(g.pixels) + row * across + column) * 4
             self._tables[images] = np.ascontiguousarray(windows, np.int64), np.ascontiguousarray(pixels, np.int64)
             self.keep.extend(self._tables[images])
         return self._tables[images]
 
-    def runs(self, room: int) -> list[tuple[int, int]]:
+    def runs(self, room: int) -> list[tuple[SizeLike, SizeLike]]:
         """The images that are laid out together."""
         g = self.g
-        return shares(g.images, max(1, -(-self.size(g.images) // room)))
+        if g.is_open:
+            return shares(g.images, self.open_runs) if self.open_runs > 1 else [(0, g.images)]
+        return shares(g.images, max(1, -(-known(self.size(g.images)) // room)))
 
-    def lay_out(self, first: int, images: int) -> Iterator[KernelCall]:
+    def held(self, images: SizeLike) -> SizeLike:
+        """The images for which there is room in a run of so many: runs of an open number share tables."""
+        return self.most if self.g.is_open else images
+
+    def lay_out(self, first: SizeLike, images: SizeLike) -> Iterator[KernelCall]:
         """What brings the cells of some images into place; calls follow each other."""
         g, lay = self.g, self.layout
         if lay.way == "direct":
@@ -146,43 +187,54 @@ class _Maker:
                 for j in range(g.columns.taps)
             ]
         across, pixel = (reach, g.channels * 4) if lay.way == "lines" else (g.columns.count, g.inner * 4)
-        if not all(rows.number == g.rows.count and columns.number == across for rows, columns in taps):
+        if not all(same(rows.number, g.rows.count) and same(columns.number, across) for rows, columns in taps):
             yield placing(self.widest, 0, 0, [(0, 0, 0)] * 4, Room(0), self.size(images))
+        held = self.size(self.held(images))
         start = first * g.groups * g.channels * g.cells * 4
         image, group = g.groups * g.channels * g.cells * 4, g.channels * g.cells * 4
         # Numbers of the data from one channel, row and column to the next.
         data: Operand = In(0, start)
         channel, row, column = g.cells, g.columns.size, 1
-        if self.turned(images):
-            data = Room(self.size(images))
+        loops: list[Loop]
+        if not certainly(self.turned(images), 0):
+            data = Room(held)
             channel, row, column = 1, g.columns.size * g.channels, g.channels
             loops = [(images, image, image), (g.groups, group, group)]
             yield turning(self.widest, In(0, start), data, loops, (g.channels, g.cells * 4), (g.cells, g.channels * 4))
         for number, (tap, (rows, columns)) in product(range(g.groups), enumerate(taps)):
-            if not rows.number or not columns.number:
+            if is_empty((rows.number, columns.number)):
                 continue
             cell = (rows.first * row + columns.first * column) * 4 + number * group
-            source = In(0, start + cell) if isinstance(data, In) else Room(self.size(images) + cell)
+            source = In(0, start + cell) if isinstance(data, In) else Room(held + cell)
             target = Room(number * lay.group + rows.place * lay.row + columns.place * pixel + tap * g.channels * 4)
-            outer = [(images, image, lay.image), (rows.number, rows.step * row * 4, rows.place_step * lay.row)]
+            outer: list[Loop] = [(images, image, lay.image), (rows.number, rows.step * row * 4, rows.place_step * lay.row)]
             if column == 1 == columns.step and blocks_fit(g.channels, columns.number):
                 yield turning(self.widest, source, target, outer, (g.channels, channel * 4), (columns.number, columns.place_step * pixel))
             else:
-                inner = [(columns.number, columns.step * column * 4, columns.place_step * pixel), (g.channels, channel * 4, 4)]
+                inner: list[Loop] = [(columns.number, columns.step * column * 4, columns.place_step * pixel), (g.channels, channel * 4, 4)]
                 yield placing(self.widest, source, target, [*outer, *inner])
 
-    def compute(self, first: int, images: int, rows: tuple[int, int], share: int) -> KernelCall:
+    def compute(self, first: SizeLike, images: SizeLike, rows: tuple[SizeLike, SizeLike], share: int) -> KernelCall:
         """Some of the windows of some images, by the thread of a number."""
         g, lay = self.g, self.layout
-        windows, pixels = self.tables(images)
+        held = self.held(images)
+        laid_out = self.laid_out(held)
+        sources: Operand
+        targets: Operand
+        if g.is_open:
+            sources, targets = Room(laid_out + rows[0] * 8), Room(laid_out + self.table(held) + rows[0] * 8)
+        else:
+            windows, pixels = self.tables(known(images))
+            sources, targets = windows.ctypes.data + known(rows[0]) * 8, pixels.ctypes.data + known(rows[0]) * 8
+        room = laid_out + 2 * self.table(held)
         image = first * g.groups * g.outputs * g.pixels * 4
         operands: dict[str, Operand] = {
             "source": In(0, first * lay.image) if lay.way == "direct" else Room(0),
             "target": Out(0, image),
             "matrix": self.packing.arrays[0].ctypes.data,
             "bias": In(2) if self.spec.bias else 0,
-            "sources": windows.ctypes.data + rows[0] * 8,
-            "targets": pixels.ctypes.data + rows[0] * 8,
+            "sources": sources,
+            "targets": targets,
             "rows": rows[1],
             "inner": g.inner,
             "columns": g.outputs,
@@ -190,22 +242,25 @@ class _Maker:
             "batches": g.groups,
             "source_batch": lay.group,
             "target_batch": g.outputs * g.pixels * 4,
-            "room": Room(self.size(images) + self.turned(images) + rows[0] * 8),
-            "scratch": Room(self.size(images) + self.turned(images) + images * g.pixels * 8 + share * self.spec.scratch_bytes),
+            "room": Room(room + rows[0] * 8),
+            "scratch": Room(room + held * g.pixels * 8 + share * self.spec.scratch_bytes),
         }
         return multiplied(self.spec, operands)
 
     def calls(self, room: int, threads: int) -> Iterator[list[KernelCall]]:
         """Stages: what is laid out for some images, then their products."""
+        if self.g.is_open:
+            yield list(self.find_places(self.most))
         for first, images in self.runs(room):
             for call in self.lay_out(first, images):
                 yield [call]
             rows = shares(images * self.g.pixels, threads, _BLOCK)
             yield [self.compute(first, images, some, share) for share, some in enumerate(rows)]
 
-    def room(self, room: int, threads: int) -> int:
-        most = max(images for _, images in self.runs(room))
-        return self.size(most) + self.turned(most) + most * self.g.pixels * 8 + threads * self.spec.scratch_bytes
+    def room(self, room: int, threads: int) -> SizeLike:
+        most = self.most if self.g.is_open else max(known(images) for _, images in self.runs(room))
+        places = 2 * self.table(most) + most * self.g.pixels * 8
+        return self.laid_out(most) + places + threads * self.spec.scratch_bytes
 
     def split(self, threads: int) -> Stages:
         return Stages(list(self.calls(_SHARED_ROOM, threads)), self.room(_SHARED_ROOM, threads))
@@ -215,4 +270,6 @@ def by_rows(work: Work, widest: int) -> Native:
     """The calls of a convolution with vectors of at most so many lanes."""
     maker = _Maker(work, widest)
     calls = [call for stage in maker.calls(_ROOM, 1) for call in stage]
-    return Native(maker.spec.name, calls, room=maker.room(_ROOM, 1), keep=maker.keep, cost=cost(work.geometry, widest), split=maker.split)
+    g = work.geometry
+    spent = nanoseconds(g.images * g.pixels, cost(typical(g), widest) / pixels_of(typical(g))) if g.is_open else cost(g, widest)
+    return Native(maker.spec.name, calls, room=maker.room(_ROOM, 1), keep=maker.keep, cost=spent, split=maker.split)

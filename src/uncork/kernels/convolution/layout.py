@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from uncork.kernels.convolution.geometry import Geometry
+from uncork.kernels.convolution.geometry import Geometry, known
+from uncork.kernels.extents import is_known
+from uncork.symbolic import SizeLike
 from uncork.types import Array
 
 
@@ -14,21 +16,26 @@ from uncork.types import Array
 class Layout:
     """Where cells lie for the kernel, in bytes: as in the data, or laid out by the remainders of their columns."""
 
-    image: int
-    channel: int
-    row: int
+    image: SizeLike
+    channel: SizeLike
+    row: SizeLike
     #: Remainders that windows see, and bytes from one to the next.
     remainders: tuple[int, ...]
-    remainder: int
-    width: int
+    remainder: SizeLike
+    width: SizeLike
+
+    @property
+    def is_open(self) -> bool:
+        """Only the call knows how far what a window sees lies apart."""
+        return not (is_known(self.channel) and is_known(self.row) and is_known(self.remainder))
 
     def offsets(self, g: Geometry) -> Array:
         """Of each product of a sum, from the first cell of a window."""
         tap = np.arange(g.columns.taps) * g.columns.dilation
         places = [self.remainders.index(r) for r in tap % g.columns.stride] if self.remainders else [0] * len(tap)
-        columns = np.array(places) * self.remainder + tap // (g.columns.stride if self.remainders else 1) * 4
-        rows = np.arange(g.rows.taps) * g.rows.dilation * self.row
-        channels = np.arange(g.channels) * self.channel
+        columns = np.array(places) * known(self.remainder) + tap // (g.columns.stride if self.remainders else 1) * 4
+        rows = np.arange(g.rows.taps) * g.rows.dilation * known(self.row)
+        channels = np.arange(g.channels) * known(self.channel)
         return (channels[:, np.newaxis, np.newaxis] + rows[:, np.newaxis] + columns).reshape(-1)
 
 
@@ -61,7 +68,7 @@ def direct(g: Geometry) -> bool:
     return g.inside and g.columns.stride == 1
 
 
-def layout_of(g: Geometry, rows: int, images: int, channels: int) -> Layout:
+def layout_of(g: Geometry, rows: SizeLike, images: SizeLike, channels: int) -> Layout:
     """For some rows of the output, of so many images and channels of data."""
     if direct(g):
         return Layout(g.groups * g.channels * g.cells * 4, g.cells * 4, g.columns.size * 4, (), 0, 0)

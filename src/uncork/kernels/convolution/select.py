@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from uncork.internal_ops.fused_convolution import FusedConvolution
 from uncork.kernels.convolution import direct, im2col
-from uncork.kernels.convolution.geometry import Work, geometry
+from uncork.kernels.convolution.geometry import Geometry, Work, geometry, known, typical
+from uncork.kernels.extents import extents, is_empty
 from uncork.kernels.kernel_plan import Choice
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import chooses
@@ -30,21 +31,24 @@ def choose_convolution(operation: Operation, inputs: Sequence[TensorSpec | None]
     activation = operation.activation if isinstance(operation, FusedConvolution) else None
     if data.element_type is not ElementType.f32:
         return f"no kernel for {data.element_type}"
-    if not data.shape.is_static or not outputs[0].shape.is_static:
-        return "shapes are known at the call only"
     if filters.value is None:
         return "no kernel for filters that are known at the call only"
-    sizes, output = data.shape.static, outputs[0].shape.static
-    if 0 in sizes or 0 in output or 0 in filters.value.shape:
+    sizes, output = extents(data), extents(outputs[0])
+    if is_empty((*sizes, *output, *filters.value.shape)):
         return "no kernel for empty tensors"
     found = geometry(product, sizes, filters.value, output, sized)
     if isinstance(found, str):
         return found
     g, ordered = found
-    seen = max(g.cells, g.rows.reach(g.rows.count) * g.columns.reach(g.columns.count))
-    if g.groups * g.channels * seen * 4 >= _LARGEST:
+    if not g.is_open and g.groups * g.channels * _seen(g) * 4 >= _LARGEST:
         return "no kernel for images of 2 GB and more"
     work = Work(g, ordered, filters.value, product.type_name, bias, "" if activation is None else activation.type_name.lower())
     widest = target.lanes
-    few_pixels = not direct.for_themselves(g) and im2col.cost(g, widest) < direct.cost(g, widest)
+    one = typical(g)
+    few_pixels = not direct.for_themselves(g) and im2col.serves(g) and im2col.cost(one, widest) < direct.cost(one, widest)
     return (im2col.by_rows if few_pixels else direct.over_planes)(work, widest)
+
+
+def _seen(g: Geometry) -> int:
+    """Cells of an image that is known, with what is around it."""
+    return max(known(g.cells), known(g.rows.reach(g.rows.count) * g.columns.reach(g.columns.count)))

@@ -7,6 +7,8 @@ from typing import ClassVar
 
 #: Words of an entry of the table of blocks of pixels: bytes from the beginning of their row, vectors, bytes from the first to the last.
 BLOCK_WORDS = 3
+#: In place of a number of vectors: one, of which only the first pixels exist.
+MASKED = -1
 ARGUMENTS = (
     "source", "target", "filters", "bias", "offsets", "inner", "block_table", "blocks", "columns",
     "images", "source_image", "target_image", "groups", "source_group", "target_group", "filters_group", "bias_group",
@@ -30,6 +32,10 @@ class Planes:
     tap_rows: int = 1
     bias: bool = False
     activation: str = ""
+    #: Only the call knows how many columns there are: no table of blocks is given, and there may be fewer than lanes.
+    open: bool = False
+    #: Offsets have 64 bits: they are made in the call.
+    far: bool = False
 
     @property
     def name(self) -> str:
@@ -38,4 +44,5 @@ class Planes:
             f"taps_{self.tap_rows}x{self.taps // self.tap_rows}" if self.taps else "_".join(map(str, [8] * self.eights + list(self.rest)))
         )
         flags = f"{'_bias' if self.bias else ''}{'_' + self.activation if self.activation else ''}"
+        flags += f"{'_open' if self.open else ''}{'_far' if self.far else ''}"
         return f"convolution_{blocks}x{self.lanes}_{channels}{flags}"

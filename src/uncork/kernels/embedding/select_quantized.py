@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -17,6 +16,7 @@ from uncork.internal_ops.quantized_lookup import (
 from uncork.kernels.embedding.select_bags import cost_of_rows, padded, shared_bags
 from uncork.kernels.embedding.spec_bags import Segments
 from uncork.kernels.embedding.spec_quantized import QuantisedBag, QuantisedGather, Rows
+from uncork.kernels.extents import extents, has_extents, product
 from uncork.kernels.kernel_plan import Choice, In, KernelCall, Length, Native, Operand, Out, Room, Stages
 from uncork.kernels.runtime.packed_weights import begins_a_line
 from uncork.kernels.runtime.target import Target
@@ -24,7 +24,7 @@ from uncork.kernels.select import chooses, takes_any_length
 from uncork.ops import Operation
 from uncork.ops._common.embedding import ReducedEmbedding
 from uncork.ops.gather import Gather1, Gather7
-from uncork.symbolic import Size
+from uncork.symbolic import Size, SizeLike
 from uncork.types import Array, TensorSpec
 
 
@@ -53,7 +53,7 @@ def _refused(table: CompressedTable) -> str:
     return "" if table.columns else "rows without elements"
 
 
-def _cost(indices: TensorSpec, bags: int, table: CompressedTable) -> float | Size:
+def _cost(indices: TensorSpec, bags: SizeLike, table: CompressedTable) -> float | Size:
     return cost_of_rows(indices, bags, table.columns * table.element_type.bits / 8)
 
 
@@ -65,17 +65,12 @@ def _bag(operation: CompressedLookup, indices: TensorSpec, weighted: bool, targe
 
 
 def _native(
-    spec: QuantisedBag,
-    words: list[Operand],
-    keep: list[Array],
-    cost: float | Size,
-    bags: int,
-    find: KernelCall | None = None,
+    spec: QuantisedBag, words: list[Operand], keep: list[Array], cost: float | Size, bags: SizeLike, find: KernelCall | None = None
 ) -> Native:
     """The call of a bag kernel, behind that which finds its offsets if there is one; threads share the bags."""
     call = (spec, words)
     before = [] if find is None else [find]
-    room = 8 * bags if before else 0
+    room: SizeLike = 8 * bags if before else 0
 
     def split(threads: int) -> Stages:
         return Stages([*([one] for one in before), shared_bags(call, bags, threads)], room)
@@ -90,11 +85,11 @@ def choose_bag(operation: Operation, inputs: Sequence[TensorSpec | None], output
     assert indices is not None and offsets is not None
     if reason := _refused(operation.table):
         return reason
-    if not offsets.shape.is_static:
+    if not has_extents(offsets):
         return "the number of bags is known at the call only"
     spec = replace(_bag(operation, indices, weights is not None, target), strict=operation.strict)
     words, keep = _start(operation.table)
-    bags = offsets.shape.static[0]
+    (bags,) = extents(offsets)
     words += [In(0), Length(0), In(1), bags]
     words += [0 if default is None else In(2), 0 if weights is None else In(3), Out(0), 0, bags]
     return _native(spec, words, keep, _cost(indices, bags, operation.table), bags)
@@ -110,9 +105,9 @@ def choose_packed(operation: Operation, inputs: Sequence[TensorSpec | None], out
     assert indices is not None
     if reason := _refused(operation.table):
         return reason
-    if not indices.shape.is_static:
+    if not has_extents(indices):
         return "the number of indices is known at the call only"
-    bags, each = indices.shape.static
+    bags, each = extents(indices)
     spec = replace(_bag(operation, indices, weights is not None, target), bags="fixed")
     words, keep = _start(operation.table)
     words += [In(0), bags * each, each, bags, 0, 0 if weights is None else In(1), Out(0), 0, bags]
@@ -126,16 +121,18 @@ def choose_segments(operation: Operation, inputs: Sequence[TensorSpec | None], o
     assert indices is not None and ids is not None and count is not None
     if reason := _refused(operation.table):
         return reason
-    if count.value is None:
+    found = count.sizes()
+    if not found or found[0] is None:
         return "the number of segments is known at the call only"
-    segments = int(count.value)
+    segments: SizeLike = found[0]
     # Sorted ids are turned into offsets; unsorted ones are refused by the kernel and summed by the reference.
     finder = Segments(ids.element_type.name)
     spec = _bag(operation, indices, weights is not None, target)
     words, keep = _start(operation.table)
     words += [In(0), Length(0), Room(), segments]
     words += [0 if default is None else In(3), 0 if weights is None else In(4), Out(0), 0, segments]
-    find: KernelCall = (finder, [In(1), Length(1), segments, Room()])
+    finder_words: list[Operand] = [In(1), Length(1), segments, Room()]
+    find: KernelCall = finder, finder_words
     return _native(spec, words, keep, _cost(indices, segments, operation.table), segments, find)
 
 
@@ -149,10 +146,10 @@ def choose_gather(operation: Operation, inputs: Sequence[TensorSpec | None], out
     assert indices is not None
     if reason := _refused(operation.table):
         return reason
-    if not indices.shape.is_static:
+    if not has_extents(indices):
         return "the number of indices is known at the call only"
     spec = QuantisedGather(rows_of(operation.table, target), indices.element_type.name, operation.lookup.counts_from_end, operation.strict)
-    count = math.prod(indices.shape.static)
+    count = product(extents(indices))
     words, keep = _start(operation.table)
     words += [In(0), count, Out(0)]
     return Native(spec.name, [(spec, words)], keep=keep, cost=_cost(indices, 0, operation.table))

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 from uncork.internal_ops.sparse_lookup import SparseLookup
 from uncork.kernels.embedding.spec_sparse import Lookup
+from uncork.kernels.extents import extents, has_extents, is_empty, largest, nanoseconds, same
 from uncork.kernels.kernel_plan import Choice, In, Length, Native, Operand, Out
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import chooses, takes_any_length
 from uncork.ops import Operation
+from uncork.symbolic import SizeLike
 from uncork.types import ElementType, TensorSpec
 
 #: Wider tables are left to the layers one by one.
@@ -23,17 +25,25 @@ def choose_lookup(operation: Operation, inputs: Sequence[TensorSpec | None], out
     assert table is not None and values is not None and indices is not None
     if table.element_type is not ElementType.f32:
         return f"no kernel for {table.element_type}"
-    if not outputs[0].shape.is_static or not table.shape.is_static:
+    if not has_extents(outputs[0]) or not has_extents(table):
         return "how many rows there are is known at the call only"
-    rows, columns = outputs[0].shape.static
-    if not rows or not columns or columns > _WIDEST:
+    rows, columns = extents(outputs[0])
+    if not isinstance(columns, int) or is_empty((rows, columns)) or columns > _WIDEST:
         return "no kernel for empty and very wide results"
     if values.shape[0].is_static and indices.shape[0].is_static and values.shape[0] != indices.shape[0]:
         return "no kernel for more indices than values, or fewer"
     spec = Lookup(columns, values.element_type.name, indices.element_type.name, operation.pick is not None, operation.mean, target.lanes)
-    words: list[Operand] = [*(In(i) for i in range(4)), Out(0), Length(1), rows, table.shape.static[0]]
-    entries = values.shape.size.static_size if values.shape.size.is_static else rows
-    return Native(spec.name, [(spec, words)], cost=float((entries or 0) * (3 + columns / target.lanes)))
+    words: list[Operand] = [*(In(i) for i in range(4)), Out(0), Length(1), _with_places(rows, values, indices), extents(table)[0]]
+    entries = values.shape.size.size
+    return Native(spec.name, [(spec, words)], cost=nanoseconds(rows if entries is None else entries, 3 + columns / target.lanes))
+
+
+def _with_places(rows: SizeLike, values: TensorSpec, indices: TensorSpec) -> SizeLike:
+    """The number of rows; where the call has fewer places than values another one, which makes the kernel give up."""
+    many, places = values.shape[0].size, indices.shape[0].size
+    if many is None or places is None or same(many, places):
+        return rows
+    return rows - largest(0, many - places)
 
 
 takes_any_length((SparseLookup,), (1, 2))

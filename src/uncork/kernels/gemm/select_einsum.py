@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Union
 
 import numpy as np
 
+from uncork.kernels.extents import certainly, extents, is_empty, is_known, nanoseconds, product, same
 from uncork.kernels.gemm.indirect import multiplied, panels
+from uncork.kernels.gemm.places import in_order
 from uncork.kernels.gemm.spec_indirect import products
+from uncork.kernels.gemm.spec_places import LOOPS
 from uncork.kernels.kernel_plan import Choice, In, KernelCall, Native, Operand, Out, Room, Stages, shares
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import chooses
 from uncork.ops import Operation
 from uncork.ops.einsum import Einsum
+from uncork.symbolic import SizeLike, facts_of
 from uncork.types import Array, ElementType, TensorSpec
 
 #: Longer sums' panels no longer fit the second-level cache; more calls would be a plan too long.
@@ -41,16 +44,16 @@ def _chosen(operation: Einsum, inputs: Sequence[TensorSpec | None], output: Tens
     assert data is not None and matrix is not None and matrix.value is not None
     if data.element_type is not ElementType.f32:
         return f"no kernel for {data.element_type}"
-    if not data.shape.is_static or not output.shape.is_static:
-        return "shapes are known at the call only"
-    shapes = [data.shape.static, matrix.shape.static, output.shape.static]
-    if any(0 in shape for shape in shapes):
+    shapes = [extents(data), extents(matrix), extents(output)]
+    if any(map(is_empty, shapes)):
         return "no kernel for empty tensors"
     subscripts, result = operation.parsed()
     parsed = [subscripts[1 - constant], subscripts[constant], result]
     own, fixed, made = ([*operation.spread(labels, len(shape))] for labels, shape in zip(parsed, shapes))
-    sizes: dict[Label, int] = {**dict(zip(fixed, shapes[1])), **dict(zip(own, shapes[0]))}
-    fits = [sizes.get(label) == size for labels, shape in zip((own, fixed, made), shapes) for label, size in zip(labels, shape)]
+    sizes: dict[Label, SizeLike] = {**dict(zip(own, shapes[0])), **dict(zip(fixed, shapes[1]))}
+    fits = [
+        label in sizes and _equal(sizes[label], size) for labels, shape in zip((own, fixed, made), shapes) for label, size in zip(labels, shape)
+    ]
     parts = _Parts(
         batch=[label for label in made if label in own and label in fixed],
         rows=[label for label in made if label in own and label not in fixed],
@@ -60,12 +63,14 @@ def _chosen(operation: Einsum, inputs: Sequence[TensorSpec | None], output: Tens
     known = {*parts.batch, *parts.columns, *parts.summed}
     if not all(fits) or len(set(own)) < len(own) or sorted(map(str, fixed)) != sorted(map(str, known)) or not {*parts.summed} <= {*fixed}:
         return "no kernel for diagonals, dimensions that stretch and sums of one operand"
-    if own[len(own) - len(parts.summed) :] != parts.summed or _count(parts.summed, sizes) > _LONGEST:
+    if own[len(own) - len(parts.summed) :] != parts.summed or _known_count(parts.summed, sizes) > _LONGEST:
         return "no kernel for sums over other than the last dimensions of the data"
     places = [made.index(label) for label in parts.columns]
     if places != [place + places[0] for place in range(len(places))]:
         return "no kernel for columns that are not neighbours"
-    if _count(parts.batch[:-1], sizes) > _MOST_CALLS:
+    if not is_known(_count(parts.rows, sizes)) and len(parts.rows) > LOOPS:
+        return "no kernel for rows of that many open dimensions"
+    if _known_count(parts.batch[:-1], sizes) > _MOST_CALLS:
         return "no kernel for that many batches of several dimensions"
     order = [fixed.index(label) for label in (*parts.batch, *parts.columns, *parts.summed)]
     return _native(matrix.value, order, 1 - constant, sizes, parts, _steps(own, shapes[0]), _steps(made, shapes[2]), lanes)
@@ -81,44 +86,84 @@ class _Parts:
     summed: Sequence[Label]
 
 
-def _count(labels: Sequence[Label], sizes: Mapping[Label, int]) -> int:
-    return math.prod(sizes[label] for label in labels)
+def _equal(a: SizeLike, b: SizeLike) -> bool:
+    """Both are one number in every call of this plan."""
+    facts = facts_of([a, b])
+    return same(a, b) if facts is None else facts.certainly_equal(a, b)
 
 
-def _steps(labels: Sequence[Label], shape: Sequence[int]) -> dict[Label, int]:
+def _count(labels: Sequence[Label], sizes: Mapping[Label, SizeLike]) -> SizeLike:
+    return product(sizes[label] for label in labels)
+
+
+def _known_count(labels: Sequence[Label], sizes: Mapping[Label, SizeLike]) -> int:
+    """The same of labels of a constant."""
+    count = _count(labels, sizes)
+    assert isinstance(count, int)
+    return count
+
+
+def _steps(labels: Sequence[Label], shape: Sequence[SizeLike]) -> dict[Label, SizeLike]:
     """Bytes from one index of a label to the next."""
-    return {label: 4 * math.prod(shape[axis + 1 :]) for axis, label in enumerate(labels)}
+    return {label: 4 * product(shape[axis + 1 :]) for axis, label in enumerate(labels)}
 
 
-def _places(labels: Sequence[Label], sizes: Mapping[Label, int], steps: Mapping[Label, int]) -> Array:
-    """Bytes to every combination of some labels, the last of them fastest."""
-    places = np.zeros(1, np.int64)
+def _places(labels: Sequence[Label], sizes: Mapping[Label, SizeLike], steps: Mapping[Label, SizeLike]) -> list[SizeLike]:
+    """Bytes to every combination of some labels whose sizes are known, the last of them fastest."""
+    places: list[SizeLike] = [0]
     for label in labels:
-        places = (places[:, np.newaxis] + np.arange(sizes[label]) * steps[label]).reshape(-1)
-    return np.ascontiguousarray(places, np.int64)
+        places = [place + i * steps[label] for place in places for i in range(_known_count([label], sizes))]
+    return places
+
+
+@dataclass(frozen=True)
+class _Tables:
+    """Where the tables of rows lie: made now, or by calls in the step's memory, of which they take so many bytes."""
+
+    source: Callable[[SizeLike], Operand]
+    target: Callable[[SizeLike], Operand]
+    calls: Sequence[KernelCall]
+    room: SizeLike
+    keep: Sequence[object]
+
+
+def _tables(
+    rows: Sequence[Label], sizes: Mapping[Label, SizeLike], data_steps: Mapping[Label, SizeLike], output_steps: Mapping[Label, SizeLike]
+) -> _Tables:
+    count = _count(rows, sizes)
+    if is_known(count):
+        sources, targets = (np.array(_places(rows, sizes, steps), np.int64) for steps in (data_steps, output_steps))
+        addresses = int(sources.ctypes.data), int(targets.ctypes.data)
+        return _Tables(lambda first: addresses[0] + first * 8, lambda first: addresses[1] + first * 8, [], 0, [sources, targets])
+    calls = [
+        in_order(Room(table * count * 8), [(sizes[label], steps[label]) for label in rows])
+        for table, steps in enumerate((data_steps, output_steps))
+    ]
+    return _Tables(lambda first: Room(first * 8), lambda first: Room((count + first) * 8), calls, 2 * count * 8, [])
 
 
 def _native(
     matrix: Array,
     order: Sequence[int],
     data: int,
-    sizes: Mapping[Label, int],
+    sizes: Mapping[Label, SizeLike],
     parts: _Parts,
-    data_steps: Mapping[Label, int],
-    output_steps: Mapping[Label, int],
+    data_steps: Mapping[Label, SizeLike],
+    output_steps: Mapping[Label, SizeLike],
     lanes: int,
 ) -> Native:
-    batches, count, width, inner = (_count(some, sizes) for some in (parts.batch, parts.rows, parts.columns, parts.summed))
+    batches, width, inner = (_known_count(some, sizes) for some in (parts.batch, parts.columns, parts.summed))
+    count = _count(parts.rows, sizes)
     outer, last = parts.batch[:-1], parts.batch[-1:]
-    together = _count(last, sizes)
-    column = output_steps[parts.columns[-1]] if parts.columns else 4
-    spec = products(width, lanes, column == 4)
+    together = _known_count(last, sizes)
+    column: SizeLike = output_steps[parts.columns[-1]] if parts.columns else 4
+    spec = products(width, lanes, certainly(column, 4))
     packing = packed([matrix], (spec, tuple(order), batches), lambda: [panels(spec, matrix.transpose(order).reshape(batches, width, inner))])
     matrix_bytes = packing.arrays[0].nbytes // batches
-    sources, targets = (_places(parts.rows, sizes, steps) for steps in (data_steps, output_steps))
-    starts = list(zip(*(_places(outer, sizes, steps).tolist() for steps in (data_steps, output_steps))))
+    tables = _tables(parts.rows, sizes, data_steps, output_steps)
+    starts = list(zip(*(_places(outer, sizes, steps) for steps in (data_steps, output_steps))))
 
-    def call(number: int, first: int, some: int, share: int) -> KernelCall:
+    def call(number: int, first: SizeLike, some: SizeLike, share: int) -> KernelCall:
         """Some rows, of the batches of one combination of the outer labels, by the thread of a number."""
         source, target = starts[number]
         operands: dict[str, Operand] = {
@@ -126,8 +171,8 @@ def _native(
             "target": Out(0, target),
             "matrix": packing.arrays[0].ctypes.data + number * together * matrix_bytes,
             "bias": 0,
-            "sources": sources.ctypes.data + first * 8,
-            "targets": targets.ctypes.data + first * 8,
+            "sources": tables.source(first),
+            "targets": tables.target(first),
             "rows": some,
             "inner": inner,
             "columns": width,
@@ -135,17 +180,18 @@ def _native(
             "batches": together,
             "source_batch": data_steps[last[0]] if last else 0,
             "target_batch": output_steps[last[0]] if last else 0,
-            "room": Room(first * 8),
-            "scratch": Room(count * 8 + share * spec.scratch_bytes),
+            "room": Room(tables.room + first * 8),
+            "scratch": Room(tables.room + count * 8 + share * spec.scratch_bytes),
         }
         return multiplied(spec, operands)
 
     def stages(threads: int) -> Stages:
-        rows = list(enumerate(shares(count, threads, _BLOCK)))
-        calls = [[call(number, *some, share) for share, some in rows] for number in range(len(starts))]
-        return Stages(calls, count * 8 + threads * spec.scratch_bytes)
+        rows = shares(count, threads, _BLOCK) if threads > 1 else [(0, count)]
+        calls = [[call(number, *some, share) for share, some in enumerate(rows)] for number in range(len(starts))]
+        made = [tables.calls] if tables.calls else []
+        return Stages([*made, *calls], tables.room + count * 8 + threads * spec.scratch_bytes)
 
     alone = stages(1)
-    keep = [packing, sources, targets]
     calls = [one for stage in alone.stages for one in stage]
-    return Native(spec.name, calls, alone.room, keep, batches * count * inner * width / 30, stages)
+    cost = nanoseconds(batches * count * inner * width, 1 / 30)
+    return Native(spec.name, calls, alone.room, [packing, *tables.keep], cost, stages)

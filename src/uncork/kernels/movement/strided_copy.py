@@ -7,22 +7,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from uncork.kernels.extents import certainly
 from uncork.kernels.kernel_plan import KernelCall, Operand
 from uncork.kernels.movement.spec_strided_copy import LOOPS, Place
+from uncork.symbolic import SizeLike
+
+#: How many times, and bytes from one to the next in the source and in the target.
+Loop = tuple[SizeLike, SizeLike, SizeLike]
+#: What a number is taken to be that only the call knows.
+_MANY = 1 << 20
 
 
-def placing(
-    lanes: int, source: Operand, target: Operand, loops: Sequence[tuple[int, int, int]], cleared: Operand = 0, clear: int = 0
-) -> KernelCall:
+def placing(lanes: int, source: Operand, target: Operand, loops: Sequence[Loop], cleared: Operand = 0, clear: SizeLike = 0) -> KernelCall:
     """A call that copies f32 numbers by four loops (count, bytes in the source, bytes in the target), outermost first.
 
     Before that the `clear` bytes at `cleared` become zeros. The two innermost loops are put in the better order.
     """
     assert len(loops) == LOOPS + 1
 
-    def cost(loop: tuple[int, int, int]) -> tuple[bool, int]:
+    def cost(loop: Loop) -> tuple[bool, int]:
         count, step, to = loop
-        return (to == 4 and step in (4, 8) and count > lanes // 4, count)  # as vectors
+        most = count if isinstance(count, int) else _MANY
+        neighbours = certainly(to, 4) and (certainly(step, 4) or certainly(step, 8))
+        return (neighbours and most > lanes // 4, most)  # as vectors
 
     ordered = [*loops[: LOOPS - 1], *sorted(loops[LOOPS - 1 :], key=cost)]
     spec = Place(lanes)

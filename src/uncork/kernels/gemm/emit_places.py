@@ -1,0 +1,24 @@
+"""Four loops that write the place of each turn."""
+
+from __future__ import annotations
+
+from uncork.kernels.codegen.emit import Kernel, Value
+from uncork.kernels.gemm.spec_places import ARGUMENTS, LOOPS, Places
+from uncork.kernels.runtime.target import Target
+
+
+def emit_places(spec: Places, machine: Target) -> str:
+    """The LLVM text of the kernel."""
+    k = Kernel(spec.name, ARGUMENTS, machine)
+    a = dict(zip(ARGUMENTS, k.arguments))
+
+    def loops(depth: int, table: Value, place: Value) -> None:
+        if depth == LOOPS:
+            k.store(place, table)
+            return
+        with k.loop(0, a[f"count_{depth}"]) as i:
+            loops(depth + 1, table + i * a[f"step_{depth}"], place + i * a[f"by_{depth}"])
+
+    loops(0, a["table"], a["first"])
+    k.finish()
+    return k.text()

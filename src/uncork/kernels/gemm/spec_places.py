@@ -1,0 +1,22 @@
+"""What the kernel that makes tables of places is specialised for, and its arguments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+#: Loops of the kernel.
+LOOPS = 4
+#: The address of the table, the first place; of each loop its turns, and from one to the next the bytes in the table and the place.
+ARGUMENTS = ("table", "first", *(f"{n}_{i}" for i in range(LOOPS) for n in ("count", "step", "by")))
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """There is one kernel."""
+
+    emitter: ClassVar[str] = "uncork.kernels.gemm.emit_places:emit_places"
+
+    @property
+    def name(self) -> str:
+        return "places"
