@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from uncork.compiler.call_plan import CallPlan, ReferenceStep
 from uncork.compiler.instance import Instance, NativeCall
 from uncork.compiler.planner import NotPlanned, Planner
+from uncork.concurrency import renews_locks, unforked
 from uncork.errors import UncorkError
 from uncork.ir.model import Model
 from uncork.ir.symbols import infer_symbolic
@@ -34,22 +35,20 @@ class PlannedModel:
         self.plan = plan
         self.native = NativeCall(plan) if plan.is_native else None
         self._idle: list[Instance] = []
-        self._lock = threading.Lock()
 
     def run(self, inputs: Sequence[Array]) -> list[Array] | int:
         """The results, or the number of why a segment did not run."""
-        with self._lock:
-            instance = self._idle.pop() if self._idle else None
-        instance = instance or Instance(self.plan)
+        try:
+            instance = self._idle.pop()  # one step, also for threads and forks: there is no lock
+        except IndexError:
+            instance = Instance(self.plan)
         results = instance.run(inputs)
-        with self._lock:
-            self._idle.append(instance)
+        self._idle.append(instance)
         return results
 
     def release_memory(self) -> None:
         """Give the working memory of calls that are not running back."""
-        with self._lock:
-            self._idle.clear()
+        self._idle.clear()
         if self.native is not None:
             self.native.release_memory()
 
@@ -57,15 +56,20 @@ class PlannedModel:
 class PlanSet:
     """Plans a model at its first call, and again where a guard fails. May be used from several threads."""
 
-    def __init__(self, model: Model, rewrite: Callable[[Model], Model], target: Target) -> None:
-        """`rewrite` are the passes that need specs; kernels are selected for `target`."""
-        self._model, self._rewrite, self._target = model, rewrite, target
+    def __init__(self, model: Model, rewrite: Callable[[Model], Model], target: Target, threads: int = 1) -> None:
+        """`rewrite` are the passes that need specs; kernels are selected for `target`; a call uses at most so many `threads`."""
+        self._model, self._rewrite, self._target, self._threads = model, rewrite, target, threads
         self._plans: list[PlannedModel] = []
-        self._lock = threading.Lock()
+        self.renew_locks()
+        renews_locks(self)
         #: Why the model has no plan for every size; empty while it has one or nobody has tried.
         self.reason = ""
         #: The plan of the last call, where it is one native call. Safe to call with anything.
         self.last: NativeCall | None = None
+
+    def renew_locks(self) -> None:
+        """Make the lock of the plans: at the start, and in a child process."""
+        self._lock = threading.Lock()
 
     def run(self, inputs: Sequence[Array]) -> list[Array] | None:
         """The results; None where the model cannot be planned so. Raises Declined where references have to look at the call."""
@@ -86,9 +90,9 @@ class PlanSet:
 
     def _add(self, inputs: Sequence[Array]) -> PlannedModel | None:
         """A plan for sizes like those of these inputs."""
-        with self._lock:
+        with unforked(), self._lock:  # a plan imports what the model needs
             try:
-                plan = planned(self._model, self._rewrite, hints_of(self._model, inputs), self._target)
+                plan = planned(self._model, self._rewrite, hints_of(self._model, inputs), self._target, self._threads)
             except (NotPlanned, UncorkError) as error:
                 self.reason = str(error)
                 return None
@@ -113,12 +117,12 @@ def hints_of(model: Model, inputs: Sequence[Array]) -> dict[Origin, int]:
 
 
 def planned(
-    model: Model, rewrite: Callable[[Model], Model], hints: Mapping[Origin, int], target: Target
+    model: Model, rewrite: Callable[[Model], Model], hints: Mapping[Origin, int], target: Target, threads: int = 1
 ) -> CallPlan:
     """The plan of a model for sizes like the hints. Raises NotPlanned where kernels would be given up for it."""
     described, facts = infer_symbolic(model, hints=hints)
     described = rewrite(described)
-    planner = Planner(described, facts, target)
+    planner = Planner(described, facts, target, threads)
     plan = planner.plan()
     values = {symbol: hints[symbol.origin] for symbol in facts.symbols if symbol.origin in hints}
     for part in plan.parts:

@@ -19,6 +19,7 @@ from uncork.compiler.call_plan import (
     ResultSpec,
 )
 from uncork.compiler.plan import Step as PrintedStep
+from uncork.compiler.shared_work import Work
 from uncork.compiler.size_program import SizeProgram, Unbound
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels import kernel_plan as choose
@@ -30,6 +31,7 @@ from uncork.kernels.runtime.segment import (
     ArgumentAddress,
     Bind,
     BufferAddress,
+    CallTable,
     Number,
     Op,
     PlacedBuffer,
@@ -42,6 +44,7 @@ from uncork.kernels.runtime.segment import (
     Word,
 )
 from uncork.kernels.runtime.target import Target, let_run
+from uncork.kernels.runtime.thread_pool import dispatch
 from uncork.ops.parameter import Const
 from uncork.symbolic import Facts, Guard, Relation, Size, SizeLike, Symbol
 from uncork.types import Array, ElementType, TensorSpec
@@ -86,11 +89,13 @@ def dimensions(spec: TensorSpec) -> tuple[SizeLike, ...]:
 class Planner:
     """Plans one model whose specs carry sizes as expressions; `facts` are those of its inference."""
 
-    def __init__(self, model: Model, facts: Facts, target: Target | None) -> None:
-        """Kernels are selected for `target`; without one references do everything."""
+    def __init__(self, model: Model, facts: Facts, target: Target | None, threads: int = 1) -> None:
+        """Kernels are selected for `target`; without one references do everything. A call uses at most so many `threads`."""
         self.model, self.facts, self.target = model, facts, target
         self.program = SizeProgram()
         self.choices: dict[int, choose.Choice] = {}
+        self._threads = threads
+        self._works: dict[int, Work] = {}
         self._places: dict[Source, Place] = {}
         self._parts: list[Part | _OpenSegment] = []
         self._buffers: list[_Buffer] = []
@@ -179,8 +184,9 @@ class Planner:
             needed.add(node.id)
             choice = self.choices[node.id]
             if isinstance(choice, choose.Native):
-                positions = {word.position for _, words, *_ in choice.calls for word in words if isinstance(word, choose.In)}
-                for size in _sizes_of(choice):
+                work = self._works[node.id] = Work.of(choice, self._threads)
+                positions = {position for position in range(len(node.inputs)) if work.reads(position)}
+                for size in work.sizes:
                     symbols |= size.symbols
             elif isinstance(choice, choose.Alias):
                 positions = {choice.position}
@@ -328,33 +334,33 @@ class Planner:
 
     def _native(self, node: Node, choice: choose.Native, specs: Sequence[TensorSpec]) -> None:
         segment = self._segment()
-        places = {i: self._place(source) for i, source in enumerate(node.inputs) if self._reads(choice, i)}
+        work = self._works[node.id]
+        places = {i: self._place(source) for i, source in enumerate(node.inputs) if work.reads(i)}
         for source in node.inputs:
             self._use(source)
         for position, spec in enumerate(specs):
             self._place_output(Source(node.id, position), spec)
         scratch = None
-        if not isinstance(choice.room, int) or choice.room:
-            scratch = self._new_buffer(choice.room)
-        for spec, operands, *when in choice.calls:
-            words = tuple(self._word(node, operand, places, scratch) for operand in operands)
-            segment.steps.append(Step(self._address(spec), words, self._condition(*when)))
+        if not isinstance(work.room, int) or work.room:
+            scratch = self._new_buffer(work.room)
+        for variant in work.variants:
+            for whens, calls in variant.groups:
+                condition = self.program.both([self._condition(when) for when in whens])
+                steps = [
+                    Step(self._address(spec), tuple(self._word(node, operand, places, scratch) for operand in operands))
+                    for spec, operands, *_ in calls
+                ]
+                segment.steps.append(replace(steps[0] if len(steps) == 1 else _together(steps), condition=condition))
         self._keep += choice.keep
         segment.cost = segment.cost + _whole_cost(choice.cost)
-        self._print(node, choice.kernel, node.operation.note if node.operation else "")
+        self._print(node, choice.kernel + work.threads, node.operation.note if node.operation else "")
         self._step += 1
 
     def _address(self, spec: KernelSpec) -> int:
         return STORE.address(spec, self.target)
 
-    def _condition(self, when: choose.AtLeast | None = None) -> Slot | None:
-        if when is None:
-            return None
+    def _condition(self, when: choose.AtLeast) -> Slot:
         return (self.program.below if when.otherwise else self.program.at_least)(when.size, when.least)
-
-    @staticmethod
-    def _reads(choice: choose.Native, position: int) -> bool:
-        return any(isinstance(w, choose.In) and w.position == position for _, words, *_ in choice.calls for w in words)
 
     def _word(self, node: Node, operand: choose.Operand, places: dict[int, Place], scratch: int | None) -> Word:
         if isinstance(operand, (int, Size)):
@@ -530,14 +536,9 @@ def dimensions_or_none(spec: TensorSpec) -> tuple[SizeLike, ...] | None:
         return None
 
 
-def _sizes_of(choice: choose.Native) -> list[Size]:
-    """The open sizes among the operands of a kernel plan."""
-    found = [choice.room, choice.cost]
-    for _, words, *when in choice.calls:
-        found += [w.size for w in when]
-        for word in words:
-            found.append(word if isinstance(word, (int, Size)) else getattr(word, "offset", 0))
-    return [size for size in found if isinstance(size, Size)]
+def _together(calls: Sequence[Step]) -> Step:
+    """The step that makes calls together."""
+    return Step(*dispatch(len(calls), CallTable(tuple(calls))))
 
 
 def _symbols_of(spec: TensorSpec) -> set[Symbol]:

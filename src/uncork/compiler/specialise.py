@@ -14,6 +14,7 @@ from typing import Union
 
 import numpy as np
 
+from uncork.compiler import shared_work
 from uncork.compiler.direct import Direct, Made, Refused
 from uncork.compiler.lengths import lengths_agree
 from uncork.compiler.memory import ALIGNMENT, Buffer, plan_buffers
@@ -36,9 +37,6 @@ from uncork.types import Array, PartialShape, TensorSpec
 _RELEASE_COST = 50_000.0
 #: Calls that take longer than this many nanoseconds look at the sizes of mapped files first: the system takes 100 to 400 to tell one.
 _LOOK_COST = 4_000.0
-#: Steps that may take longer than this many nanoseconds (in memory, on a slow machine) are shared by threads: to wake one and wait
-#: for it takes about 40 microseconds.
-_SPLIT_COST = 1_500_000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +162,7 @@ class Specialisation:
             step = len(self.steps)
             for position, spec in enumerate(specs):
                 self._place_output(Source(node.id, position), spec, step)
-            stages = choice.split(self.threads) if self.threads > 1 and choice.split and choice.cost > _SPLIT_COST else None
+            stages = choice.split(self.threads) if self.threads > 1 and choice.split and choice.cost > shared_work.SPLIT_COST else None
             size = stages.room if stages else choice.room
             room = self._buffer(size, step) if size else None
             self.steps.append(_NativeStep(node, choice, room, stages))

@@ -83,7 +83,8 @@ class Stages:
     """The work of a step as stages, one after the other; the calls of a stage may run at the same time."""
 
     stages: Sequence[Sequence[KernelCall]]
-    room: int
+    #: Bytes of working memory.
+    room: SizeLike
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Union
 
 import numpy as np
@@ -65,7 +65,14 @@ class TensorAddress:
     offset: int = 0
 
 
-Word = Union[int, Slot, ArgumentAddress, BufferAddress, SlotAddress, TensorAddress]
+@dataclass(frozen=True, slots=True)
+class CallTable:
+    """The address of a table of calls (kernel, arguments), which `thread_pool.dispatch` makes together."""
+
+    calls: tuple[Step, ...]
+
+
+Word = Union[int, Slot, ArgumentAddress, BufferAddress, SlotAddress, TensorAddress, CallTable]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +82,24 @@ class Step:
     function: int
     words: tuple[Word, ...]
     condition: Slot | None = None
+
+    @property
+    def every_word(self) -> Iterator[Word]:
+        """The arguments, with those of the calls of a table in place of it."""
+        for word in self.words:
+            if isinstance(word, CallTable):
+                for call in word.calls:
+                    yield from call.every_word
+            else:
+                yield word
+
+    def with_words(self, change: Callable[[Word], Word]) -> Step:
+        """The step with every argument changed so."""
+        words = (
+            CallTable(tuple(call.with_words(change) for call in word.calls)) if isinstance(word, CallTable) else change(word)
+            for word in self.words
+        )
+        return replace(self, words=tuple(words))
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,12 +294,13 @@ class Segment:
         tables: dict[str, list[int]] = {}
         self._layout_likes(tables, words)
         result_rows = self._layout_results(tables, words)
-        steps_words = [len(words) + sum(len(s.words) for s in plan.steps[:n]) for n in range(len(plan.steps))]
-        words += [0] * sum(len(step.words) for step in plan.steps)
+        #: (word, other word of the block whose address it is)
+        self._inner: list[tuple[int, int]] = []
+        placed, steps_words = self._lay_out(plan.steps, words)
         live_at = len(words)
         words += [0] * (1 + 3 * (buffers + 1))
         order = ("like_table", "bind_table", "op_table", "check_table", "buffer_table", "patch_table", "address_table", "result_table")
-        patches, addresses = self._collect(plan, steps_words, words)
+        patches, addresses = self._collect(plan, placed, words)
         sizes = {
             "like_table": len(tables["likes"]), "bind_table": 4 * len(plan.binds), "op_table": 4 * len(plan.ops),
             "check_table": 4 * len(plan.checks), "buffer_table": 4 * len(plan.buffers), "patch_table": 6 * len(patches),
@@ -327,6 +353,8 @@ class Segment:
         everything = [head[name] for name in HEAD]
         for name in (*order, "step_table"):
             everything += rows[name]
+        for target, other in self._inner:
+            words[target] = address(other)
         everything += words
         block[:] = everything
         self.live = address(live_at)
@@ -353,8 +381,28 @@ class Segment:
                 words.append(size if isinstance(size, int) else 0)
         return rows
 
+    def _lay_out(self, steps: Sequence[Step], words: list[int]) -> tuple[list[tuple[int, Word]], list[int]]:
+        """Places for the arguments of steps, behind `words`: arguments by their places, and where those of each step begin."""
+        placed: list[tuple[int, Word]] = []
+        starts: list[int] = []
+        for step in steps:
+            start = len(words)
+            starts.append(start)
+            words += [0] * len(step.words)
+            for target, word in enumerate(step.words, start):
+                if isinstance(word, CallTable):
+                    table = len(words)
+                    self._inner.append((target, table))
+                    words += [part for call in word.calls for part in (call.function, 0)]
+                    inner, firsts = self._lay_out(word.calls, words)
+                    placed += inner
+                    self._inner += [(table + 2 * number + 1, first) for number, first in enumerate(firsts)]
+                else:
+                    placed.append((target, word))
+        return placed, starts
+
     def _collect(
-        self, plan: SegmentPlan, starts: Sequence[int], words: list[int]
+        self, plan: SegmentPlan, placed: Sequence[tuple[int, Word]], words: list[int]
     ) -> tuple[list[tuple[bool, int, int, int, int, int, int]], list[tuple[int, int, int, int]]]:
         """Patches at new sizes and addresses of every call; known words are written at once."""
         context = self._context
@@ -365,21 +413,20 @@ class Segment:
         def number(value: Number) -> tuple[int, int]:
             return (value, zero) if isinstance(value, int) else (0, context.slot(value.number))
 
-        for step, start in zip(plan.steps, starts):
-            for target, word in enumerate(step.words, start):
-                if isinstance(word, int):
-                    words[target] = word
-                elif isinstance(word, Slot):
-                    patches.append((True, target, 8, 0, context.slot(word.number), zero, zero))
-                elif isinstance(word, SlotAddress):
-                    words[target] = context.slot(word.slot)
-                elif isinstance(word, TensorAddress):
-                    words[target] = context.tensor(word.first) + word.offset
-                elif isinstance(word, ArgumentAddress):
-                    addresses.append((word.argument, *number(word.offset), target))
-                else:
-                    offset, more = number(word.offset)
-                    patches.append((True, target, 8, offset, memory, context.offset(word.buffer), more))
+        for target, word in placed:
+            if isinstance(word, int):
+                words[target] = word
+            elif isinstance(word, Slot):
+                patches.append((True, target, 8, 0, context.slot(word.number), zero, zero))
+            elif isinstance(word, SlotAddress):
+                words[target] = context.slot(word.slot)
+            elif isinstance(word, TensorAddress):
+                words[target] = context.tensor(word.first) + word.offset
+            elif isinstance(word, ArgumentAddress):
+                addresses.append((word.argument, *number(word.offset), target))
+            elif isinstance(word, BufferAddress):
+                offset, more = number(word.offset)
+                patches.append((True, target, 8, offset, memory, context.offset(word.buffer), more))
         for target, size in self._result_words:
             if isinstance(size, Slot):
                 patches.append((True, target, 8, 0, context.slot(size.number), zero, zero))
