@@ -86,8 +86,11 @@ def emit_dispatch(spec: Dispatch, target: Target) -> str:
         pool.lock()
         with k.when(pool.get("table").equals(0)):
             shared.set(k.integer(1))
-            for word, value in {"table": table, "calls": calls, "next": 1, "running": 0, "status": 0}.items():
-                pool.set(word, value)
+            pool.set("table", table)
+            pool.set("calls", calls)
+            pool.set("next", 1)
+            pool.set("running", 0)
+            pool.set("status", 0)
             _start_threads(k, pool, calls - 1)
             pool.ask("wake_all", address + BEGUN)
         pool.unlock()

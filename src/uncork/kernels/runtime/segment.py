@@ -9,12 +9,14 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Union
 
 import numpy as np
 
+from uncork.concurrency import in_child, once
 from uncork.kernels.runtime import layout
 from uncork.kernels.runtime.cpython_entry import IN_ORDER, WRITEABLE, functions, native_entry
 from uncork.kernels.runtime.kernel_cache import STORE
@@ -179,6 +181,22 @@ class _Block(np.ndarray):
 
     keep: object
 
+    def renew_locks(self) -> None:
+        """Let a thread in, in a child process, where no other thread is. Sizes that one has begun to bind are bound again."""
+        self[HEAD.index("busy")] = self[HEAD.index("stamp")] = 0
+
+
+#: All segments, by the addresses of their blocks: arrays have no hash.
+_blocks: weakref.WeakValueDictionary[int, _Block] = weakref.WeakValueDictionary()
+
+
+def _let_in() -> None:
+    for block in list(_blocks.values()):
+        block.renew_locks()
+
+
+in_child(_let_in)
+
 
 class Context:
     """Memory of one running call: slots, the places of buffers, the working memory. Segments of the call share it."""
@@ -314,6 +332,8 @@ class Segment:
         words_at = place
         self._block = block = np.zeros(words_at + len(words), np.int64).view(_Block)
         base = int(block.ctypes.data)
+        #: The list of live buffers, from which that of the segment after goes on.
+        self.live: int = base + 8 * (words_at + live_at)
         block.keep = (keep, self._likes, self._results, context, context.words, before, self._context)
 
         def address(word: int) -> int:
@@ -346,7 +366,7 @@ class Segment:
             "busy": 0, "stamp": 0, "release": 0, "resize": resize_function(), "context": context.base,
             "cost": context.zero if plan.cost is None else slot(plan.cost.number), "release_cost": int(release_cost),
             "likes": len(likes), "binds": len(plan.binds), "ops": len(plan.ops), "checks": len(plan.checks),
-            "buffers": len(plan.buffers), "live": address(live_at), "live_before": before.live if before else 0,
+            "buffers": len(plan.buffers), "live": self.live, "live_before": before.live if before else 0,
             "patches": len(patches), "addresses": len(addresses), "results": len(results), "steps": len(plan.steps),
             "array_type": id(np.ndarray), **{name: base + 8 * first for name, first in at.items()},
         }  # fmt: skip
@@ -357,7 +377,7 @@ class Segment:
             words[target] = address(other)
         everything += words
         block[:] = everything
-        self.live = address(live_at)
+        _blocks[base] = block
         self.run: Callable[..., Any] = _bound(block) if native_entry() else self.run_by_ctypes
 
     def _layout_likes(self, tables: dict[str, list[int]], words: list[int]) -> None:
@@ -513,8 +533,10 @@ class _MethodDefinition(ctypes.Structure):
 _METH_FASTCALL = 0x80
 
 
-@functools.lru_cache(maxsize=1)
+@once
 def _definition() -> _MethodDefinition:
+    """The one method table of all segments: their functions keep its address, and Python never copies it."""
+
     def make() -> str:
         from uncork.kernels.runtime.emit_entry import emit_entry
 
