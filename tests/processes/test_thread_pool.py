@@ -59,7 +59,7 @@ def test_the_status_of_a_call_that_declines(address: bool) -> None:
     done: list[int] = []
 
     def works(*found: int) -> list[Callable[[int], int]]:
-        return [lambda n, status=status: done.append(n) or status for status in found]  # type: ignore[misc]
+        return [lambda n, status=status: done.append(n) or status for status in found]  # type: ignore[misc,func-returns-value]
 
     at = Pool().address if address else 0
     assert dispatched(at, works(0, 0, 5, 0)) == 5

@@ -209,9 +209,7 @@ class NativeCall:
         if needed:
             context.grow(needed)
         results = [_made(plan, number) for number in range(len(plan.results))]
-        segment = Segment(
-            part, context, plan.buffers, likes=self.inputs, results=results, release_cost=RELEASE_COST, keep=plan
-        )
+        segment = Segment(part, context, plan.buffers, likes=self.inputs, results=results, release_cost=RELEASE_COST, keep=plan)
         return segment, context
 
     def release_memory(self) -> None:

@@ -116,9 +116,7 @@ def hints_of(model: Model, inputs: Sequence[Array]) -> dict[Origin, int]:
     return hints
 
 
-def planned(
-    model: Model, rewrite: Callable[[Model], Model], hints: Mapping[Origin, int], target: Target, threads: int = 1
-) -> CallPlan:
+def planned(model: Model, rewrite: Callable[[Model], Model], hints: Mapping[Origin, int], target: Target, threads: int = 1) -> CallPlan:
     """The plan of a model for sizes like the hints. Raises NotPlanned where kernels would be given up for it."""
     described, facts = infer_symbolic(model, hints=hints)
     described = rewrite(described)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from uncork.kernels.runtime.segment import Number, Op, Slot
-from uncork.symbolic.size import Function, Monomial, Size, SizeLike, Symbol
+from uncork.symbolic.atoms import Function, Monomial, Symbol
+from uncork.symbolic.size import Size, SizeLike
 
 
 class Unbound(Exception):
