@@ -184,7 +184,7 @@ class Planner:
             needed.add(node.id)
             choice = self.choices[node.id]
             if isinstance(choice, choose.Native):
-                work = self._works[node.id] = Work.of(choice, self._threads)
+                work = self._work(node, choice)
                 positions = {position for position in range(len(node.inputs)) if work.reads(position)}
                 for size in work.sizes:
                     symbols |= size.symbols
@@ -334,7 +334,7 @@ class Planner:
 
     def _native(self, node: Node, choice: choose.Native, specs: Sequence[TensorSpec]) -> None:
         segment = self._segment()
-        work = self._works[node.id]
+        work = self._work(node, choice)
         places = {i: self._place(source) for i, source in enumerate(node.inputs) if work.reads(i)}
         for source in node.inputs:
             self._use(source)
@@ -355,6 +355,11 @@ class Planner:
         segment.cost = segment.cost + _whole_cost(choice.cost)
         self._print(node, choice.kernel + work.threads, node.operation.note if node.operation else "")
         self._step += 1
+
+    def _work(self, node: Node, choice: choose.Native) -> Work:
+        if node.id not in self._works:
+            self._works[node.id] = Work.of(choice, self._threads)
+        return self._works[node.id]
 
     def _address(self, spec: KernelSpec) -> int:
         return STORE.address(spec, self.target)
@@ -489,6 +494,7 @@ class Planner:
                 results.append(ResultSpec(spec.element_type.dtype, sizes, place.argument))
                 continue
             sizes = tuple(self.program.number(size) for size in self._result_sizes(spec))
+            self.program.slot(_bytes(spec))  # an array that is too large to have a size is one too large to be made
             if place != ArgumentAddress(argument):
                 self._copy(source, place, argument, spec)
             results.append(ResultSpec(spec.element_type.dtype, sizes, argument))
