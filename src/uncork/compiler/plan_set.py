@@ -10,6 +10,7 @@ from uncork.compiler.instance import Instance, NativeCall
 from uncork.compiler.planner import NotPlanned, Planner
 from uncork.concurrency import renews_locks, unforked
 from uncork.errors import UncorkError
+from uncork.files import MappedFile
 from uncork.ir.model import Model
 from uncork.ir.symbols import infer_symbolic
 from uncork.kernels import select
@@ -56,9 +57,12 @@ class PlannedModel:
 class PlanSet:
     """Plans a model at its first call, and again where a guard fails. May be used from several threads."""
 
-    def __init__(self, model: Model, rewrite: Callable[[Model], Model], target: Target, threads: int = 1) -> None:
+    def __init__(
+        self, model: Model, rewrite: Callable[[Model], Model], target: Target, threads: int = 1, files: Sequence[MappedFile] = ()
+    ) -> None:
         """`rewrite` are the passes that need specs; kernels are selected for `target`; a call uses at most so many `threads`."""
         self._model, self._rewrite, self._target, self._threads = model, rewrite, target, threads
+        self._files = files
         self._plans: list[PlannedModel] = []
         self.renew_locks()
         renews_locks(self)
@@ -92,7 +96,7 @@ class PlanSet:
         """A plan for sizes like those of these inputs."""
         with unforked(), self._lock:  # a plan imports what the model needs
             try:
-                plan = planned(self._model, self._rewrite, hints_of(self._model, inputs), self._target, self._threads)
+                plan = planned(self._model, self._rewrite, hints_of(self._model, inputs), self._target, self._threads, self._files)
             except (NotPlanned, UncorkError) as error:
                 self.reason = str(error)
                 return None
@@ -116,11 +120,18 @@ def hints_of(model: Model, inputs: Sequence[Array]) -> dict[Origin, int]:
     return hints
 
 
-def planned(model: Model, rewrite: Callable[[Model], Model], hints: Mapping[Origin, int], target: Target, threads: int = 1) -> CallPlan:
+def planned(
+    model: Model,
+    rewrite: Callable[[Model], Model],
+    hints: Mapping[Origin, int],
+    target: Target,
+    threads: int = 1,
+    files: Sequence[MappedFile] = (),
+) -> CallPlan:
     """The plan of a model for sizes like the hints. Raises NotPlanned where kernels would be given up for it."""
     described, facts = infer_symbolic(model, hints=hints)
     described = rewrite(described)
-    planner = Planner(described, facts, target, threads)
+    planner = Planner(described, facts, target, threads, files)
     plan = planner.plan()
     values = {symbol: hints[symbol.origin] for symbol in facts.symbols if symbol.origin in hints}
     for part in plan.parts:

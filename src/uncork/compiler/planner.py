@@ -21,6 +21,7 @@ from uncork.compiler.call_plan import (
 from uncork.compiler.plan import Step as PrintedStep
 from uncork.compiler.shared_work import Work
 from uncork.compiler.size_program import SizeProgram, Unbound
+from uncork.files import MappedFile, size_function
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels import kernel_plan as choose
 from uncork.kernels import select
@@ -45,9 +46,13 @@ from uncork.kernels.runtime.segment import (
 )
 from uncork.kernels.runtime.target import Target, let_run
 from uncork.kernels.runtime.thread_pool import dispatch
+from uncork.kernels.runtime.value_guard import WholeFile
 from uncork.ops.parameter import Const
 from uncork.symbolic import Facts, Guard, Relation, Size, SizeLike, Symbol
 from uncork.types import Array, ElementType, TensorSpec
+
+#: Calls that take less than this many nanoseconds do not look whether files are whole: a look takes a tenth of that.
+_LOOK_COST = 4_000
 
 
 class NotPlanned(Exception):
@@ -89,12 +94,12 @@ def dimensions(spec: TensorSpec) -> tuple[SizeLike, ...]:
 class Planner:
     """Plans one model whose specs carry sizes as expressions; `facts` are those of its inference."""
 
-    def __init__(self, model: Model, facts: Facts, target: Target | None, threads: int = 1) -> None:
+    def __init__(self, model: Model, facts: Facts, target: Target | None, threads: int = 1, files: Sequence[MappedFile] = ()) -> None:
         """Kernels are selected for `target`; without one references do everything. A call uses at most so many `threads`."""
         self.model, self.facts, self.target = model, facts, target
         self.program = SizeProgram()
         self.choices: dict[int, choose.Choice] = {}
-        self._threads = threads
+        self._threads, self._files = threads, files
         self._works: dict[int, Work] = {}
         self._places: dict[Source, Place] = {}
         self._parts: list[Part | _OpenSegment] = []
@@ -121,6 +126,7 @@ class Planner:
             if node.id in needed:
                 self._add(node)
         results = self._finish_results()
+        self._look_at_files()
         return CallPlan(
             parts=tuple(self._closed(part) for part in self._parts),
             slots=tuple(self.program.values),
@@ -242,6 +248,15 @@ class Planner:
             segment.checks.append(SizeCheck("at_least", slot, self.program.slot(symbol.low), False, -1))
         if symbol.high is not None:
             segment.checks.append(SizeCheck("at_least", self.program.slot(symbol.high), slot, False, -1))
+
+    def _look_at_files(self) -> None:
+        """Constants may be mapped files: the first segment looks whether these are whole, unless all of it is done in no time."""
+        first, size_of = self._parts[0], size_function()
+        assert isinstance(first, _OpenSegment)
+        if size_of and (isinstance(first.cost, Size) or first.cost > _LOOK_COST or len(self._parts) > 1):
+            look = STORE.address(WholeFile()) if self._files else 0
+            first.steps[:0] = [Step(look, (size_of, file.handle, len(file))) for file in self._files]
+            self._keep += self._files
 
     def _check_relations(self, segment: _OpenSegment) -> None:
         """Guards and checks whose symbols are all bound by now."""
