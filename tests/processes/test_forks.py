@@ -88,7 +88,7 @@ def test_every_lock_is_new_in_a_child(tmp_path: Path) -> None:
 
 
 BUSY_PROGRAM = """
-from uncork.kernels.runtime.cpython_entry import BUSY, HEAD
+from uncork.kernels.runtime.layout import BUSY, HEAD
 b = uncork.Builder("long enough to let other threads run")
 b.result(b.add("Exp", 1, b.parameter("x", "f32", [4000, 300]))[0])
 model = uncork.compile_model(b.model()); data = np.ones((4000, 300), np.float32); model(data)

@@ -100,7 +100,7 @@ class Executor:
         #: Numbers of the inputs that are part of a combination; None until a call has shown whether there are any.
         self._sizes: tuple[Number, ...] | None = None
         #: Plans for every size; None where only references run.
-        self.plans = PlanSet(self._prepared, self._fused, target, files) if target is not None and threads == 1 else None
+        self.plans = PlanSet(self._prepared, self._fused, target, threads, files) if target is not None else None
         self._may_be_sizes = self.use_kernels and any(
             spec.element_type.is_integer and spec.shape.is_static and int(spec.shape.size) <= _NUMBERS
             for spec in (model.by_id[p].outputs[0].spec for p in model.parameters)

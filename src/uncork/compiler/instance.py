@@ -20,6 +20,7 @@ from uncork.kernels.runtime.segment import (
     Segment,
     SegmentPlan,
     TensorAddress,
+    Word,
 )
 from uncork.types import Array, PartialShape, TensorSpec
 
@@ -49,7 +50,7 @@ class Instance:
         """A segment and the arguments whose arrays it makes: results that no segment before has written to."""
         plan, inputs = self.plan, len(self.plan.input_shapes)
         own = range(inputs, inputs + len(plan.results))
-        written = [w.argument for step in part.steps for w in step.words if isinstance(w, ArgumentAddress) and w.argument in own]
+        written = [w.argument for step in part.steps for w in step.every_word if isinstance(w, ArgumentAddress) and w.argument in own]
         results = tuple(n for n in dict.fromkeys(written) if n not in made)
         positions = {number: plan.arguments + i for i, number in enumerate(results)}
         made_results = [_made(plan, number - inputs) for number in results]
@@ -150,15 +151,11 @@ def moved(part: SegmentPlan, positions: dict[int, int]) -> SegmentPlan:
     """The segment for arrays that come as other arguments."""
     if all(number == position for number, position in positions.items()):
         return part
-    steps = tuple(
-        replace(
-            step,
-            words=tuple(
-                replace(w, argument=positions.get(w.argument, w.argument)) if isinstance(w, ArgumentAddress) else w for w in step.words
-            ),
-        )
-        for step in part.steps
-    )
+
+    def change(word: Word) -> Word:
+        return replace(word, argument=positions.get(word.argument, word.argument)) if isinstance(word, ArgumentAddress) else word
+
+    steps = tuple(step.with_words(change) for step in part.steps)
     binds = tuple(replace(bind, argument=positions.get(bind.argument, bind.argument)) for bind in part.binds)
     return replace(part, steps=steps, binds=binds)
 

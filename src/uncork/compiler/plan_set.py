@@ -59,9 +59,15 @@ class PlannedModel:
 class PlanSet:
     """Plans a model at its first call, and again where a guard fails. May be used from several threads."""
 
-    def __init__(self, model: Model, rewrite: Callable[[Model], Model], target: Target, files: Sequence[MappedFile] = ()) -> None:
-        """`rewrite` are the passes that need specs; kernels are selected for `target`; constants may lie in `files`."""
-        self._model, self._rewrite, self._target, self._files = model, rewrite, target, files
+    def __init__(
+        self, model: Model, rewrite: Callable[[Model], Model], target: Target, threads: int = 1, files: Sequence[MappedFile] = ()
+    ) -> None:
+        """`rewrite` are the passes that need specs; kernels are selected for `target`; a call uses at most so many `threads`.
+
+        Constants may lie in `files`.
+        """
+        self._model, self._rewrite, self._target, self._threads = model, rewrite, target, threads
+        self._files = files
         self._plans: list[PlannedModel] = []
         self.renew_locks()
         renews_locks(self)
@@ -71,7 +77,7 @@ class PlanSet:
         self.last: NativeCall | None = None
 
     def renew_locks(self) -> None:
-        """Make the lock of planning: at the start, and in a child process."""
+        """Make the lock of the plans: at the start, and in a child process."""
         self._lock = threading.Lock()
 
     def current(self) -> CallPlan | None:
@@ -79,8 +85,8 @@ class PlanSet:
         return self._plans[0].plan if self._plans else None
 
     def preview(self) -> CallPlan:
-        """The plan as it can be told before any call; nothing is compiled. Raises NotPlanned or UncorkError where it cannot."""
-        return planned(self._model, self._rewrite, {}, self._target, address=lambda spec, target: 0)
+        """The plan as it can be told before any call; no kernel is compiled. Raises NotPlanned or UncorkError where it cannot."""
+        return planned(self._model, self._rewrite, {}, self._target, self._threads, address=lambda spec, target: 0)
 
     def run(self, inputs: Sequence[Array]) -> list[Array] | None:
         """The results; None where the model cannot be planned so. Raises Declined where references have to look at the call."""
@@ -101,9 +107,9 @@ class PlanSet:
 
     def _add(self, inputs: Sequence[Array]) -> PlannedModel | None:
         """A plan for sizes like those of these inputs."""
-        with self._lock, unforked():
+        with unforked(), self._lock:  # a plan imports what the model needs
             try:
-                plan = planned(self._model, self._rewrite, hints_of(self._model, inputs), self._target, self._files)
+                plan = planned(self._model, self._rewrite, hints_of(self._model, inputs), self._target, self._threads, self._files)
                 made = PlannedModel(plan)
             except CannotCompile as error:
                 self.reason = select.falls_back(error)
@@ -135,13 +141,14 @@ def planned(
     rewrite: Callable[[Model], Model],
     hints: Mapping[Origin, int],
     target: Target,
+    threads: int = 1,
     files: Sequence[MappedFile] = (),
     address: Callable[[KernelSpec, Target | None], int] | None = None,
 ) -> CallPlan:
     """The plan of a model for sizes like the hints. Raises NotPlanned where kernels would be given up for it."""
     described, facts = infer_symbolic(model, hints=hints)
     described = rewrite(described)
-    planner = Planner(described, facts, target, files, address)
+    planner = Planner(described, facts, target, threads, files, address)
     plan = planner.plan()
     values = {symbol: hints[symbol.origin] for symbol in facts.symbols if symbol.origin in hints}
     for part in plan.parts:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import zip_longest
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from uncork.compiler.call_plan import (
     ResultSpec,
 )
 from uncork.compiler.plan import Step as PrintedStep
+from uncork.compiler.shared_work import Work
 from uncork.compiler.size_program import SizeProgram, Unbound
 from uncork.files import MappedFile, size_function
 from uncork.ir.model import Model, Node, Source
@@ -32,6 +32,7 @@ from uncork.kernels.runtime.segment import (
     ArgumentAddress,
     Bind,
     BufferAddress,
+    CallTable,
     Number,
     Op,
     PlacedBuffer,
@@ -44,14 +45,15 @@ from uncork.kernels.runtime.segment import (
     Word,
 )
 from uncork.kernels.runtime.target import Target, let_run
+from uncork.kernels.runtime.thread_pool import dispatch
 from uncork.kernels.runtime.value_guard import WholeFile
 from uncork.memory import available
 from uncork.ops.parameter import Const
 from uncork.symbolic import Facts, Guard, Relation, Size, SizeLike, Symbol
 from uncork.types import Array, ElementType, TensorSpec
 
-#: Calls that take longer than this many nanoseconds look at the sizes of mapped files first: the system takes 100 to 400 to tell one.
-LOOK_COST = 4_000
+#: Calls that take less than this many nanoseconds do not look whether files are whole: a look takes a tenth of that.
+_LOOK_COST = 4_000
 
 
 class NotPlanned(Exception):
@@ -98,18 +100,21 @@ class Planner:
         model: Model,
         facts: Facts,
         target: Target | None,
+        threads: int = 1,
         files: Sequence[MappedFile] = (),
         address: Callable[[KernelSpec, Target | None], int] | None = None,
     ) -> None:
-        """Kernels are selected for `target`; without one references do everything.
+        """Kernels are selected for `target`; without one references do everything. A call uses at most so many `threads`.
 
-        A call of one segment looks first whether the mapped `files` are whole, where that is cheap. `address` gives a
-        kernel's address; it compiles the kernel where no cache has it.
+        A call looks first whether the mapped `files` are whole, where that is cheap. `address` gives a kernel's address; it
+        compiles the kernel where no cache has it.
         """
-        self.model, self.facts, self.target, self.files = model, facts, target, files
+        self.model, self.facts, self.target = model, facts, target
         self._find_address = address or STORE.address
         self.program = SizeProgram()
         self.choices: dict[int, choose.Choice] = {}
+        self._threads, self._files = threads, files
+        self._works: dict[int, Work] = {}
         self._places: dict[Source, Place] = {}
         self._parts: list[Part | _OpenSegment] = []
         self._buffers: list[_Buffer] = []
@@ -199,8 +204,9 @@ class Planner:
             needed.add(node.id)
             choice = self.choices[node.id]
             if isinstance(choice, choose.Native):
-                positions = {word.position for _, words in choice.calls for word in words if isinstance(word, choose.In)}
-                for size in _sizes_of(choice):
+                work = self._work(node, choice)
+                positions = {position for position in range(len(node.inputs)) if work.reads(position)}
+                for size in work.sizes:
                     symbols |= size.symbols
             elif isinstance(choice, choose.Alias):
                 positions = {choice.position}
@@ -256,6 +262,15 @@ class Planner:
             segment.checks.append(SizeCheck("at_least", slot, self.program.slot(symbol.low), False, -1))
         if symbol.high is not None:
             segment.checks.append(SizeCheck("at_least", self.program.slot(symbol.high), slot, False, -1))
+
+    def _look_at_files(self) -> None:
+        """Constants may be mapped files: the first segment looks whether these are whole, unless all of it is done in no time."""
+        first, size_of = self._parts[0], size_function()
+        assert isinstance(first, _OpenSegment)
+        if size_of and (isinstance(first.cost, Size) or first.cost > _LOOK_COST or len(self._parts) > 1):
+            look = self._address(WholeFile()) if self._files else 0
+            first.steps[:0] = [Step(look, (size_of, file.handle, len(file))) for file in self._files]
+            self._keep += self._files
 
     def _check_relations(self, segment: _OpenSegment) -> None:
         """Guards and checks whose symbols are all bound by now."""
@@ -348,33 +363,38 @@ class Planner:
 
     def _native(self, node: Node, choice: choose.Native, specs: Sequence[TensorSpec]) -> None:
         segment = self._segment()
-        places = {i: self._place(source) for i, source in enumerate(node.inputs) if self._reads(choice, i)}
+        work = self._work(node, choice)
+        places = {i: self._place(source) for i, source in enumerate(node.inputs) if work.reads(i)}
         for source in node.inputs:
             self._use(source)
         for position, spec in enumerate(specs):
             self._place_output(Source(node.id, position), spec)
         scratch = None
-        if not isinstance(choice.room, int) or choice.room:
-            scratch = self._new_buffer(choice.room)
-        for (kernel, operands), when in zip_longest(choice.calls, choice.when):
-            words = tuple(self._word(node, operand, places, scratch) for operand in operands)
-            segment.steps.append(Step(self._address(kernel), words, self._condition(when)))
+        if not isinstance(work.room, int) or work.room:
+            scratch = self._new_buffer(work.room)
+        for variant in work.variants:
+            for whens, calls in variant.groups:
+                condition = self.program.both([self._condition(when) for when in whens])
+                steps = [
+                    Step(self._address(spec), tuple(self._word(node, operand, places, scratch) for operand in operands))
+                    for spec, operands in calls
+                ]
+                segment.steps.append(replace(steps[0] if len(steps) == 1 else _together(steps), condition=condition))
         self._keep += choice.keep
         segment.cost = segment.cost + _whole_cost(choice.cost)
-        self._print(node, choice.kernel, node.operation.note if node.operation else "")
+        self._print(node, choice.kernel + work.threads, node.operation.note if node.operation else "")
         self._step += 1
+
+    def _work(self, node: Node, choice: choose.Native) -> Work:
+        if node.id not in self._works:
+            self._works[node.id] = Work.of(choice, self._threads)
+        return self._works[node.id]
 
     def _address(self, spec: KernelSpec) -> int:
         return self._find_address(spec, self.target)
 
-    def _condition(self, when: choose.AtLeast | None) -> Slot | None:
-        if when is None:
-            return None
+    def _condition(self, when: choose.AtLeast) -> Slot:
         return (self.program.below if when.otherwise else self.program.at_least)(when.size, when.least)
-
-    @staticmethod
-    def _reads(choice: choose.Native, position: int) -> bool:
-        return any(isinstance(w, choose.In) and w.position == position for _, words in choice.calls for w in words)
 
     def _word(self, node: Node, operand: choose.Operand, places: dict[int, Place], scratch: int | None) -> Word:
         if isinstance(operand, (int, Size)):
@@ -503,6 +523,7 @@ class Planner:
                 results.append(ResultSpec(spec.element_type.dtype, sizes, place.argument))
                 continue
             sizes = tuple(self.program.number(size) for size in self._result_sizes(spec))
+            self.program.slot(_bytes(spec))  # an array that is too large to have a size is one too large to be made
             if place != ArgumentAddress(argument):
                 self._copy(source, place, argument, spec)
             results.append(ResultSpec(spec.element_type.dtype, sizes, argument))
@@ -510,17 +531,6 @@ class Planner:
         specs = [self._spec(self.model.by_id[self.model.results[number]].inputs[0]) for number in written]
         self._limit_results([dimensions(spec) for spec in specs], [spec.element_type.dtype.itemsize for spec in specs])
         return tuple(results)
-
-    def _look_at_files(self) -> None:
-        """A call that costs more than looking looks whether mapped files were cut; their values are gone then."""
-        (first, *others) = self._parts
-        if others or not isinstance(first, _OpenSegment) or not self.files or not size_function():
-            return
-        condition = self._condition(choose.AtLeast(Size.of(first.cost), LOOK_COST))
-        kernel = self._address(WholeFile())
-        looks = [Step(kernel, (size_function(), file.handle, len(file)), condition) for file in self.files]
-        first.steps[:0] = looks
-        self._keep += self.files
 
     def _limit_results(self, results: Sequence[tuple[SizeLike, ...]], itemsizes: Sequence[int]) -> None:
         """Results that this process cannot hold are left to the references, which say so."""
@@ -577,13 +587,9 @@ def dimensions_or_none(spec: TensorSpec) -> tuple[SizeLike, ...] | None:
         return None
 
 
-def _sizes_of(choice: choose.Native) -> list[Size]:
-    """The open sizes among the operands of a kernel plan."""
-    found: list[object] = [choice.room, choice.cost, *(when.size for when in choice.when)]
-    for _, words in choice.calls:
-        for word in words:
-            found.append(word if isinstance(word, (int, Size)) else getattr(word, "offset", 0))
-    return [size for size in found if isinstance(size, Size)]
+def _together(calls: Sequence[Step]) -> Step:
+    """The step that makes calls together."""
+    return Step(*dispatch(len(calls), CallTable(tuple(calls))))
 
 
 def _symbols_of(spec: TensorSpec) -> set[Symbol]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from uncork.kernels.runtime.segment import Number, Op, Slot
@@ -57,6 +57,13 @@ class SizeProgram:
     def below(self, size: SizeLike, limit: int) -> Slot:
         """1 where a size is below a number, else 0."""
         return self._apply("greater_equal", self._constant(limit - 1), self.slot(size))
+
+    def both(self, conditions: Sequence[Slot]) -> Slot | None:
+        """1 where all conditions are, else 0; None for no condition."""
+        result: Slot | None = None
+        for condition in conditions:
+            result = condition if result is None else self._apply("and", result, condition)
+        return result
 
     # ---- lowering
 

@@ -14,6 +14,7 @@ from typing import Union
 
 import numpy as np
 
+from uncork.compiler import shared_work
 from uncork.compiler.direct import Direct, Made, Refused
 from uncork.compiler.lengths import lengths_agree
 from uncork.compiler.memory import ALIGNMENT, Buffer, plan_buffers
@@ -37,9 +38,6 @@ from uncork.types import Array, PartialShape, TensorSpec
 _RELEASE_COST = 50_000.0
 #: Calls that take longer than this many nanoseconds look at the sizes of mapped files first: the system takes 100 to 400 to tell one.
 _LOOK_COST = 4_000.0
-#: Steps that may take longer than this many nanoseconds (in memory, on a slow machine) are shared by threads: to wake one and wait
-#: for it takes about 40 microseconds.
-_SPLIT_COST = 1_500_000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +163,8 @@ class Specialisation:
             step = len(self.steps)
             for position, spec in enumerate(specs):
                 self._place_output(Source(node.id, position), spec, step)
-            stages = choice.split(self.threads) if self.threads > 1 and choice.split and _known(choice.cost) > _SPLIT_COST else None
+            shared = self.threads > 1 and choice.split and _known(choice.cost) > shared_work.SPLIT_COST
+            stages = choice.split(self.threads) if shared and choice.split else None
             size = int(_known(stages.room if stages else choice.room))
             room = self._buffer(size, step) if size else None
             self.steps.append(_NativeStep(node, choice, room, stages))

@@ -87,7 +87,10 @@ class Stages:
     """The work of a step as stages, one after the other; the calls of a stage may run at the same time."""
 
     stages: Sequence[Sequence[KernelCall]]
+    #: Bytes of working memory.
     room: SizeLike
+    #: When each stage is part of the work, where only some sizes want it; none: always.
+    when: Sequence[AtLeast | None] = field(default=())
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import cast
 
 import numpy as np
 
@@ -73,7 +72,7 @@ def filters_for(g: Geometry, filters: Array, taps: bool) -> list[Array]:
 
 def shared(count: int, parts: int, block: int = 1) -> list[tuple[int, int]]:
     """`shares` of a number."""
-    return cast("list[tuple[int, int]]", shares(count, parts, block))
+    return shares(count, parts, block)
 
 
 def _channel_blocks(channels: int) -> Iterator[tuple[int, int]]:

@@ -9,8 +9,8 @@ from functools import partial
 
 import numpy as np
 
-from uncork.kernels.extents import certainly, extents, nanoseconds
-from uncork.kernels.kernel_plan import Choice, In, KernelCall, LetRun, Native, Operand, Out, Room, Stages, shares
+from uncork.kernels.extents import certainly, extents, largest, nanoseconds
+from uncork.kernels.kernel_plan import AtLeast, Choice, In, KernelCall, LetRun, Native, Operand, Out, Room, Stages, shares
 from uncork.kernels.recurrent.pack import look_up, pack, panels_call
 from uncork.kernels.recurrent.spec import ARGUMENTS, Recurrent
 from uncork.kernels.recurrent.spec_packed_weights import Panels
@@ -22,7 +22,7 @@ from uncork.ops._common.recurrent import WALKS, RecurrentSequence
 from uncork.ops.gru_sequence import GRUSequence5
 from uncork.ops.lstm_sequence import LSTMSequence5
 from uncork.ops.rnn_sequence import RNNSequence5
-from uncork.symbolic import SizeLike
+from uncork.symbolic import Size, SizeLike
 from uncork.types import Array, ElementType, TensorSpec
 
 _LINE = 64
@@ -54,11 +54,18 @@ def _products(precision: str, batch: SizeLike, target: Target) -> tuple[str, str
 
 def _suits_team(spec: Recurrent, batch: SizeLike, inputs: int, hidden: int, members: int) -> bool:
     """It is better that threads share the units of a sequence than its rows."""
-    if spec.tiles or not isinstance(batch, int):
+    if not isinstance(batch, int):
+        return False  # one size alone does not tell: see `_team_rows`
+    if spec.tiles:
         return False
     if 2 * spec.gates * hidden * (inputs + hidden) * batch < members * _TEAM_FLOPS:
         return False  # members would wait for each other longer than they work
-    return batch < members or (spec.gates * hidden * hidden * 4 > _TEAM_BYTES and batch < members * _BLOCK)
+    return batch < _team_rows(spec, hidden, members)
+
+
+def _team_rows(spec: Recurrent, hidden: int, members: int) -> int:
+    """With fewer rows than this there is more to gain from sharing units than rows."""
+    return members * (_BLOCK if spec.gates * hidden * hidden * 4 > _TEAM_BYTES else 1)
 
 
 @chooses(GRUSequence5, LSTMSequence5, RNNSequence5)
@@ -220,6 +227,14 @@ class _Sequence:
         members = threads // len(directions)
         if members > 1 and self.yields and _suits_team(self.spec, self.batch, self.multiplied, self.hidden, members):
             return self._by_team(members)
+        by_rows = self._by_rows(threads)
+        if members > 1 and self.yields and isinstance(self.batch, Size) and _suits_team(self.spec, 1, self.multiplied, self.hidden, members):
+            return self._by_team_or_rows(self.batch, self._by_team(members), by_rows, _team_rows(self.spec, self.hidden, members))
+        return by_rows
+
+    def _by_rows(self, threads: int) -> Stages:
+        """Every thread does rows of its own."""
+        directions = range(len(self.walks))
         calls: list[KernelCall] = []
         room: SizeLike = self.packed_bytes
         for d in directions:
@@ -227,6 +242,13 @@ class _Sequence:
                 calls.append(self.rows(d, first, count, room))
                 room += self.workspace(count)
         return Stages([*([call] for call in self.packing), calls], room)
+
+    def _by_team_or_rows(self, batch: Size, by_team: Stages, by_rows: Stages, limit: int) -> Stages:
+        """The team where there are fewer rows than the limit."""
+        packing = by_rows.stages[: len(self.packing)]
+        few, many = by_team.stages[len(packing) :], by_rows.stages[len(packing) :]
+        when = [None] * len(packing) + [AtLeast(batch, limit, otherwise=True)] * len(few) + [AtLeast(batch, limit)] * len(many)
+        return Stages([*packing, *few, *many], largest(by_team.room, by_rows.room), when)
 
     def _by_team(self, members: int) -> Stages:
         """Every direction by so many threads, which share its units."""

@@ -9,12 +9,14 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Union
 
 import numpy as np
 
+from uncork.concurrency import in_child, once
 from uncork.kernels.runtime import layout
 from uncork.kernels.runtime.cpython_entry import IN_ORDER, WRITEABLE, functions, native_entry
 from uncork.kernels.runtime.kernel_cache import STORE
@@ -66,7 +68,14 @@ class TensorAddress:
     offset: int = 0
 
 
-Word = Union[int, Slot, ArgumentAddress, BufferAddress, SlotAddress, TensorAddress]
+@dataclass(frozen=True, slots=True)
+class CallTable:
+    """The address of a table of calls (kernel, arguments), which `thread_pool.dispatch` makes together."""
+
+    calls: tuple[Step, ...]
+
+
+Word = Union[int, Slot, ArgumentAddress, BufferAddress, SlotAddress, TensorAddress, CallTable]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +85,24 @@ class Step:
     function: int
     words: tuple[Word, ...]
     condition: Slot | None = None
+
+    @property
+    def every_word(self) -> Iterator[Word]:
+        """The arguments, with those of the calls of a table in place of it."""
+        for word in self.words:
+            if isinstance(word, CallTable):
+                for call in word.calls:
+                    yield from call.every_word
+            else:
+                yield word
+
+    def with_words(self, change: Callable[[Word], Word]) -> Step:
+        """The step with every argument changed so."""
+        words = (
+            CallTable(tuple(call.with_words(change) for call in word.calls)) if isinstance(word, CallTable) else change(word)
+            for word in self.words
+        )
+        return replace(self, words=tuple(words))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +181,22 @@ class _Block(np.ndarray):
     """The words of a segment, and what must live as long as they do: `run` keeps its block alive, and nothing else."""
 
     keep: object
+
+    def renew_locks(self) -> None:
+        """Let a thread in, in a child process, where no other thread is. Sizes that one has begun to bind are bound again."""
+        self[HEAD.index("busy")] = self[HEAD.index("stamp")] = 0
+
+
+#: All segments, by the addresses of their blocks: arrays have no hash.
+_blocks: weakref.WeakValueDictionary[int, _Block] = weakref.WeakValueDictionary()
+
+
+def _let_in() -> None:
+    for block in list(_blocks.values()):
+        block.renew_locks()
+
+
+in_child(_let_in)
 
 
 class Context:
@@ -274,12 +317,13 @@ class Segment:
         tables: dict[str, list[int]] = {}
         self._layout_likes(tables, words)
         result_rows = self._layout_results(tables, words)
-        steps_words = [len(words) + sum(len(s.words) for s in plan.steps[:n]) for n in range(len(plan.steps))]
-        words += [0] * sum(len(step.words) for step in plan.steps)
+        #: (word, other word of the block whose address it is)
+        self._inner: list[tuple[int, int]] = []
+        placed, steps_words = self._lay_out(plan.steps, words)
         live_at = len(words)
         words += [0] * (1 + 3 * (buffers + 1))
         order = ("like_table", "bind_table", "op_table", "check_table", "buffer_table", "patch_table", "address_table", "result_table")
-        patches, addresses = self._collect(plan, steps_words, words)
+        patches, addresses = self._collect(plan, placed, words)
         sizes = {
             "like_table": len(tables["likes"]), "bind_table": 4 * len(plan.binds), "op_table": 4 * len(plan.ops),
             "check_table": 4 * len(plan.checks), "buffer_table": 4 * len(plan.buffers), "patch_table": 6 * len(patches),
@@ -293,6 +337,8 @@ class Segment:
         words_at = place
         self._block = block = np.zeros(words_at + len(words), np.int64).view(_Block)
         base = int(block.ctypes.data)
+        #: The list of live buffers, from which that of the segment after goes on.
+        self.live = base + 8 * (words_at + live_at)
         block.keep = (keep, self._likes, self._results, context, context.words, before, self._context)
 
         def address(word: int) -> int:
@@ -325,16 +371,18 @@ class Segment:
             "busy": 0, "stamp": 0, "release": 0, "resize": resize_function(), "context": context.base,
             "cost": context.zero if plan.cost is None else slot(plan.cost.number), "release_cost": int(release_cost),
             "likes": len(likes), "binds": len(plan.binds), "ops": len(plan.ops), "checks": len(plan.checks),
-            "buffers": len(plan.buffers), "live": address(live_at), "live_before": before.live if before else 0,
+            "buffers": len(plan.buffers), "live": self.live, "live_before": before.live if before else 0,
             "patches": len(patches), "addresses": len(addresses), "results": len(results), "steps": len(plan.steps),
             "array_type": id(np.ndarray), **{name: base + 8 * first for name, first in at.items()},
         }  # fmt: skip
         everything = [head[name] for name in HEAD]
         for name in (*order, "step_table"):
             everything += rows[name]
+        for target, other in self._inner:
+            words[target] = address(other)
         everything += words
         block[:] = everything
-        self.live = address(live_at)
+        _blocks[base] = block
         self.run: Callable[..., Any] = _bound(block) if native_entry() else self.run_by_ctypes
 
     def _layout_likes(self, tables: dict[str, list[int]], words: list[int]) -> None:
@@ -358,8 +406,28 @@ class Segment:
                 words.append(size if isinstance(size, int) else 0)
         return rows
 
+    def _lay_out(self, steps: Sequence[Step], words: list[int]) -> tuple[list[tuple[int, Word]], list[int]]:
+        """Places for the arguments of steps, behind `words`: arguments by their places, and where those of each step begin."""
+        placed: list[tuple[int, Word]] = []
+        starts: list[int] = []
+        for step in steps:
+            start = len(words)
+            starts.append(start)
+            words += [0] * len(step.words)
+            for target, word in enumerate(step.words, start):
+                if isinstance(word, CallTable):
+                    table = len(words)
+                    self._inner.append((target, table))
+                    words += [part for call in word.calls for part in (call.function, 0)]
+                    inner, firsts = self._lay_out(word.calls, words)
+                    placed += inner
+                    self._inner += [(table + 2 * number + 1, first) for number, first in enumerate(firsts)]
+                else:
+                    placed.append((target, word))
+        return placed, starts
+
     def _collect(
-        self, plan: SegmentPlan, starts: Sequence[int], words: list[int]
+        self, plan: SegmentPlan, placed: Sequence[tuple[int, Word]], words: list[int]
     ) -> tuple[list[tuple[bool, int, int, int, int, int, int]], list[tuple[int, int, int, int]]]:
         """Patches at new sizes and addresses of every call; known words are written at once."""
         context = self._context
@@ -370,21 +438,20 @@ class Segment:
         def number(value: Number) -> tuple[int, int]:
             return (value, zero) if isinstance(value, int) else (0, context.slot(value.number))
 
-        for step, start in zip(plan.steps, starts):
-            for target, word in enumerate(step.words, start):
-                if isinstance(word, int):
-                    words[target] = word
-                elif isinstance(word, Slot):
-                    patches.append((True, target, 8, 0, context.slot(word.number), zero, zero))
-                elif isinstance(word, SlotAddress):
-                    words[target] = context.slot(word.slot)
-                elif isinstance(word, TensorAddress):
-                    words[target] = context.tensor(word.first) + word.offset
-                elif isinstance(word, ArgumentAddress):
-                    addresses.append((word.argument, *number(word.offset), target))
-                else:
-                    offset, more = number(word.offset)
-                    patches.append((True, target, 8, offset, memory, context.offset(word.buffer), more))
+        for target, word in placed:
+            if isinstance(word, int):
+                words[target] = word
+            elif isinstance(word, Slot):
+                patches.append((True, target, 8, 0, context.slot(word.number), zero, zero))
+            elif isinstance(word, SlotAddress):
+                words[target] = context.slot(word.slot)
+            elif isinstance(word, TensorAddress):
+                words[target] = context.tensor(word.first) + word.offset
+            elif isinstance(word, ArgumentAddress):
+                addresses.append((word.argument, *number(word.offset), target))
+            elif isinstance(word, BufferAddress):
+                offset, more = number(word.offset)
+                patches.append((True, target, 8, offset, memory, context.offset(word.buffer), more))
         for target, size in self._result_words:
             if isinstance(size, Slot):
                 patches.append((True, target, 8, 0, context.slot(size.number), zero, zero))
@@ -471,8 +538,10 @@ class _MethodDefinition(ctypes.Structure):
 _METH_FASTCALL = 0x80
 
 
-@functools.lru_cache(maxsize=1)
+@once
 def _definition() -> _MethodDefinition:
+    """The one method table of all segments: their functions keep its address, and Python never copies it."""
+
     def make() -> str:
         from uncork.kernels.runtime.emit_entry import emit_entry
 

@@ -1,0 +1,101 @@
+"""The work of a layer as native calls: by one thread, by several that share it, or either, as the sizes of a call tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from uncork.kernels.extents import KernelDeclined, largest
+from uncork.kernels.kernel_plan import AtLeast, In, KernelCall, Native, Operand, Stages
+from uncork.kernels.runtime.thread_pool import pool
+from uncork.symbolic import Size, SizeLike
+
+#: Work that may take longer than this many nanoseconds (in memory, on a slow machine) is shared by threads: to wake one and wait for
+#: it takes about 40 microseconds.
+SPLIT_COST = 1_500_000
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One way to do the work: stages one after the other, the calls of a stage together. Others do it where `when` does not hold.
+
+    `each` says of every stage when it is part of the work; none: always.
+    """
+
+    stages: Sequence[Sequence[KernelCall]]
+    when: AtLeast | None = None
+    each: Sequence[AtLeast | None] = ()
+
+    @property
+    def groups(self) -> Iterator[tuple[list[AtLeast], list[KernelCall]]]:
+        """The calls that are made together, and what must hold for it."""
+        own = [] if self.when is None else [self.when]
+        for stage, when in zip_longest(self.stages, self.each):
+            yield [*own, *([] if when is None else [when])], list(stage)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The variants of a layer's work, the bytes of working memory for any of them, and its cost."""
+
+    variants: tuple[Variant, ...]
+    room: SizeLike
+    cost: float | Size
+
+    @staticmethod
+    def of(choice: Native, threads: int) -> Work:
+        """The work for at most so many threads."""
+        alone = [[call] for call in choice.calls]
+        stages = _shared(choice, threads)
+        if stages is None:
+            return Work((Variant(alone, each=choice.when),), choice.room, choice.cost)
+        if not isinstance(choice.cost, Size):
+            return Work((Variant(stages.stages, each=stages.when),), stages.room, choice.cost)
+        few = Variant(alone, AtLeast(choice.cost, SPLIT_COST, otherwise=True), choice.when)
+        many = Variant(stages.stages, AtLeast(choice.cost, SPLIT_COST), stages.when)
+        return Work((few, many), largest(choice.room, stages.room), choice.cost)
+
+    @property
+    def together(self) -> int:
+        """The most calls that are made together."""
+        return max((len(calls) for variant in self.variants for _, calls in variant.groups), default=1)
+
+    @property
+    def threads(self) -> str:
+        """How many threads do the work, for the plan; empty for one."""
+        if self.together < 2:
+            return ""
+        return f" in {'up to ' if len(self.variants) > 1 else ''}{self.together} threads"
+
+    @property
+    def _operands(self) -> Iterator[Operand]:
+        for variant in self.variants:
+            for stage in variant.stages:
+                for call in stage:
+                    yield from call[1]
+
+    def reads(self, position: int) -> bool:
+        """A call reads this input."""
+        return any(isinstance(word, In) and word.position == position for word in self._operands)
+
+    @property
+    def sizes(self) -> list[Size]:
+        """The open sizes that the calls are made by."""
+        found: list[object] = [self.room, self.cost]
+        found += [when.size for variant in self.variants for whens, _ in variant.groups for when in whens]
+        found += [word if isinstance(word, Size) else getattr(word, "offset", 0) for word in self._operands]
+        return [size for size in found if isinstance(size, Size)]
+
+
+def _shared(choice: Native, threads: int) -> Stages | None:
+    """The work for several threads; None where one does it."""
+    if threads < 2 or choice.split is None or pool() is None:
+        return None
+    if not isinstance(choice.cost, Size) and choice.cost <= SPLIT_COST:
+        return None
+    try:
+        stages = choice.split(threads)
+    except (KernelDeclined, TypeError):  # what depends on a size that only the call knows
+        return None
+    return stages if any(len(stage) > 1 for stage in stages.stages) else None

@@ -1,0 +1,162 @@
+"""The native functions of the thread pool: what a caller does, and what a thread does. See `thread_pool`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from uncork.kernels.codegen.emit import I64, Kernel, Value, Variable
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.runtime.thread_pool import (
+    ALL_SIGNALS,
+    BEGUN,
+    ENDED,
+    LOCK,
+    OLD_SIGNALS,
+    POOL,
+    THREAD,
+    Dispatch,
+    Serve,
+)
+
+#: Looks at what others do before a thread sleeps: about as long as it takes to wake one.
+_SPINS = 1000
+
+
+class _Pool:
+    """The pool, inside a kernel."""
+
+    def __init__(self, k: Kernel, pool: Value) -> None:
+        self._k, self.address = k, pool
+
+    def at(self, name: str) -> Value:
+        """The address of a word."""
+        return self.address + 8 * POOL.index(name)
+
+    def get(self, name: str) -> Value:
+        return self._k.load(self.at(name), I64)
+
+    def set(self, name: str, value: Value | int) -> None:
+        self._k.store(self._k.integer(value) if isinstance(value, int) else value, self.at(name))
+
+    def add(self, name: str, number: int) -> None:
+        self.set(name, self.get(name) + number)
+
+    def ask(self, function: str, *arguments: Value) -> Value:
+        """Call a function of the system, whose answer is an `int`."""
+        return self._k.call_address(self.get(function), arguments) & 0xFFFFFFFF
+
+    def lock(self) -> None:
+        self.ask("lock", self.address + LOCK)
+
+    def unlock(self) -> None:
+        self.ask("unlock", self.address + LOCK)
+
+    def sleep(self, condition: int) -> None:
+        """Until another thread wakes this one, or for no reason. The lock is open meanwhile."""
+        self.ask("wait", self.address + condition, self.address + LOCK)
+
+    def spin_while(self, waits: Callable[[], Value]) -> None:
+        """Without the lock: what is seen may have changed."""
+        k = self._k
+        looks = k.variable(k.integer(0))
+        with k.during(lambda: waits() & (looks.get() < _SPINS)):
+            looks.set(looks.get() + 1)
+            if k.target is not None and k.target.has("sse2"):
+                k.call_intrinsic("llvm.x86.sse2.pause")
+
+    def seen(self, name: str) -> Value:
+        """A word as it is at the moment, read without the lock."""
+        k = self._k
+        return Value(k, k.builder.load_atomic(k.pointer(self.at(name), I64), "acquire", 8), I64)
+
+
+def _made_call(k: Kernel, table: Value, number: Value) -> Value:
+    """Make a call of the table: its status."""
+    entry = table + number * 16
+    return k.call_address(k.load(entry, I64), [k.load(entry + 8, I64)])
+
+
+def emit_dispatch(spec: Dispatch, target: Target) -> str:
+    """The LLVM text of the kernel."""
+    k = Kernel(spec.name, ("pool", "calls", "table"), target)
+    address, calls, table = k.arguments
+    pool = _Pool(k, address)
+    shared, status = k.variable(k.integer(0)), k.variable(k.integer(0))
+    with k.when(address.equals(0).equals(0) & (calls > 1)):
+        pool.lock()
+        with k.when(pool.get("table").equals(0)):
+            shared.set(k.integer(1))
+            pool.set("table", table)
+            pool.set("calls", calls)
+            pool.set("next", 1)
+            pool.set("running", 0)
+            pool.set("status", 0)
+            _start_threads(k, pool, calls - 1)
+            pool.ask("wake_all", address + BEGUN)
+        pool.unlock()
+    number = k.variable(k.integer(0))
+    with k.during(lambda: number.get() < calls):
+        _note(k, status, _made_call(k, table, number.get()))
+        with k.either(shared.get().equals(0)) as (alone, together):
+            with alone:
+                number.set(number.get() + 1)
+            with together:
+                pool.lock()
+                number.set(pool.get("next"))
+                pool.add("next", 1)
+                pool.unlock()
+    with k.when(shared.get().equals(1)):
+        pool.spin_while(lambda: pool.seen("running") > 0)
+        pool.lock()
+        with k.during(lambda: pool.get("running") > 0):
+            pool.sleep(ENDED)
+        _note(k, status, pool.get("status"))
+        for word in ("table", "calls", "next"):
+            pool.set(word, 0)
+        pool.unlock()
+    k.finish(status.get())
+    return k.text()
+
+
+def _note(k: Kernel, status: Variable, found: Value) -> None:
+    """Keep the first status that says that a call declined."""
+    status.set(k.select(status.get().equals(0), found, status.get()))
+
+
+def _start_threads(k: Kernel, pool: _Pool, wanted: Value) -> None:
+    """Threads for so many calls; when the system gives no more, those that there are must do. They block signals as they begin."""
+    nothing = k.integer(0)
+    with k.when(pool.get("threads") < wanted, likely=False):
+        pool.ask("mask", pool.get("set_mask"), pool.address + ALL_SIGNALS, pool.address + OLD_SIGNALS)
+        failed = k.variable(nothing)
+        with k.during(lambda: failed.get().equals(0) & (pool.get("threads") < wanted)):
+            failed.set(pool.ask("start", pool.address + THREAD, nothing, pool.get("serve"), pool.address))
+            pool.set("threads", pool.get("threads") + k.select(failed.get().equals(0), k.integer(1), nothing))
+        pool.ask("mask", pool.get("set_mask"), pool.address + OLD_SIGNALS, nothing)
+
+
+def emit_serve(spec: Serve, target: Target) -> str:
+    """The LLVM text of `i64 serve(i64 pool)`: make calls that nobody has begun, for ever."""
+    k = Kernel(spec.name, ("pool",), target, direct=True)
+    pool = _Pool(k, k.arguments[0])
+    pool.lock()
+    with k.during(lambda: k.integer(1).equals(1)):
+        with k.during(lambda: pool.get("next") >= pool.get("calls")):
+            pool.unlock()
+            pool.spin_while(lambda: pool.seen("next") >= pool.seen("calls"))
+            pool.lock()
+            with k.when(pool.get("next") >= pool.get("calls")):
+                pool.sleep(BEGUN)
+        number, table = pool.get("next"), pool.get("table")
+        pool.add("next", 1)
+        pool.add("running", 1)
+        pool.unlock()
+        found = _made_call(k, table, number)
+        pool.lock()
+        with k.when(found.equals(0).equals(0), likely=False):
+            pool.set("status", found)
+        pool.add("running", -1)
+        with k.when(pool.get("running").equals(0)):
+            pool.ask("wake_one", pool.address + ENDED)
+    k.finish()
+    return k.text()
