@@ -10,7 +10,7 @@ import numpy as np
 
 from uncork.compiler.plan import Step as PrintedStep
 from uncork.ir.model import Node
-from uncork.kernels.runtime.segment import ArgumentAddress, BufferAddress, Number, SegmentPlan, Slot, TensorAddress
+from uncork.kernels.runtime.segment_plan import ArgumentAddress, BufferAddress, Number, SegmentPlan, Slot, TensorAddress
 from uncork.symbolic import Relation
 from uncork.types import Array, ElementType
 

@@ -11,17 +11,11 @@ import numpy as np
 from uncork.compiler.call_plan import CallPlan, ConstantPlace, FoundSymbol, PlacedTensor, ReadStep, ReferenceStep, ResultSpec
 from uncork.compiler.direct import Refused
 from uncork.errors import UncorkError
+from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.layout import BUSY, NO_MEMORY, OK
 from uncork.kernels.runtime.program import Like
-from uncork.kernels.runtime.segment import (
-    ArgumentAddress,
-    Context,
-    MadeResult,
-    Segment,
-    SegmentPlan,
-    TensorAddress,
-    Word,
-)
+from uncork.kernels.runtime.segment import Segment
+from uncork.kernels.runtime.segment_plan import ArgumentAddress, MadeResult, SegmentPlan, TensorAddress, Word
 from uncork.types import Array, PartialShape, TensorSpec
 
 #: Calls that take longer than this many nanoseconds let other Python threads run meanwhile; for shorter ones handing over costs more.

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from uncork.compiler.call_plan import CallPlan, ReferenceStep
 from uncork.compiler.instance import Instance, NativeCall
-from uncork.compiler.planner import NotPlanned, Planner
+from uncork.compiler.planned_parts import NotPlanned
+from uncork.compiler.planner import Planner
 from uncork.concurrency import renews_locks, unforked
 from uncork.errors import UncorkError
 from uncork.files import MappedFile

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-
-import numpy as np
+from dataclasses import replace
 
 from uncork.compiler.call_plan import (
     CallPlan,
@@ -13,14 +11,24 @@ from uncork.compiler.call_plan import (
     FoundSymbol,
     Part,
     Place,
-    PlacedTensor,
     ReadStep,
     ReferenceStep,
     ResultSpec,
 )
+from uncork.compiler.placement import Placement
 from uncork.compiler.plan import Step as PrintedStep
+from uncork.compiler.planned_parts import (
+    NotPlanned,
+    OpenSegment,
+    bytes_of,
+    dimensions,
+    dimensions_or_none,
+    lowered,
+    symbols_of,
+    whole_cost,
+)
 from uncork.compiler.shared_work import Work
-from uncork.compiler.size_program import SizeProgram, Unbound
+from uncork.compiler.size_program import Unbound
 from uncork.files import MappedFile, size_function
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels import kernel_plan as choose
@@ -28,17 +36,15 @@ from uncork.kernels import select
 from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.movement.spec_nd_copy import CopyBytes
 from uncork.kernels.runtime.kernel_cache import STORE
-from uncork.kernels.runtime.segment import (
+from uncork.kernels.runtime.segment_plan import (
     ArgumentAddress,
     Bind,
     BufferAddress,
     CallTable,
     Number,
-    Op,
     PlacedBuffer,
     SegmentPlan,
     SizeCheck,
-    SizeTensor,
     Slot,
     Step,
     TensorAddress,
@@ -50,49 +56,13 @@ from uncork.kernels.runtime.value_guard import WholeFile
 from uncork.memory import available
 from uncork.ops.parameter import Const
 from uncork.symbolic import Facts, Guard, Relation, Size, SizeLike, Symbol
-from uncork.types import Array, ElementType, TensorSpec
+from uncork.types import TensorSpec
 
 #: Calls that take less than this many nanoseconds do not look whether files are whole: a look takes a tenth of that.
 _LOOK_COST = 4_000
 
 
-class NotPlanned(Exception):
-    """A model cannot have one plan for every size yet; the message says why."""
-
-
-@dataclass(slots=True)
-class _OpenSegment:
-    """A segment under construction."""
-
-    steps: list[Step] = field(default_factory=list)
-    binds: list[Bind] = field(default_factory=list)
-    ops: list[Op] = field(default_factory=list)
-    checks: list[SizeCheck] = field(default_factory=list)
-    buffers: list[int] = field(default_factory=list)
-    tensors: list[SizeTensor] = field(default_factory=list)
-    cost: SizeLike = 0
-
-
-@dataclass(slots=True)
-class _Buffer:
-    """A buffer of the working memory under construction: its bytes, and the steps that use it."""
-
-    bytes: Slot
-    first: int
-    last: int
-
-
-def dimensions(spec: TensorSpec) -> tuple[SizeLike, ...]:
-    """The sizes of a tensor. Raises NotPlanned when one has no expression."""
-    sizes: list[SizeLike] = []
-    for dim in spec.shape.dims:
-        if dim.size is None:
-            raise NotPlanned(f"the shape {spec.shape} is known at the call only")
-        sizes.append(dim.size)
-    return tuple(sizes)
-
-
-class Planner:
+class Planner(Placement):
     """Plans one model whose specs carry sizes as expressions; `facts` are those of its inference."""
 
     def __init__(
@@ -109,22 +79,15 @@ class Planner:
         A call looks first whether the mapped `files` are whole, where that is cheap. `address` gives a kernel's address; it
         compiles the kernel where no cache has it.
         """
-        self.model, self.facts, self.target = model, facts, target
+        super().__init__(model)
+        self.facts, self.target = facts, target
         self._find_address = address or STORE.address
-        self.program = SizeProgram()
-        self.choices: dict[int, choose.Choice] = {}
         self._threads, self._files = threads, files
         self._works: dict[int, Work] = {}
-        self._places: dict[Source, Place] = {}
-        self._parts: list[Part | _OpenSegment] = []
-        self._buffers: list[_Buffer] = []
-        self._tensor_bytes = 0
-        self._step = 0
         self._keep: list[object] = []
         self._printed: list[PrintedStep] = []
         self._relations: list[Relation] = []
         self._waiting: list[Relation] = []
-        self._inputs, self._outputs = len(model.parameters), len(model.results)
         self._arguments = self._inputs + self._outputs
 
     # ---- the whole
@@ -169,11 +132,6 @@ class Planner:
                 raise
             return f"its kernels are not made for open sizes: {error}"
 
-    def _spec(self, source: Source) -> TensorSpec:
-        """A spec with the value of a constant, which may be kept packed until it is asked for."""
-        spec, operation = self.model.spec(source), self.model.by_id[source.node].operation
-        return replace(spec, value=operation.value) if isinstance(operation, Const) else spec
-
     # ---- what is needed
 
     def _needed(self) -> tuple[set[int], set[Symbol]]:
@@ -195,7 +153,7 @@ class Planner:
             if not read and not finds and node.type_name != "Parameter":
                 continue
             for source in read:
-                symbols |= _symbols_of(self.model.spec(source))
+                symbols |= symbols_of(self.model.spec(source))
             if node.type_name == "Parameter" or isinstance(node.operation, Const):
                 continue
             if not finds and all(self._is_known(self.model.spec(source)) for source in read):
@@ -214,12 +172,8 @@ class Planner:
                 positions = set(range(len(node.inputs)))
             for position in positions:
                 data.add(node.inputs[position])
-                symbols |= _symbols_of(self.model.spec(node.inputs[position]))
+                symbols |= symbols_of(self.model.spec(node.inputs[position]))
         return needed, {s for symbol in symbols for s in self.facts.canonical(Size.of(symbol)).symbols} | symbols
-
-    def _is_known(self, spec: TensorSpec) -> bool:
-        """The tensor is a constant or made of sizes."""
-        return spec.value is not None or (spec.elements is not None and all(e is not None for e in spec.elements) and _packable(spec))
 
     # ---- inputs
 
@@ -255,7 +209,7 @@ class Planner:
                 self._bound_check(segment, symbol, slot)
         self._check_relations(segment)
 
-    def _bound_check(self, segment: _OpenSegment, symbol: Symbol, slot: Slot) -> None:
+    def _bound_check(self, segment: OpenSegment, symbol: Symbol, slot: Slot) -> None:
         """A size outside its interval is for the references, which say so or know what to do with nothing."""
         self.program.emit = segment.ops.append
         if symbol.low > -(1 << 62):
@@ -266,13 +220,13 @@ class Planner:
     def _look_at_files(self) -> None:
         """Constants may be mapped files: the first segment looks whether these are whole, unless all of it is done in no time."""
         first, size_of = self._parts[0], size_function()
-        assert isinstance(first, _OpenSegment)
+        assert isinstance(first, OpenSegment)
         if size_of and (isinstance(first.cost, Size) or first.cost > _LOOK_COST or len(self._parts) > 1):
             look = self._address(WholeFile()) if self._files else 0
             first.steps[:0] = [Step(look, (size_of, file.handle, len(file))) for file in self._files]
             self._keep += self._files
 
-    def _check_relations(self, segment: _OpenSegment) -> None:
+    def _check_relations(self, segment: OpenSegment) -> None:
         """Guards and checks whose symbols are all bound by now."""
         waiting = []
         for relation in self._waiting:
@@ -282,35 +236,11 @@ class Planner:
             self.program.emit = segment.ops.append
             number = len(self._relations)
             self._relations.append(relation)
-            kind, a, b = self._lowered(relation)
+            kind, a, b = lowered(relation, self.program)
             segment.checks.append(SizeCheck(kind, a, b, isinstance(relation, Guard), number))
         self._waiting = waiting
 
-    def _lowered(self, relation: Relation) -> tuple[str, Slot, Slot]:
-        left, right = relation.left, relation.right
-        scale = _denominator(left, right)
-        left, right = left * scale, right * scale
-        slot = self.program.slot
-        if relation.kind == "==":
-            return "equal", slot(left), slot(right)
-        if relation.kind == "!=":
-            return "not_equal", slot(left), slot(right)
-        if relation.kind == ">=":
-            return "at_least", slot(left), slot(right)
-        if relation.kind == "<":
-            return "at_least", slot(right), slot(left + 1)
-        return "equal", slot(left - right * (left // right)), slot(0)
-
     # ---- steps
-
-    def _segment(self) -> _OpenSegment:
-        """The segment that takes further steps."""
-        if not self._parts or not isinstance(self._parts[-1], _OpenSegment):
-            self._parts.append(_OpenSegment())
-        segment = self._parts[-1]
-        assert isinstance(segment, _OpenSegment)
-        self.program.emit = segment.ops.append
-        return segment
 
     def _add(self, node: Node) -> None:
         specs = [self._spec(Source(node.id, position)) for position in range(len(node.outputs))]
@@ -381,7 +311,7 @@ class Planner:
                 ]
                 segment.steps.append(replace(steps[0] if len(steps) == 1 else _together(steps), condition=condition))
         self._keep += choice.keep
-        segment.cost = segment.cost + _whole_cost(choice.cost)
+        segment.cost = segment.cost + whole_cost(choice.cost)
         self._print(node, choice.kernel + work.threads, node.operation.note if node.operation else "")
         self._step += 1
 
@@ -441,73 +371,6 @@ class Planner:
 
     # ---- places
 
-    def _place(self, source: Source) -> Place:
-        """Where a tensor lies that a step reads."""
-        place = self._places.get(source)
-        if place is None:
-            spec = self._spec(source)
-            if spec.value is not None:
-                place = ConstantPlace(_contiguous(spec.value))
-            else:
-                place = self._tensor_of_sizes(spec)
-            self._places[source] = place
-        return place
-
-    def _tensor_of_sizes(self, spec: TensorSpec) -> TensorAddress:
-        assert spec.elements is not None
-        segment = self._segment()
-        width = spec.element_type.dtype.itemsize
-        first = self._tensor_bytes
-        self._tensor_bytes += -(-max(1, len(spec.elements)) * width // 8) * 8
-        elements = tuple(self.program.number(_known(element)) for element in spec.elements)
-        segment.tensors.append(SizeTensor(first, width, elements))
-        return TensorAddress(first)
-
-    def _place_output(self, source: Source, spec: TensorSpec) -> None:
-        result = self._direct.get(source)
-        if result is not None:
-            self._places[source] = ArgumentAddress(self._inputs + result)
-        else:
-            self._places[source] = BufferAddress(self._new_buffer(_bytes(spec)))
-
-    @property
-    def _direct(self) -> dict[Source, int]:
-        """The results that a kernel writes where the caller gets them: by the tensor, the number of the first result that is it."""
-        if not hasattr(self, "_direct_results"):
-            self._direct_results: dict[Source, int] = {}
-            for number, result in enumerate(self.model.results):
-                self._direct_results.setdefault(self._root(self.model.by_id[result].inputs[0]), number)
-        return self._direct_results
-
-    def _root(self, source: Source) -> Source:
-        """The tensor that this one is a view of."""
-        while isinstance(choice := self.choices.get(source.node), choose.Alias):
-            source = self.model.by_id[source.node].inputs[choice.position]
-        return source
-
-    def _new_buffer(self, size: SizeLike) -> int:
-        segment = self._segment()
-        self._buffers.append(_Buffer(self.program.slot(size), self._step, self._step))
-        segment.buffers.append(len(self._buffers) - 1)
-        return len(self._buffers) - 1
-
-    def _use(self, source: Source) -> None:
-        """This step uses the buffer that the tensor lies in."""
-        place = self._places.get(source)
-        if isinstance(place, BufferAddress):
-            self._buffers[place.buffer].last = self._step
-
-    def _tensor(self, source: Source) -> PlacedTensor:
-        """A tensor as a reference takes it."""
-        spec, place = self._spec(source), self._place(source)
-        try:
-            sizes: tuple[Number, ...] | None = tuple(self.program.number(size) for size in dimensions(spec))
-        except (NotPlanned, Unbound):
-            if not isinstance(place, ArgumentAddress) or self.model.by_id[source.node].type_name in _VIEWS:
-                raise
-            sizes = None
-        return PlacedTensor(place, spec.element_type, sizes)
-
     # ---- results
 
     def _finish_results(self) -> tuple[ResultSpec, ...]:
@@ -523,7 +386,7 @@ class Planner:
                 results.append(ResultSpec(spec.element_type.dtype, sizes, place.argument))
                 continue
             sizes = tuple(self.program.number(size) for size in self._result_sizes(spec))
-            self.program.slot(_bytes(spec))  # an array that is too large to have a size is one too large to be made
+            self.program.slot(bytes_of(spec))  # an array that is too large to have a size is one too large to be made
             if place != ArgumentAddress(argument):
                 self._copy(source, place, argument, spec)
             results.append(ResultSpec(spec.element_type.dtype, sizes, argument))
@@ -559,13 +422,13 @@ class Planner:
         words = (
             self._word(node, choose.In(0), {0: place}, None),
             ArgumentAddress(argument),
-            self.program.number(_bytes(spec)),
+            self.program.number(bytes_of(spec)),
         )
         segment.steps.append(Step(self._address(CopyBytes()), words))
         self._step += 1
 
-    def _closed(self, part: Part | _OpenSegment) -> Part:
-        if not isinstance(part, _OpenSegment):
+    def _closed(self, part: Part | OpenSegment) -> Part:
+        if not isinstance(part, OpenSegment):
             return part
         self.program.emit = part.ops.append
         cost = self.program.slot(part.cost)
@@ -576,56 +439,6 @@ class Planner:
         return SegmentPlan(tuple(part.steps), tuple(part.binds), tuple(part.ops), tuple(part.checks), buffers, cost, tuple(part.tensors))
 
 
-_VIEWS = frozenset({"Reshape", "Squeeze", "Unsqueeze", "View"})
-
-
-def dimensions_or_none(spec: TensorSpec) -> tuple[SizeLike, ...] | None:
-    """As `dimensions`; None when a size has no expression."""
-    try:
-        return dimensions(spec)
-    except (NotPlanned, ValueError):
-        return None
-
-
 def _together(calls: Sequence[Step]) -> Step:
     """The step that makes calls together."""
     return Step(*dispatch(len(calls), CallTable(tuple(calls))))
-
-
-def _symbols_of(spec: TensorSpec) -> set[Symbol]:
-    sizes = [*(dim.size for dim in (spec.shape.dims if spec.rank is not None else ())), *(spec.elements or ())]
-    return {symbol for size in sizes if isinstance(size, Size) for symbol in size.symbols}
-
-
-def _packable(spec: TensorSpec) -> bool:
-    return spec.element_type.is_integer and spec.element_type.name in ("i64", "i32", "u64", "u32", "i8", "u8")
-
-
-def _bytes(spec: TensorSpec) -> SizeLike:
-    count: SizeLike = 1
-    for size in dimensions(spec):
-        count = count * size
-    return count * spec.element_type.dtype.itemsize
-
-
-def _known(element: SizeLike | None) -> SizeLike:
-    assert element is not None
-    return element
-
-
-def _contiguous(array: Array) -> Array:
-    return np.ascontiguousarray(array).reshape(array.shape)
-
-
-def _whole_cost(cost: SizeLike | float) -> SizeLike:
-    return int(cost) if isinstance(cost, (int, float)) else cost
-
-
-def _denominator(*sizes: Size) -> int:
-    import math
-    from fractions import Fraction
-
-    return math.lcm(*(Fraction(factor).denominator for size in sizes for factor in size.terms.values()))
-
-
-__all__ = ["ElementType", "NotPlanned", "Planner", "dimensions"]

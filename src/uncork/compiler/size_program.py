@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
-from uncork.kernels.runtime.segment import Number, Op, Slot
+from uncork.kernels.runtime.segment_plan import Number, Op, Slot
 from uncork.symbolic.atoms import Function, Monomial, Symbol
 from uncork.symbolic.size import Size, SizeLike
 

@@ -13,7 +13,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from uncork.compiler.straight import (
+from uncork.ir.model import Model, Node, Port, Source
+from uncork.ir.subgraphs import GraphBody
+from uncork.ops._common.body import BodyMap, SubGraphOperation
+from uncork.ops.convert import convert_to, keeps_integers, limits
+from uncork.passes.rewrite import replaced
+from uncork.passes.straight_ids import (
     Inputs,
     converts_integers,
     given_to,
@@ -22,11 +27,6 @@ from uncork.compiler.straight import (
     straight,
     with_values,
 )
-from uncork.ir.model import Model, Node, Port, Source
-from uncork.ir.subgraphs import GraphBody
-from uncork.ops._common.body import BodyMap, SubGraphOperation
-from uncork.ops.convert import convert_to, keeps_integers, limits
-from uncork.passes.rewrite import replaced
 from uncork.types import ElementType, TensorSpec
 
 

@@ -12,9 +12,9 @@ import numpy as np
 
 from uncork.compiler.arguments import ModelPort
 from uncork.compiler.compile import CompiledModel
-from uncork.compiler.straight import Lookup, lookups
 from uncork.errors import InputError
 from uncork.ops.gather import Gather1, Gather7
+from uncork.passes.straight_ids import Lookup, lookups
 from uncork.types import Array
 
 

@@ -8,173 +8,35 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import math
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Union
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from uncork.concurrency import in_child, once
 from uncork.kernels.runtime import layout
+from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.cpython_entry import IN_ORDER, WRITEABLE, functions, native_entry
 from uncork.kernels.runtime.kernel_cache import STORE
-from uncork.kernels.runtime.layout import ALIGNMENT, BUSY, CONTEXT, HEAD, OK, OTHER_ARGUMENTS
+from uncork.kernels.runtime.layout import BUSY, HEAD, OK, OTHER_ARGUMENTS
 from uncork.kernels.runtime.program import Is, Like
-from uncork.memory import available
+from uncork.kernels.runtime.segment_plan import (
+    ArgumentAddress,
+    Bind,
+    BufferAddress,
+    CallTable,
+    MadeResult,
+    Number,
+    SegmentPlan,
+    SizeCheck,
+    Slot,
+    SlotAddress,
+    Step,
+    TensorAddress,
+    Word,
+)
 from uncork.types import Array
-
-
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """A number that the context holds: a symbol, a constant or a result of the size program."""
-
-    number: int
-
-
-#: An offset in bytes, or a number: known, or held by the context.
-Number = Union[int, Slot]
-
-
-@dataclass(frozen=True, slots=True)
-class ArgumentAddress:
-    """The address of an array of the call, plus an offset in bytes."""
-
-    argument: int
-    offset: Number = 0
-
-
-@dataclass(frozen=True, slots=True)
-class BufferAddress:
-    """The address of a buffer in the working memory, plus an offset in bytes."""
-
-    buffer: int
-    offset: Number = 0
-
-
-@dataclass(frozen=True, slots=True)
-class SlotAddress:
-    """The address of a slot itself: a kernel writes a size there that it finds."""
-
-    slot: int
-
-
-@dataclass(frozen=True, slots=True)
-class TensorAddress:
-    """The address of a small tensor that is made of sizes, in bytes from the first of them, plus an offset in bytes."""
-
-    first: int
-    offset: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class CallTable:
-    """The address of a table of calls (kernel, arguments), which `thread_pool.dispatch` makes together."""
-
-    calls: tuple[Step, ...]
-
-
-Word = Union[int, Slot, ArgumentAddress, BufferAddress, SlotAddress, TensorAddress, CallTable]
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One call of a kernel: its address, its arguments; it is left out when `condition` is 0."""
-
-    function: int
-    words: tuple[Word, ...]
-    condition: Slot | None = None
-
-    @property
-    def every_word(self) -> Iterator[Word]:
-        """The arguments, with those of the calls of a table in place of it."""
-        for word in self.words:
-            if isinstance(word, CallTable):
-                for call in word.calls:
-                    yield from call.every_word
-            else:
-                yield word
-
-    def with_words(self, change: Callable[[Word], Word]) -> Step:
-        """The step with every argument changed so."""
-        words = (
-            CallTable(tuple(call.with_words(change) for call in word.calls)) if isinstance(word, CallTable) else change(word)
-            for word in self.words
-        )
-        return replace(self, words=tuple(words))
-
-
-@dataclass(frozen=True, slots=True)
-class Bind:
-    """Where a call tells a symbol: by the size of an argument along an axis, or by an element of it (`offset` in bytes)."""
-
-    slot: Slot
-    argument: int
-    axis: int = 0
-    element: str = ""  # "i64" or "i32": an element, not a size
-    offset: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Op:
-    """One operation of the size program."""
-
-    operation: str
-    a: Slot
-    b: Slot
-    result: Slot
-
-
-@dataclass(frozen=True, slots=True)
-class SizeCheck:
-    """What must hold of two numbers: "equal" or "at_least", and for guards "not_equal" as well. `number` tells it apart."""
-
-    kind: str
-    a: Slot
-    b: Slot
-    guard: bool
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
-class PlacedBuffer:
-    """A buffer, by number, of so many bytes, that is used from step `first` to step `last`."""
-
-    buffer: int
-    bytes: Slot
-    first: int
-    last: int
-
-
-@dataclass(frozen=True, slots=True)
-class MadeResult:
-    """A result that the call makes: its element type and sizes."""
-
-    dtype: np.dtype[Any]
-    sizes: tuple[Number, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SizeTensor:
-    """A small tensor that is made of sizes: where it begins (see `TensorAddress`), the bytes of an element, its elements."""
-
-    first: int
-    width: int
-    elements: tuple[Number, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentPlan:
-    """What a segment does, without memory of its own: see the classes above. `cost` is in nanoseconds."""
-
-    steps: tuple[Step, ...] = ()
-    binds: tuple[Bind, ...] = ()
-    ops: tuple[Op, ...] = ()
-    checks: tuple[SizeCheck, ...] = ()
-    buffers: tuple[PlacedBuffer, ...] = ()
-    cost: Slot | None = None
-    tensors: tuple[SizeTensor, ...] = ()
 
 
 class _Block(np.ndarray):
@@ -197,99 +59,6 @@ def _let_in() -> None:
 
 
 in_child(_let_in)
-
-
-class Context:
-    """Memory of one running call: slots, the places of buffers, the working memory. Segments of the call share it."""
-
-    def __init__(self, slots: Sequence[int], buffers: int, tensor_bytes: int = 0) -> None:
-        """`slots`: their first values; constants keep theirs."""
-        self._slots_at = len(CONTEXT)
-        self._offsets_at = self._slots_at + len(slots)
-        #: A word that is 0 and one that is 1.
-        self._zero_at = self._offsets_at + buffers
-        self._tensors_at = self._zero_at + 2
-        self.words = np.zeros(self._tensors_at + -(-tensor_bytes // 8), np.int64)
-        self.words[self._slots_at : self._offsets_at] = slots
-        self.words[self._zero_at + 1] = 1
-        self.words[CONTEXT.index("version")] = 1
-        self._base = int(self.words.ctypes.data)
-        self.memory = np.empty(0, np.uint8)
-
-    def slot(self, number: int) -> int:
-        """The address of a slot."""
-        return self._base + 8 * (self._slots_at + number)
-
-    def offset(self, buffer: int) -> int:
-        """The address of the word that says where a buffer lies."""
-        return self._base + 8 * (self._offsets_at + buffer)
-
-    def tensor(self, first: int) -> int:
-        """The address of a tensor of sizes."""
-        return self._base + 8 * self._tensors_at + first
-
-    def tensor_array(self, first: int, dtype: np.dtype[Any], sizes: Sequence[int]) -> Array:
-        """A tensor of sizes as it is for this call."""
-        count = math.prod(sizes)
-        found: Array = self.words[self._tensors_at :].view(np.uint8)[first : first + count * dtype.itemsize].view(dtype).reshape(sizes)
-        return found
-
-    def word(self, name: str) -> int:
-        """The address of a word of the context."""
-        return self._base + 8 * CONTEXT.index(name)
-
-    @property
-    def zero(self) -> int:
-        """The address of a word that is 0."""
-        return self._base + 8 * self._zero_at
-
-    @property
-    def one(self) -> int:
-        """The address of a word that is 1."""
-        return self.zero + 8
-
-    @property
-    def base(self) -> int:
-        """The address of the context."""
-        return self._base
-
-    def get(self, name: str) -> int:
-        """A word of the context."""
-        return int(self.words[CONTEXT.index(name)])
-
-    def value(self, number: Number) -> int:
-        """The number of this call."""
-        return number if isinstance(number, int) else int(self.words[self._slots_at + number.number])
-
-    def set_symbol(self, slot: Slot, value: int) -> None:
-        """Bind a symbol from Python; segments notice when it has changed."""
-        place = self._slots_at + slot.number
-        if int(self.words[place]) != value:
-            self.words[place] = value
-            self.words[CONTEXT.index("version")] += 1
-
-    def place(self, buffer: int) -> int:
-        """Where a buffer begins in the working memory, for the sizes of this call."""
-        return int(self.words[self._offsets_at + buffer]) + int(self.words[0]) - int(self.memory.ctypes.data)
-
-    def grow(self, needed: int | None = None) -> None:
-        """Make the working memory as large as the last sizes need, and a little larger, so that it does not grow at every call."""
-        needed = self.get("needed") if needed is None else needed
-        limit, what = available()
-        if needed > limit:
-            raise MemoryError(f"it needs {needed:,} bytes of working memory, more than {what} ({limit:,} bytes)")
-        self.memory = np.empty(0, np.uint8)  # the old one goes first
-        self.memory = np.empty(needed + needed // 8 + ALIGNMENT, np.uint8)
-        base = -(-int(self.memory.ctypes.data) // ALIGNMENT) * ALIGNMENT
-        self.words[0] = base
-        self.words[1] = self.memory.nbytes - ALIGNMENT
-        self.words[CONTEXT.index("version")] += 1
-
-    def release(self) -> None:
-        """Give the working memory back; the next call takes some again."""
-        self.memory = np.empty(0, np.uint8)
-        self.words[:2] = 0
-        self.words[CONTEXT.index("version")] += 1
 
 
 class Segment:

@@ -1,0 +1,106 @@
+"""Pieces of a plan under construction, and what the planner asks of specs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+
+from uncork.compiler.size_program import SizeProgram
+from uncork.kernels.runtime.segment_plan import Bind, Op, SizeCheck, SizeTensor, Slot, Step
+from uncork.symbolic import Relation, Size, SizeLike, Symbol
+from uncork.types import Array, TensorSpec
+
+
+class NotPlanned(Exception):
+    """A model cannot have one plan for every size yet; the message says why."""
+
+
+@dataclass(slots=True)
+class OpenSegment:
+    """A segment under construction."""
+
+    steps: list[Step] = field(default_factory=list)
+    binds: list[Bind] = field(default_factory=list)
+    ops: list[Op] = field(default_factory=list)
+    checks: list[SizeCheck] = field(default_factory=list)
+    buffers: list[int] = field(default_factory=list)
+    tensors: list[SizeTensor] = field(default_factory=list)
+    cost: SizeLike = 0
+
+
+@dataclass(slots=True)
+class PlannedBuffer:
+    """A buffer of the working memory under construction: its bytes, and the steps that use it."""
+
+    bytes: Slot
+    first: int
+    last: int
+
+
+def dimensions(spec: TensorSpec) -> tuple[SizeLike, ...]:
+    """The sizes of a tensor. Raises NotPlanned when one has no expression."""
+    sizes: list[SizeLike] = []
+    for dim in spec.shape.dims:
+        if dim.size is None:
+            raise NotPlanned(f"the shape {spec.shape} is known at the call only")
+        sizes.append(dim.size)
+    return tuple(sizes)
+
+
+def dimensions_or_none(spec: TensorSpec) -> tuple[SizeLike, ...] | None:
+    """As `dimensions`; None when a size has no expression."""
+    try:
+        return dimensions(spec)
+    except (NotPlanned, ValueError):
+        return None
+
+
+def symbols_of(spec: TensorSpec) -> set[Symbol]:
+    sizes = [*(dim.size for dim in (spec.shape.dims if spec.rank is not None else ())), *(spec.elements or ())]
+    return {symbol for size in sizes if isinstance(size, Size) for symbol in size.symbols}
+
+
+def packable(spec: TensorSpec) -> bool:
+    return spec.element_type.is_integer and spec.element_type.name in ("i64", "i32", "u64", "u32", "i8", "u8")
+
+
+def bytes_of(spec: TensorSpec) -> SizeLike:
+    count: SizeLike = 1
+    for size in dimensions(spec):
+        count = count * size
+    return count * spec.element_type.dtype.itemsize
+
+
+def known_element(element: SizeLike | None) -> SizeLike:
+    assert element is not None
+    return element
+
+
+def contiguous(array: Array) -> Array:
+    return np.ascontiguousarray(array).reshape(array.shape)
+
+
+def whole_cost(cost: SizeLike | float) -> SizeLike:
+    return int(cost) if isinstance(cost, (int, float)) else cost
+
+
+def common_denominator(*sizes: Size) -> int:
+    return math.lcm(*(Fraction(factor).denominator for size in sizes for factor in size.terms.values()))
+
+
+def lowered(relation: Relation, program: SizeProgram) -> tuple[str, Slot, Slot]:
+    """A relation as a check of two numbers: see `SizeCheck`."""
+    scale = common_denominator(relation.left, relation.right)
+    left, right = relation.left * scale, relation.right * scale
+    if relation.kind == "==":
+        return "equal", program.slot(left), program.slot(right)
+    if relation.kind == "!=":
+        return "not_equal", program.slot(left), program.slot(right)
+    if relation.kind == ">=":
+        return "at_least", program.slot(left), program.slot(right)
+    if relation.kind == "<":
+        return "at_least", program.slot(right), program.slot(left + 1)
+    return "equal", program.slot(left - right * (left // right)), program.slot(0)

@@ -1,0 +1,160 @@
+"""What a native segment does, as data: steps, and where their arguments come from when a call binds its sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Union
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A number that the context holds: a symbol, a constant or a result of the size program."""
+
+    number: int
+
+
+#: An offset in bytes, or a number: known, or held by the context.
+Number = Union[int, Slot]
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentAddress:
+    """The address of an array of the call, plus an offset in bytes."""
+
+    argument: int
+    offset: Number = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BufferAddress:
+    """The address of a buffer in the working memory, plus an offset in bytes."""
+
+    buffer: int
+    offset: Number = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SlotAddress:
+    """The address of a slot itself: a kernel writes a size there that it finds."""
+
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class TensorAddress:
+    """The address of a small tensor that is made of sizes, in bytes from the first of them, plus an offset in bytes."""
+
+    first: int
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CallTable:
+    """The address of a table of calls (kernel, arguments), which `thread_pool.dispatch` makes together."""
+
+    calls: tuple[Step, ...]
+
+
+Word = Union[int, Slot, ArgumentAddress, BufferAddress, SlotAddress, TensorAddress, CallTable]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One call of a kernel: its address, its arguments; it is left out when `condition` is 0."""
+
+    function: int
+    words: tuple[Word, ...]
+    condition: Slot | None = None
+
+    @property
+    def every_word(self) -> Iterator[Word]:
+        """The arguments, with those of the calls of a table in place of it."""
+        for word in self.words:
+            if isinstance(word, CallTable):
+                for call in word.calls:
+                    yield from call.every_word
+            else:
+                yield word
+
+    def with_words(self, change: Callable[[Word], Word]) -> Step:
+        """The step with every argument changed so."""
+        words = (
+            CallTable(tuple(call.with_words(change) for call in word.calls)) if isinstance(word, CallTable) else change(word)
+            for word in self.words
+        )
+        return replace(self, words=tuple(words))
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """Where a call tells a symbol: by the size of an argument along an axis, or by an element of it (`offset` in bytes)."""
+
+    slot: Slot
+    argument: int
+    axis: int = 0
+    element: str = ""  # "i64" or "i32": an element, not a size
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One operation of the size program."""
+
+    operation: str
+    a: Slot
+    b: Slot
+    result: Slot
+
+
+@dataclass(frozen=True, slots=True)
+class SizeCheck:
+    """What must hold of two numbers: "equal" or "at_least", and for guards "not_equal" as well. `number` tells it apart."""
+
+    kind: str
+    a: Slot
+    b: Slot
+    guard: bool
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedBuffer:
+    """A buffer, by number, of so many bytes, that is used from step `first` to step `last`."""
+
+    buffer: int
+    bytes: Slot
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class MadeResult:
+    """A result that the call makes: its element type and sizes."""
+
+    dtype: np.dtype[Any]
+    sizes: tuple[Number, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SizeTensor:
+    """A small tensor that is made of sizes: where it begins (see `TensorAddress`), the bytes of an element, its elements."""
+
+    first: int
+    width: int
+    elements: tuple[Number, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentPlan:
+    """What a segment does, without memory of its own: see the classes above. `cost` is in nanoseconds."""
+
+    steps: tuple[Step, ...] = ()
+    binds: tuple[Bind, ...] = ()
+    ops: tuple[Op, ...] = ()
+    checks: tuple[SizeCheck, ...] = ()
+    buffers: tuple[PlacedBuffer, ...] = ()
+    cost: Slot | None = None
+    tensors: tuple[SizeTensor, ...] = ()
