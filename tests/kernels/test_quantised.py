@@ -166,7 +166,7 @@ def test_rows_that_begin_at_cache_lines(stored: str) -> None:
     aligned = memory[begin : begin + table.codes.nbytes].view(table.codes.dtype).reshape(table.codes.shape)
     aligned[...] = table.codes
     lined_up = CompressedTable(table.element_type, table.shape, aligned, table.zero_point, table.scale, table.half, table.packed)
-    assert rows_of(lined_up).aligned
+    assert rows_of(lined_up, host_target()).aligned
     ids = np.arange(ROWS)[::-1]
     check(CompressedBag(find("EmbeddingBagOffsetsSum", 3)(), lined_up), [i64(ids), i64([0])], summed(whole, ids)[None])
     check(CompressedGather(find("Gather", 8)(), lined_up), [i64(ids), i64(0)], whole[ids])
