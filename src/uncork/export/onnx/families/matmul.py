@@ -1,0 +1,20 @@
+"""MatMul, Einsum, Inverse: products of matrices."""
+
+from __future__ import annotations
+
+from uncork.export.onnx.graph import Graph, Tensor
+from uncork.export.onnx.registry import lowers
+from uncork.ops.matmul import MatMul
+
+
+@lowers("MatMul")
+def matmul(g: Graph, op: MatMul, a: Tensor, b: Tensor) -> Tensor:
+    """The flags transpose the last two dimensions; of vectors they mean nothing."""
+    return g.op("MatMul", _turned(g, a, op.transpose_a), _turned(g, b, op.transpose_b))
+
+
+def _turned(g: Graph, data: Tensor, flag: bool) -> Tensor:
+    rank = g.rank(data) if flag else 0
+    if not flag or rank < 2:
+        return data
+    return g.transpose(data, [*range(rank - 2), rank - 1, rank - 2])

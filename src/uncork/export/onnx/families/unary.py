@@ -1,0 +1,115 @@
+"""Functions of one number. Of integers, functions of real numbers are computed in f64 and rounded, halves upwards."""
+
+from __future__ import annotations
+
+from uncork.export.onnx.graph import Graph, Tensor
+from uncork.export.onnx.registry import lowers
+from uncork.ops._operation import Operation
+from uncork.ops.unary import Round
+from uncork.types import ElementType
+
+SAME = {
+    "Abs": "Abs",
+    "Negative": "Neg",
+    "Sign": "Sign",
+    "Exp": "Exp",
+    "Log": "Log",
+    "Sqrt": "Sqrt",
+    "Erf": "Erf",
+    "Sin": "Sin",
+    "Cos": "Cos",
+    "Tan": "Tan",
+    "Asin": "Asin",
+    "Acos": "Acos",
+    "Atan": "Atan",
+    "Sinh": "Sinh",
+    "Cosh": "Cosh",
+    "Tanh": "Tanh",
+    "Asinh": "Asinh",
+    "Acosh": "Acosh",
+    "Atanh": "Atanh",
+}
+#: Nodes that onnxruntime runs in f64 too.
+_IN_F64 = frozenset({"Log", "Sqrt", "Sin", "Cos", "Tanh"})
+
+
+@lowers("Abs", "Exp")
+def same(g: Graph, op: Operation, data: Tensor) -> Tensor:
+    """ONNX has the very operation."""
+    return g.op(SAME[op.type_name], data)
+
+
+@lowers("Negative")
+def negative(g: Graph, op: Operation, data: Tensor) -> Tensor:
+    """Of unsigned integers the difference from 0, which wraps."""
+    return g.op("Sub", g.number(0, data), data) if data.type.kind == "unsigned" else g.op("Neg", data)
+
+
+@lowers("Sign")
+def sign(g: Graph, op: Operation, data: Tensor) -> Tensor:
+    """NaN of NaN, which ONNX leaves open."""
+    if not data.type.is_float:
+        return g.op("Sign", data)
+    return g.op("Where", g.op("IsNaN", data), data, g.op("Sign", data))
+
+
+@lowers("Floor", "Ceiling")
+def rounded(g: Graph, op: Operation, data: Tensor) -> Tensor:
+    """Integers stay as they are."""
+    if not data.type.is_float:
+        return data
+    return g.op("Floor" if op.type_name == "Floor" else "Ceil", data)
+
+
+@lowers("Round")
+def round_(g: Graph, op: Round, data: Tensor) -> Tensor:
+    """Halves to the even number as ONNX has it, or away from zero: by the rest, since adding 0.5 would round 0.49999997 up."""
+    if not data.type.is_float:
+        return data
+    if op.mode == "half_to_even":
+        return g.op("Round", data)
+    magnitude = g.op("Abs", data)
+    whole = g.op("Floor", magnitude)
+    up = g.op("GreaterOrEqual", g.op("Sub", magnitude, whole), g.number(0.5, data))
+    return g.op("Mul", g.op("Sign", data), g.op("Where", up, g.op("Add", whole, g.number(1, data)), whole))
+
+
+@lowers(*sorted(set(SAME) - {"Abs", "Exp", "Negative", "Sign", "Sqrt"}))
+def real(g: Graph, op: Operation, data: Tensor) -> Tensor:
+    """A function of real numbers."""
+    node = SAME[op.type_name]
+    if data.type.is_float:
+        return g.op(node, data)
+    wide = ElementType.f64 if node in _IN_F64 else ElementType.f32
+    if wide is ElementType.f32:
+        g.approximate(f"{op.type_name} of {data.type} is computed in f32, since onnxruntime has no {node} of f64")
+    return nearest(g, g.op(node, g.cast(data, wide)), data.type)
+
+
+def nearest(g: Graph, data: Tensor, to: ElementType) -> Tensor:
+    """The nearest integer, halves upwards."""
+    return g.cast(g.op("Floor", g.op("Add", data, g.number(0.5, data))), to)
+
+
+@lowers("Sqrt")
+def sqrt(g: Graph, op: Operation, data: Tensor) -> Tensor:
+    """Of integers the nearest one; of 64 bits f64 is off by one at most, which is put right."""
+    if data.type.is_float:
+        return g.op("Sqrt", data)
+    root = g.op("Sqrt", g.cast(data, ElementType.f64))
+    if data.type.bits < 64:
+        return nearest(g, root, data.type)
+    low, one = g.cast(g.op("Floor", root), data.type), g.number(1, data)
+    square = g.op("Mul", low, low)
+    low = g.op("Where", g.op("Greater", square, data), g.op("Sub", low, one), low)
+    rest = g.op("Sub", data, g.op("Mul", low, low))
+    low, rest = _raised(g, low, rest)
+    return g.op("Where", g.op("Greater", rest, low), g.op("Add", low, one), low)
+
+
+def _raised(g: Graph, low: Tensor, rest: Tensor) -> tuple[Tensor, Tensor]:
+    """The root one higher where the rest reaches the next square."""
+    one, two = g.number(1, low), g.number(2, low)
+    step = g.op("Add", g.op("Mul", low, two), one)
+    reaches = g.op("GreaterOrEqual", rest, step)
+    return g.op("Where", reaches, g.op("Add", low, one), low), g.op("Where", reaches, g.op("Sub", rest, step), rest)
