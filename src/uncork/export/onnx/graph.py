@@ -13,6 +13,7 @@ from uncork.export.onnx.names import Names
 from uncork.export.onnx.signatures import SIGNATURES, carrier, computed_in
 from uncork.export.onnx.tensors import ONNX_TYPES, small_tensor
 from uncork.ops import Operation
+from uncork.ops.parameter import Const
 from uncork.types import DYNAMIC, Array, ElementType, PartialShape, TensorSpec
 
 I64 = ElementType.i64
@@ -42,6 +43,17 @@ class Tensor:
 
 #: What `Graph.op` takes: a tensor, numbers (of them a constant is made), or nothing at this port.
 Operand = Union[Tensor, Array, int, Sequence[int], None]
+
+
+class Derived(Const):
+    """A constant computed from another one, not before its bytes are asked for."""
+
+    base: Const
+    function: Callable[[Array], Array]
+
+    @property
+    def value(self) -> Array:  # type: ignore[override]
+        return self.function(self.base.value)
 
 
 @dataclass
@@ -163,6 +175,17 @@ class Graph:
             self.initializers[name] = small_tensor(name, array, element_type)
             self._constants[key] = Tensor(name, element_type, PartialShape(array.shape), array if array.size <= KNOWN else None)
         return self._constants[key]
+
+    def derived(self, tensor: Tensor, shape: Sequence[int], function: Callable[[Array], Array]) -> Tensor | None:
+        """What a function makes of a constant of the model, computed when it is written; None where it is no such constant."""
+        constant = self.settings.weights.get(tensor.name)
+        if constant is None or not tensor.type.is_native or tensor.type.kind == "string":
+            return None
+        name = self.settings.names.unique(f"{tensor.name}/{self.layer}")
+        derived = Derived(element_type=tensor.type, shape=PartialShape(shape))
+        derived.base, derived.function = constant, function
+        self.settings.weights[name] = derived
+        return Tensor(name, tensor.type, derived.shape)
 
     def number(self, value: float, like: Tensor) -> Tensor:
         """A scalar of the element type of another tensor."""

@@ -1,0 +1,101 @@
+"""Reductions along axes. No axes at all is the identity, which ONNX has as an attribute; integers are exact where theirs are."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from uncork.export.onnx.families.unary import sqrt
+from uncork.export.onnx.graph import BOOLEAN, I64, Graph, Tensor
+from uncork.export.onnx.registry import lowers
+from uncork.ops.cumsum import CumSum
+from uncork.ops.reduce import _Reduction
+from uncork.types import ElementType
+
+T = ElementType
+_NODES = ("ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2", "ReduceMean")
+
+
+@lowers(*_NODES)
+def reduce(g: Graph, op: _Reduction, data: Tensor, axes: Tensor) -> Tensor:
+    """ONNX's own; the mean and the norm of integers by their exact sums."""
+    known = axes.known()
+    if known == []:
+        return data
+    where = g.vector(axes)
+    own = data.type
+    if not own.is_float and op.type_name in ("ReduceMean", "ReduceL2"):
+        return _of_integers(g, op, data, where)
+    if op.type_name in ("ReduceMax", "ReduceMin") and _may_be_empty(data, known):
+        return _extreme(g, op, data, where)
+    wide = own
+    if own is T.f16 or own is T.bf16:
+        wide = T.f32
+    elif own.is_integer and own is not T.i64 and op.type_name in ("ReduceSum", "ReduceProd", "ReduceL1"):
+        wide = T.i64
+    return g.cast(_reduced(g, op, op.type_name, g.cast(data, wide), where), own)
+
+
+def _reduced(g: Graph, op: _Reduction, node: str, data: Tensor, axes: Tensor) -> Tensor:
+    return g.op(node, data, axes, keepdims=int(op.keep_dims), noop_with_empty_axes=1, shape=g.outputs[0].shape)
+
+
+def _may_be_empty(data: Tensor, axes: list[int] | None) -> bool:
+    if data.rank is None or axes is None:
+        return True
+    return any(data.shape[a].low == 0 for a in axes)
+
+
+def _extreme(g: Graph, op: _Reduction, data: Tensor, axes: Tensor) -> Tensor:
+    """Over no elements the lowest, or highest, value of the type: one more such element along the first axis does no harm."""
+    known = axes.known()
+    if known is None:
+        return _reduced(g, op, op.type_name, data, axes)
+    limit = _limit(data.type, op.type_name == "ReduceMax")
+    axis = known[0] % g.rank(data)
+    pads = np.zeros(2 * g.rank(data), np.int64)
+    pads[g.rank(data) + axis] = 1
+    return _reduced(g, op, op.type_name, g.op("Pad", data, pads, g.number(limit, data)), axes)
+
+
+def _limit(element_type: ElementType, lowest: bool) -> float:
+    if element_type.is_float:
+        return -math.inf if lowest else math.inf
+    limits = np.iinfo(element_type.dtype)
+    return int(limits.min if lowest else limits.max)
+
+
+def _of_integers(g: Graph, op: _Reduction, data: Tensor, axes: Tensor) -> Tensor:
+    if data.type is T.u64:
+        g.refuse(f"{op.type_name} of u64")
+    if data.type is T.i64:
+        g.approximate(f"{op.type_name} of i64 is of a sum that may wrap")
+    wide = g.cast(data, I64)
+    if op.type_name == "ReduceL2":
+        total = _reduced(g, op, "ReduceSum", g.op("Mul", wide, wide), axes)
+        return g.cast(sqrt(g, op, total), data.type)
+    total = _reduced(g, op, "ReduceSum", wide, axes)
+    sizes = g.op("Gather", g.shape(data), axes, type=I64)
+    return g.cast(g.op("Div", total, g.op("ReduceProd", sizes, keepdims=0)), data.type)
+
+
+@lowers("ReduceLogicalAnd", "ReduceLogicalOr")
+def logical(g: Graph, op: _Reduction, data: Tensor, axes: Tensor) -> Tensor:
+    """The smallest, or largest, of zeros and ones; of none at all 1, or 0."""
+    if axes.known() == []:
+        return data
+    numbers = g.cast(data, T.i32)
+    every = op.type_name == "ReduceLogicalAnd"
+    if every:
+        numbers = g.op("Sub", g.constant(1, T.i32), numbers)
+    total = _reduced(g, op, "ReduceSum", numbers, g.vector(axes))
+    found = g.op("Greater", total, g.constant(0, T.i32))
+    return g.op("Not", found, type=BOOLEAN) if every else found
+
+
+@lowers("CumSum")
+def cumsum(g: Graph, op: CumSum, data: Tensor, axis: Tensor | None) -> Tensor:
+    """ONNX's own; small integers wrap."""
+    along = g.constant(0, I64) if axis is None else g.scalar(g.cast(axis, I64))
+    return g.op("CumSum", data, along, exclusive=int(op.exclusive), reverse=int(op.reverse))
