@@ -244,6 +244,8 @@ class Graph:
             known = None if numbers is None else [None if n == -1 else n for n in numbers]
         if target.value is not None and tensor.shape.is_static and list(tensor.shape.static) == target.known():
             return tensor
+        if target.value is not None and tensor.value is not None and tensor.type.is_native:
+            return self.constant(np.asarray(tensor.value).reshape(target.known() or []), tensor.type)
         return self.op("Reshape", tensor, target, shape=known, allowzero=1)
 
     def squeeze(self, tensor: Tensor, axes: Sequence[int]) -> Tensor:

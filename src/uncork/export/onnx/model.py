@@ -175,8 +175,9 @@ def _settled(graph: Graph, node: Node, position: int, tensor: Tensor, spec: Tens
         if position == 0:
             made[tensor.name].name = node.name
     small = spec.value is not None and spec.value.size <= KNOWN
-    shape = spec.shape.merge(tensor.shape) if tensor.rank is not None else spec.shape
-    return Tensor(tensor.name, tensor.type, shape or spec.shape, spec.value if small else None, spec.partial)
+    merged = spec.shape.merge(tensor.shape)
+    shape = spec.shape if merged is None else merged
+    return Tensor(tensor.name, tensor.type, shape, spec.value if small else None, spec.partial)
 
 
 def _is_known(spec: TensorSpec) -> bool:

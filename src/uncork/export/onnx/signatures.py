@@ -82,6 +82,8 @@ Resize                           fhbiB        0
 GridSample RoiAlign              fdh          0,1
 DFT STFT                         fdh          0
 NonMaxSuppression                f            0,1  i64
+TopK                             fdhbwilB     0
+Unique                           fdhbls       0
 Det                              fdh           *
 """
 

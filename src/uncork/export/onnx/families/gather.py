@@ -42,11 +42,12 @@ def _with_zeros(g: Graph, op: _Gather, data: Tensor, indices: Tensor, along: int
         below = g.op("Less", place, zero)
     outside = g.op("Or", below, g.op("GreaterOrEqual", place, size))
     outside, place = (replace(t, shape=indices.shape) for t in (outside, place))
-    if not data.shape[along].contains(0):
+    # onnxruntime's Where of strings goes wrong where the mask is stretched.
+    if not data.shape[along].contains(0) and data.type is not ElementType.string:
         inside = replace(g.op("Where", outside, zero, place), shape=indices.shape)
         found = _picked(g, data, inside, along, batch)
         spread = g.unsqueeze(outside, _around(g, data, outside, along, batch))
-        return g.op("Where", spread, _blank(g, data), found)
+        return g.op("Where", spread, g.number(0, data), found)
     # The axis may be empty: one more place at its end holds the zeros.
     inside = replace(g.op("Where", outside, size, place), shape=indices.shape)
     return _picked(g, _with_blank(g, data, along), inside, along, batch)

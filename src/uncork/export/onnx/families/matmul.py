@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from uncork.export.onnx.families.normalization import widened
 from uncork.export.onnx.graph import Graph, Tensor
 from uncork.export.onnx.registry import lowers
+from uncork.ops.einsum import Einsum
 from uncork.ops.matmul import MatMul
 
 
@@ -18,3 +20,13 @@ def _turned(g: Graph, data: Tensor, flag: bool) -> Tensor:
     if not flag or rank < 2:
         return data
     return g.transpose(data, [*range(rank - 2), rank - 1, rank - 2])
+
+
+@lowers("Einsum")
+def einsum(g: Graph, op: Einsum, *operands: Tensor) -> Tensor:
+    """ONNX's own, with the output written out."""
+    subscripts, output = op.parsed()
+    own = operands[0].type
+    wide = [widened(g, t) for t in operands]
+    equation = ",".join("".join(s) for s in subscripts) + "->" + "".join(output)
+    return g.cast(g.op("Einsum", *wide, equation=equation), own)
