@@ -57,6 +57,21 @@ class Derived(Const):
 
 
 @dataclass
+class State:
+    """A variable as extra inputs, which have a value for the first call, and an extra output."""
+
+    type: ElementType
+    value: Tensor
+    #: For a variable that the model gives its first value: whether the input `value` holds one.
+    is_set: Tensor | None = None
+    #: What the inputs are when they are not given, by name.
+    initial: dict[str, Any] = field(default_factory=dict)
+    #: What is assigned, None where the model only reads.
+    new: Tensor | None = None
+    output: str = ""
+
+
+@dataclass
 class Settings:
     """What all graphs of a model share."""
 
@@ -67,8 +82,8 @@ class Settings:
     approximations: list[tuple[str, str]] = field(default_factory=list)
     #: The constants of the model, whose bytes are filled in, or streamed, at the end: name of the initializer and the constant.
     weights: dict[str, Any] = field(default_factory=dict)
-    #: Extra inputs and outputs for the variables of the model.
-    states: dict[str, Any] = field(default_factory=dict)
+    #: The variables of the model, by their ids.
+    states: dict[str, State] = field(default_factory=dict)
 
 
 class Graph:
@@ -79,6 +94,7 @@ class Graph:
 
         self._helper = helper
         self.settings = settings
+        self.is_body = False
         self.nodes: list[Any] = []
         self.initializers: dict[str, Any] = {}
         self._constants: dict[tuple[str, tuple[int, ...], bytes], Tensor] = {}
@@ -318,7 +334,7 @@ class Graph:
     def child(self) -> Graph:
         """A graph inside a node of this one; it may use this one's tensors."""
         graph = Graph(self.settings)
-        graph.layer, graph.label = self.layer, self.label
+        graph.layer, graph.label, graph.is_body = self.layer, self.label, True
         return graph
 
 

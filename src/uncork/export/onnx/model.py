@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from uncork.errors import InputError, Problem, UncorkError, UnsupportedError
-from uncork.export.onnx.graph import KNOWN, Graph, Settings, Tensor
+from uncork.export.onnx.graph import KNOWN, Graph, Settings, State, Tensor
 from uncork.export.onnx.registry import lowerings
 from uncork.export.onnx.signatures import carrier
 from uncork.export.onnx.tensors import ONNX_TYPES, is_packed, stored_as
@@ -50,7 +50,7 @@ def export(model: Model, opset: int = FIRST_OPSET, approximate: bool = False) ->
     outputs = []
     for name, result in zip(reserved, model.results):
         source = model.by_id[result].inputs[0]
-        output = _named(graph, values[source], name)
+        output = named(graph, values[source], name)
         outputs.append(value_info(output, model.spec(source).element_type, values[source].shape))
     return _finished(onnx, model, graph, infos, outputs)
 
@@ -66,16 +66,19 @@ def import_onnx() -> Any:
 
 def _finished(onnx: Any, model: Model, graph: Graph, inputs: list[Any], outputs: list[Any]) -> Exported:
     settings, helper = graph.settings, onnx.helper
-    states = settings.states
-    for state in states.values():
-        inputs.extend(state["inputs"])
-        outputs.append(state["output"])
-    initializers = {**graph.initializers, **{k: v for s in states.values() for k, v in s["initial"].items()}}
+    defaults: dict[str, Any] = {}
+    for identifier, state in settings.states.items():
+        given = [t for t in (state.value, state.is_set) if t is not None]
+        inputs.extend(value_info(t.name, t.type, t.shape, t.name) for t in given)
+        defaults.update(state.initial)
+        if state.new is not None:
+            state.output = settings.names.unique(f"{identifier}.new")
+            outputs.append(value_info(named(graph, state.new, state.output), state.type, state.new.shape))
     nodes, used = pruned(graph.nodes, {o.name for o in outputs})
     settings.names.apply(nodes)
     for value in outputs:
         value.name = settings.names.final(value.name)
-    kept = [t for n, t in initializers.items() if n in used or any(i.name == n for i in inputs)]
+    kept = [*defaults.values(), *(t for n, t in graph.initializers.items() if n in used)]
     weights: dict[str, Const] = {}
     for name, constant in settings.weights.items():
         if name in used:
@@ -86,12 +89,22 @@ def _finished(onnx: Any, model: Model, graph: Graph, inputs: list[Any], outputs:
     version = max(IR_VERSION, helper.find_min_ir_version_for(opsets))
     proto = helper.make_model(proto_graph, opset_imports=opsets, ir_version=version, producer_name="uncork", producer_version=_version())
     metadata = {}
-    if states:
-        metadata["uncork.states"] = json.dumps([s["said"] for s in states.values()])
+    if settings.states:
+        metadata["uncork.states"] = json.dumps([_said(i, s) for i, s in settings.states.items()])
     if settings.approximations:
         metadata["uncork.approximations"] = json.dumps([{"layer": a, "what": b} for a, b in settings.approximations])
     helper.set_model_props(proto, metadata)
     return Exported(proto, weights, settings.approximations)
+
+
+def _said(identifier: str, state: State) -> dict[str, str]:
+    """How the metadata tells of a variable: what of the last call's output is the next call's input."""
+    said = {"variable": identifier, "input": state.value.name}
+    if state.new is not None:
+        said["output"] = state.output
+    if state.is_set is not None:
+        said["is_set"] = state.is_set.name
+    return said
 
 
 def _version() -> str:
@@ -218,18 +231,20 @@ def _inputs(graph: Graph, model: Model, problems: list[Problem]) -> list[Tensor]
     return tensors
 
 
-def value_info(name: str, element_type: ElementType, shape: PartialShape, open_names: str = "") -> Any:
+def value_info(name: str, element_type: ElementType, shape: PartialShape, open_names: str = "", inner: bool = False) -> Any:
     """Name, type and shape of an input or output; open dimensions get names that begin with `open_names`."""
     from onnx import helper
 
     number = ONNX_TYPES[carrier(element_type)]
+    if shape.rank is None and inner:
+        return helper.make_tensor_value_info(name, number, None)
     if shape.rank is None:
         raise UnsupportedError(f"the rank of '{name}' is not known, and inputs and outputs of an ONNX graph need one")
     dims = [d.size if d.is_static else f"{open_names}_{i}" if open_names else None for i, d in enumerate(shape)]
     return helper.make_tensor_value_info(name, number, dims)
 
 
-def _named(graph: Graph, tensor: Tensor, name: str) -> str:
+def named(graph: Graph, tensor: Tensor, name: str) -> str:
     """Give a tensor the name of an output; where it has one for good, a copy of it. Returns the name before renaming."""
     names = graph.settings.names
     made = any(tensor.name in n.output for n in graph.nodes)
