@@ -9,6 +9,7 @@ from typing import Any, NoReturn, Union
 import numpy as np
 
 from uncork.errors import UnsupportedError
+from uncork.export.onnx.inference import shape_of
 from uncork.export.onnx.names import Names
 from uncork.export.onnx.signatures import SIGNATURES, carrier, computed_in
 from uncork.export.onnx.tensors import ONNX_TYPES, small_tensor
@@ -144,14 +145,17 @@ class Graph:
         else:
             wide = None
         fixed = signature.result if signature else None
-        layout = shape if shape is None or isinstance(shape, PartialShape) else PartialShape(shape)
+        if shape is None and len(types) == 1:
+            given = [t for t in tensors if t is not None]
+            shape = shape_of(op_type, [t.shape for t in given], [t.value for t in given], attributes)
+        layout = PartialShape() if shape is None else shape if isinstance(shape, PartialShape) else PartialShape(shape)
         results: list[Tensor] = []
-        for given in types:
-            result = given or fixed or own
+        for stated in types:
+            result = stated or fixed or own
             assert result is not None, op_type
             name = self.settings.names.unique(f"{self.layer}/{op_type}")
-            actual = wide if wide is not None and given is None and fixed is None else result
-            results.append(Tensor(name, actual, PartialShape() if layout is None else layout))
+            actual = wide if wide is not None and stated is None and fixed is None else result
+            results.append(Tensor(name, actual, layout))
         self._append(op_type, tensors, results, attributes)
         if wide is None:
             return results
