@@ -19,6 +19,8 @@ from uncork.types import DYNAMIC, Array, ElementType, PartialShape, TensorSpec
 
 I64 = ElementType.i64
 BOOLEAN = ElementType.boolean
+#: Integers that onnxruntime does not compare right everywhere.
+WIDE = (ElementType.i64, ElementType.u64)
 #: Constants up to this many elements are looked at when nodes are chosen.
 KNOWN = 4096
 
@@ -136,6 +138,8 @@ class Graph:
         tensors = [self._operand(i) for i in inputs]
         while tensors and tensors[-1] is None:
             tensors.pop()
+        if op_type in ("Min", "Max") and len(tensors) == 2 and tensors[0] is not None and tensors[0].type in WIDE:
+            return self._extreme(op_type, *(t for t in tensors if t is not None))
         signature = SIGNATURES.get(op_type)
         typed = [t for i, t in enumerate(tensors) if t is not None and (signature is None or signature.typed(i))]
         own = typed[0].type if typed else None
@@ -160,6 +164,10 @@ class Graph:
         if wide is None:
             return results
         return [self._narrow(r, own) if r.type is wide and own else r for r in results]
+
+    def _extreme(self, op_type: str, a: Tensor, b: Tensor) -> list[Tensor]:
+        """Min and Max of 64-bit numbers by a comparison: onnxruntime's look at 32 bits where one of them is a scalar."""
+        return [self.op("Where", self.op("Less" if op_type == "Min" else "Greater", a, b), a, b)]
 
     def _narrow(self, result: Tensor, own: ElementType) -> Tensor:
         """Back from the type computed in; codes of small types are their carrier again."""

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from uncork.errors import InputError, Problem, UncorkError, UnsupportedError
 from uncork.export.onnx.graph import KNOWN, Graph, Settings, State, Tensor
 from uncork.export.onnx.registry import lowerings
@@ -167,6 +169,8 @@ def _lowered(graph: Graph, node: Node, inputs: Sequence[Tensor]) -> list[Tensor]
         return [_weight(graph, node, operation)]
     if operation.deterministic and all(_is_known(spec) for spec in specs):
         return [replace(_known(graph, node, spec), shape=spec.shape) for spec in specs]
+    if all(spec.shape.is_static and spec.shape.size == 0 for spec in specs):
+        return [_empty(graph, node, spec) for spec in specs]
     padded: list[Tensor | None] = list(inputs)
     if operation.inputs and not operation.inputs[-1].variadic:
         padded += [None] * (len(operation.inputs) - len(inputs))
@@ -200,6 +204,13 @@ def _is_known(spec: TensorSpec) -> bool:
 def _known(graph: Graph, node: Node, spec: TensorSpec) -> Tensor:
     assert spec.value is not None
     return graph.constant(spec.value, spec.element_type, hint=node.name)
+
+
+def _empty(graph: Graph, node: Node, spec: TensorSpec) -> Tensor:
+    """A tensor without elements, which needs no computation: several nodes of onnxruntime do not take one."""
+    element_type = carrier(spec.element_type)
+    tensor = graph.constant(np.zeros(spec.shape.static, element_type.dtype), element_type, hint=node.name)
+    return replace(tensor, type=spec.element_type)
 
 
 def _weight(graph: Graph, node: Node, constant: Const) -> Tensor:

@@ -12,6 +12,7 @@ import numpy as np
 from uncork.export.onnx.families.gather import counted_forward
 from uncork.export.onnx.graph import I64, Graph, Tensor
 from uncork.export.onnx.registry import lowers
+from uncork.export.onnx.signatures import carrier
 from uncork.ops._embedding import Embedding
 from uncork.types import ElementType, PartialShape
 
@@ -62,11 +63,22 @@ def bag_packed(g: Graph, op: Embedding, table: Tensor, indices: Tensor, weights:
     rows = g.cast(g.op("Gather", table, counted_forward(g, indices), axis=0), wide)
     if weights is not None:
         rows = g.op("Mul", rows, g.unsqueeze(g.cast(weights, wide), list(range(2, rank + 1))))
-    total = g.op("ReduceSum", rows, [1], keepdims=0)
+    if wide.is_float:
+        total = g.op("ReduceSum", rows, [1], keepdims=0)
+    else:
+        total = _sum_of_integers(g, rows)
     if op.takes_mean():
         size = g.op("Max", g.dim(indices, 1), g.constant(np.array([1])))
         total = _divided(g, total, size)
     return replace(g.cast(total, own), shape=g.outputs[0].shape)
+
+
+def _sum_of_integers(g: Graph, rows: Tensor) -> Tensor:
+    """The sum along the second axis as a product with ones: onnxruntime adds integers in floating point."""
+    rank = g.rank(rows)
+    last = g.cast(g.transpose(rows, [0, *range(2, rank), 1]), I64)
+    ones = g.op("Expand", g.constant(1, I64), g.dim(rows, 1))
+    return g.cast(g.op("MatMul", last, ones), rows.type)
 
 
 def _accumulated(element_type: ElementType) -> ElementType:
@@ -94,13 +106,15 @@ def _summed(
     """One row for each bag; `bags` is their number, in a vector of one element, and one more bag takes what is in none."""
     own, wide = table.type, _accumulated(table.type)
     rank = g.rank(table)
+    if any(d == 0 for d in table.shape):
+        # Without rows every bag is empty; without columns there is nothing to add.
+        blank = g.op("Expand", g.constant(np.zeros((), carrier(own).dtype), own), g.concat([bags, g.dims(table, 1, rank)]))
+        return replace(blank, shape=g.outputs[0].shape)
     flat = table if rank == 2 else g.op("Reshape", table, g.constant(np.array([0, -1])) if rank > 2 else [-1, 1])
     if rank > 2 and table.shape[1:].is_static:
         width = int(np.prod(table.shape[1:].static))
         flat = g.reshape(table, g.concat([g.dim(table, 0), [width]]), [table.shape[0], width])
     columns = g.op("Shape", flat, start=1, end=2, type=I64, shape=[1]) if not flat.shape.rank or not flat.shape[1].is_static else g.dim(flat, 1)
-    if table.shape[0].size == 0:
-        g.refuse("a table without rows")
     rows = g.cast(g.op("Gather", flat, indices, axis=0), wide)
     if weights is not None:
         rows = g.op("Mul", rows, g.unsqueeze(g.cast(weights, wide), [1]))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import string
+from collections.abc import Sequence
+
 from uncork.export.onnx.families.normalization import widened
 from uncork.export.onnx.graph import Graph, Tensor
 from uncork.export.onnx.registry import lowers
@@ -28,5 +31,15 @@ def einsum(g: Graph, op: Einsum, *operands: Tensor) -> Tensor:
     subscripts, output = op.parsed()
     own = operands[0].type
     wide = [widened(g, t) for t in operands]
-    equation = ",".join("".join(s) for s in subscripts) + "->" + "".join(output)
+    used = {label for subscript in subscripts for label in subscript}
+    free = [c for c in string.ascii_letters if c not in used]
+    equation = ",".join(_letters(op.spread(s, g.rank(t)), free) for s, t in zip(subscripts, wide))
+    covered = max(sum(isinstance(n, int) for n in op.spread(s, g.rank(t))) for s, t in zip(subscripts, wide))
+    rank = len(output) - 1 + covered if "..." in output else len(output)
+    equation += "->" + _letters(op.spread(output, rank), free)
     return g.cast(g.op("Einsum", *wide, equation=equation), own)
+
+
+def _letters(labels: Sequence[str | int], free: Sequence[str]) -> str:
+    """The dimensions of an ellipsis as letters too: onnxruntime wants one in the output where there is one in the inputs."""
+    return "".join(free[label] if isinstance(label, int) else label for label in labels)

@@ -81,7 +81,7 @@ def normalize_l2(g: Graph, op: NormalizeL2, data: Tensor, axes: Tensor) -> Tenso
     wide = widened(g, data)
     squares = g.op("Mul", wide, wide)
     if axes.known() != []:
-        squares = g.op("ReduceSum", squares, g.vector(axes), keepdims=1)
+        squares = g.op("ReduceSum", squares, g.vector(axes), keepdims=1, noop_with_empty_axes=1)
     node = "Add" if op.eps_mode == "add" else "Max"
     return g.cast(g.op("Div", wide, g.op("Sqrt", g.op(node, squares, g.number(op.eps, wide)))), data.type)
 

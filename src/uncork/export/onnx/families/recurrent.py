@@ -75,12 +75,22 @@ def _node(
         attributes["clip"] = float(op.clip)
     if isinstance(op, GRU):
         attributes["linear_before_reset"] = int(op.linear_before_reset)
-    if isinstance(op, LSTM1):
-        attributes["input_forget"] = int(op.input_forget)
+    if isinstance(op, LSTM1) and op.input_forget:
+        w, r, b = (t and _coupled(g, op, t) for t in (w, r, b))
+        assert w is not None and r is not None
     order = _LSTM_ORDER if op.gates == 4 else tuple(range(op.gates))
     weights = [_ordered(g, t, op.gates, op.hidden_size, order) for t in (w, r)]
     bias = None if b is None else _bias(g, op, b, order)
     return g.ops(_NODES[op.gates], x, *weights, bias, lengths, *states, types=[None] * (1 + len(states)), **attributes)
+
+
+def _coupled(g: Graph, op: Recurrent, tensor: Tensor) -> Tensor:
+    """The weights of the gate i = 1 - f, which is f of the negated sum; ONNX's own coupling is the other way round."""
+    if op.functions()[0] != "sigmoid":
+        g.refuse("input_forget with another activation than sigmoid")
+    hidden = op.hidden_size
+    forget = g.slice(tensor, 0, hidden, 1)
+    return g.op("Concat", forget, g.op("Neg", forget), g.slice(tensor, 2 * hidden, 4 * hidden, 1), axis=1, shape=tensor.shape)
 
 
 def _ordered(g: Graph, tensor: Tensor, gates: int, hidden: int, order: Sequence[int]) -> Tensor:

@@ -21,14 +21,20 @@ _NODES = ("ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin", "ReduceL1", "Redu
 def reduce(g: Graph, op: _Reduction, data: Tensor, axes: Tensor) -> Tensor:
     """ONNX's own; the mean and the norm of integers by their exact sums."""
     known = axes.known()
-    if known == []:
+    if known == [] or axes.shape.size == 0:
         return data
     where = g.vector(axes)
+    if known is not None:
+        where = g.constant(np.array([a % g.rank(data) for a in known]))
     own = data.type
     if not own.is_float and op.type_name in ("ReduceMean", "ReduceL2"):
         return _of_integers(g, op, data, where)
     if op.type_name in ("ReduceMax", "ReduceMin") and _may_be_empty(data, known):
         return _extreme(g, op, data, where)
+    if own.is_integer and own.bits >= 32 and op.type_name == "ReduceSum" and known is not None:
+        return _exact_sum(g, op, data, [a % g.rank(data) for a in known])
+    if op.type_name == "ReduceMean" and _may_be_empty(data, known):
+        return _mean(g, op, data, where)
     wide = own
     if own is T.f16 or own is T.bf16:
         wide = T.f32
@@ -39,6 +45,29 @@ def reduce(g: Graph, op: _Reduction, data: Tensor, axes: Tensor) -> Tensor:
 
 def _reduced(g: Graph, op: _Reduction, node: str, data: Tensor, axes: Tensor) -> Tensor:
     return g.op(node, data, axes, keepdims=int(op.keep_dims), noop_with_empty_axes=1, shape=g.outputs[0].shape)
+
+
+def _exact_sum(g: Graph, op: _Reduction, data: Tensor, axes: list[int]) -> Tensor:
+    """As a product with ones: onnxruntime adds integers in floating point."""
+    rank = g.rank(data)
+    kept = [i for i in range(rank) if i not in axes]
+    last = g.transpose(g.cast(data, I64), [*kept, *axes])
+    count = g.op("ReduceProd", g.concat([g.dim(data, a) for a in axes]), keepdims=1)
+    lead = [g.dim(data, i) for i in kept]
+    flat = g.op("Reshape", last, g.concat([*lead, count]), allowzero=1, shape=[*(data.shape[i].size for i in kept), None])
+    ones = g.op("Expand", g.constant(1, I64), g.concat([count, np.ones(1, np.int64)]))
+    total = g.op("MatMul", flat, ones)
+    sizes: list[Tensor | list[int]] = [[1] if i in axes else g.dim(data, i) for i in range(rank)] if op.keep_dims else [*lead]
+    shape = g.concat(sizes) if sizes else g.constant(np.zeros(0, np.int64))
+    return g.cast(g.op("Reshape", total, shape, allowzero=1, shape=g.outputs[0].shape), data.type)
+
+
+def _mean(g: Graph, op: _Reduction, data: Tensor, axes: Tensor) -> Tensor:
+    """The sum over the number of elements, which is NaN for none; onnxruntime has 0 there."""
+    wide = g.cast(data, T.f32) if data.type in (T.f16, T.bf16) else data
+    total = _reduced(g, op, "ReduceSum", wide, axes)
+    count = g.op("ReduceProd", g.op("Gather", g.shape(data), axes, type=I64), keepdims=0)
+    return g.cast(g.op("Div", total, g.cast(count, wide.type)), data.type)
 
 
 def _may_be_empty(data: Tensor, axes: list[int] | None) -> bool:
@@ -83,13 +112,15 @@ def _of_integers(g: Graph, op: _Reduction, data: Tensor, axes: Tensor) -> Tensor
 @lowers("ReduceLogicalAnd", "ReduceLogicalOr")
 def logical(g: Graph, op: _Reduction, data: Tensor, axes: Tensor) -> Tensor:
     """The smallest, or largest, of zeros and ones; of none at all 1, or 0."""
-    if axes.known() == []:
+    if axes.known() == [] or axes.shape.size == 0:
         return data
     numbers = g.cast(data, T.i32)
     every = op.type_name == "ReduceLogicalAnd"
     if every:
         numbers = g.op("Sub", g.constant(1, T.i32), numbers)
-    total = _reduced(g, op, "ReduceSum", numbers, g.vector(axes))
+    known = axes.known()
+    where = g.vector(axes) if known is None else g.constant(np.array([a % g.rank(data) for a in known]))
+    total = _reduced(g, op, "ReduceSum", numbers, where)
     found = g.op("Greater", total, g.constant(0, T.i32))
     return g.op("Not", found, type=BOOLEAN) if every else found
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from uncork.export.onnx.graph import I64, Graph, Tensor
 from uncork.export.onnx.registry import lowers
+from uncork.export.onnx.resize_open import OpenAxis
 from uncork.ops._resize import Axis, Settings, nearest_cells, taps
 from uncork.ops.interpolate import Interpolate1, _Interpolate, _InterpolateByInputs, at_least_f32, scaled_size
 from uncork.storage import decode
@@ -208,42 +209,38 @@ def _same_cells(how: Settings, axis: Axis, rounding: str) -> bool:
 
 
 def _dynamic(g: Graph, plan: _Plan) -> Tensor:
-    """Sizes that are not known: ONNX's Resize, where its rule is the same one."""
+    """Sizes that are not known: cell by cell, with coordinates that the model computes."""
     how, data = plan.how, plan.data
-    if how.mode not in _NODES or how.coordinate_transformation_mode not in _SAME:
-        g.refuse(f"Interpolate with mode {how.mode}, {how.coordinate_transformation_mode}, and sizes that are not known")
-    if how.antialias or (how.nearest_mode == "simple" and how.mode == "nearest"):
-        g.refuse("Interpolate with antialias or nearest_mode simple, and sizes that are not known")
-    if not data.type.is_float:
-        g.refuse("Interpolate of integers with sizes that are not known")
-    rank = g.rank(data)
-    last = {a for a in plan.axes if not _kept(plan, a)}
-    if how.mode != "nearest" and any(a < rank - 2 for a in last):
-        g.refuse("Interpolate along axes before the last two, with sizes that are not known")
+    if how.antialias or how.mode.endswith("pillow"):
+        g.refuse(f"Interpolate with mode {how.mode}{', antialias' * how.antialias}, and sizes that are not known")
+    whole = not data.type.is_float
     own = data.type
-    wide = g.cast(data, T.f32) if own is not T.f32 else data
-    target = _target(g, plan)
-    return g.cast(g.op("Resize", wide, None, None, target, shape=g.outputs[0].shape, **_attributes(how, [])), own)
+    values = data if how.mode == "nearest" else g.cast(data, T.f64 if whole or own is T.f64 else T.f32)
+    wanted = plan.wanted if plan.by_sizes else g.cast(plan.wanted, T.f64 if plan.wanted.type is T.f64 else T.f32)
+    for position, axis in enumerate(plan.axes):
+        if _kept(plan, axis):
+            continue
+        element = g.scalar(g.slice(wanted, position, position + 1, 0))
+        size = g.scalar(g.dim(data, axis))
+        scale = None if plan.by_sizes else element
+        result = g.cast(element, I64) if scale is None else _scaled(g, size, scale)
+        values = OpenAxis(g, size, result, scale, how).applied(values, axis)
+    if how.mode == "nearest":
+        return values
+    return g.cast(_limited(g, values, own) if whole else values, own)
+
+
+def _scaled(g: Graph, size: Tensor, scale: Tensor) -> Tensor:
+    """floor(scale * size), where a product that misses a whole number by a millionth is that number."""
+    near = g.op("Mul", g.op("Add", scale, g.number(1e-6, scale)), g.cast(size, scale.type))
+    exact = g.op("Mul", g.cast(scale, T.f64), g.cast(size, T.f64))
+    cells = g.op("Min", g.cast(g.op("Floor", near), I64), g.cast(g.op("Ceil", exact), I64))
+    return g.op("Where", g.op("Equal", scale, g.number(1, scale)), size, cells)
 
 
 def _kept(plan: _Plan, axis: int) -> bool:
     """The axis keeps its size whatever that is."""
     if plan.wanted.value is None:
         return False
-    number = plan.wanted.value.reshape(-1)[list(plan.axes).index(axis)]
-    return number == 1 if not plan.by_sizes else plan.data.shape[axis] == int(number)
-
-
-def _target(g: Graph, plan: _Plan) -> Tensor:
-    """The size of every dimension of the output."""
-    parts: list[Tensor] = [g.dim(plan.data, i) for i in range(g.rank(plan.data))]
-    wanted = g.vector(plan.wanted) if plan.by_sizes else g.cast(plan.wanted, T.f32)
-    for position, axis in enumerate(plan.axes):
-        element = g.slice(wanted, position, position + 1, 0)
-        if not plan.by_sizes:
-            # 10**-6 is added before the size is cut, as the operation has it.
-            scale = g.op("Add", element, g.constant(np.float32(1e-6)))
-            product = g.op("Mul", scale, g.cast(parts[axis], T.f32))
-            element = g.op("Cast", g.op("Floor", product), to=7, type=I64, shape=[1])
-        parts[axis] = element
-    return g.concat(parts)
+    number = decode(plan.wanted.value, plan.wanted.type).reshape(-1)[list(plan.axes).index(axis)]
+    return bool(number == 1) if not plan.by_sizes else plan.data.shape[axis] == int(number)

@@ -42,6 +42,8 @@ def topk(g: Graph, op: TopK3, data: Tensor, k: Tensor) -> list[Tensor]:
 def unique(g: Graph, op: Unique10, data: Tensor, axis: Tensor | None) -> list[Tensor]:
     """ONNX's own."""
     along = None if axis is None else numbers(g, axis, "axis")[0]
+    if data.shape.is_static and data.shape.size == 0:
+        g.refuse("onnxruntime ends without a word where Unique has slices without elements")
     outputs = g.ops("Unique", data, types=[None, I64, I64, I64], axis=along, sorted=int(op.sorted))
     index, count = op.index_element_type, op.count_element_type
     types = (data.type, index, index, count)
@@ -106,7 +108,8 @@ def _comparable(g: Graph, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _counted(g: Graph, smaller: Tensor) -> Tensor:
-    return g.op("ReduceSum", g.cast(smaller, I64), [-1], keepdims=0)
+    # onnxruntime takes no negative axis where there are no elements.
+    return g.op("ReduceSum", g.cast(smaller, I64), [g.rank(smaller) - 1], keepdims=0)
 
 
 @lowers("Bucketize")

@@ -102,6 +102,10 @@ def split(g: Graph, op: Split1, data: Tensor, axis: Tensor) -> list[Tensor]:
     along = numbers(g, axis, "axis")[0]
     if op.num_splits == 1:
         return [data]
+    size = data.shape[along % data.rank].size if data.rank is not None else None
+    if size is not None and size < op.num_splits:
+        lengths = np.zeros(op.num_splits, np.int64)
+        return g.ops("Split", data, lengths, axis=along, types=[None] * op.num_splits)
     return g.ops("Split", data, axis=along, num_outputs=op.num_splits, types=[None] * op.num_splits)
 
 

@@ -21,9 +21,23 @@ _FAR = 2**62
 def slice_(g: Graph, op: Operation, data: Tensor, start: Tensor, stop: Tensor, step: Tensor, axes: Tensor | None) -> Tensor:
     """ONNX's Slice."""
     wide = [g.vector(t) for t in (start, stop)]
+    wide[1] = _none_before(g, data, wide, step, axes)
     if axes is None:
         return g.op("Slice", data, *wide, None, g.vector(step), shape=g.outputs[0].shape)
     return g.op("Slice", data, *wide, g.vector(axes), g.vector(step), shape=g.outputs[0].shape)
+
+
+def _none_before(g: Graph, data: Tensor, bounds: list[Tensor], step: Tensor, axes: Tensor | None) -> Tensor:
+    """The stops: backwards from before the first element there is nothing, where ONNX begins at the first element."""
+    start, stop = bounds
+    steps, firsts = step.known(), start.known()
+    if steps is None or all(s > 0 for s in steps) or (firsts is not None and all(f >= 0 or s > 0 for f, s in zip(firsts, steps))):
+        return stop
+    along = list(range(len(steps))) if axes is None else numbers(g, axes, "axes")
+    sizes = g.concat([g.dim(data, a) for a in along])
+    before = g.op("Less", start, g.op("Neg", sizes))
+    backwards = g.op("Less", g.vector(step), g.constant(0, I64))
+    return g.op("Where", g.op("And", before, backwards), g.constant(_FAR, I64), stop)
 
 
 @lowers("StridedSlice")
@@ -159,6 +173,8 @@ def _rolled(g: Graph, data: Tensor, axis: int, move: int) -> Tensor:
 @lowers("Pad")
 def pad(g: Graph, op: Pad12, data: Tensor, begins: Tensor, ends: Tensor, value: Tensor | None) -> Tensor:
     """ONNX's Pad has no symmetric mode: there the mirrored parts are cut out, axis by axis."""
+    if data.rank == 0:
+        return data
     if op.pad_mode == "symmetric":
         return _symmetric(g, data, numbers(g, begins, "pads_begin"), numbers(g, ends, "pads_end"))
     pads = g.concat([g.vector(begins), g.vector(ends)])

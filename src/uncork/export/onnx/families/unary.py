@@ -48,6 +48,10 @@ def negative(g: Graph, op: Operation, data: Tensor) -> Tensor:
 @lowers("Sign")
 def sign(g: Graph, op: Operation, data: Tensor) -> Tensor:
     """NaN of NaN, which ONNX leaves open."""
+    if data.type.bits == 64 and data.type.is_integer:
+        zero = g.number(0, data)
+        positive = g.cast(g.op("Greater", data, zero), data.type)
+        return g.op("Sub", positive, g.cast(g.op("Less", data, zero), data.type))
     if not data.type.is_float:
         return g.op("Sign", data)
     return g.op("Where", g.op("IsNaN", data), data, g.op("Sign", data))
@@ -99,7 +103,9 @@ def sqrt(g: Graph, op: Operation, data: Tensor) -> Tensor:
     root = g.op("Sqrt", g.cast(data, ElementType.f64))
     if data.type.bits < 64:
         return nearest(g, root, data.type)
-    low, one = g.cast(g.op("Floor", root), data.type), g.number(1, data)
+    # No root is larger than this, and its square does not wrap.
+    largest = g.number(2**32 - 1 if data.type.kind == "unsigned" else 3037000499, data)
+    low, one = g.op("Min", g.cast(g.op("Floor", root), data.type), largest), g.number(1, data)
     square = g.op("Mul", low, low)
     low = g.op("Where", g.op("Greater", square, data), g.op("Sub", low, one), low)
     rest = g.op("Sub", data, g.op("Mul", low, low))
