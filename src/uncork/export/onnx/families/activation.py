@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from uncork.export.onnx.graph import Graph, Tensor
 from uncork.export.onnx.registry import lowers
 from uncork.ops._operation import Operation
@@ -31,10 +33,19 @@ def prelu(g: Graph, op: PReLU, data: Tensor, slope: Tensor) -> Tensor:
     if op.by_channel(data.shape, slope.shape):
         slope = g.unsqueeze(slope, list(range(1, g.rank(data) - 1)))
     elif slope.rank == 1 and g.rank(data) > 1 and not data.shape[1].is_static and slope.shape[0].compatible(data.shape[1]):
-        g.refuse("whether the slope is one for each channel is known only when the sizes are")
+        slope = _open_slope(g, data, slope)
     if data.type in (T.f32, T.f16):
         return g.op("PRelu", data, slope)
     return g.op("Where", g.op("Less", data, g.number(0, data)), g.op("Mul", slope, data), data)
+
+
+def _open_slope(g: Graph, data: Tensor, slope: Tensor) -> Tensor:
+    """A slope for each channel where they turn out to be as many, else one for each place of the last axis."""
+    rank, count = g.rank(data), g.dim(slope, 0)
+    ones = np.ones(rank, np.int64)
+    channels, last = (g.concat([ones[:axis], count, ones[axis + 1 :]]) for axis in (1, rank - 1))
+    shape = g.op("Where", g.op("Equal", g.dim(data, 1), count), channels, last, shape=[rank])
+    return g.op("Reshape", slope, shape)
 
 
 @lowers("Elu")

@@ -48,9 +48,8 @@ def convolution(g: Graph, op: Convolution1, data: Tensor, filters: Tensor) -> Te
     pads, auto = window_pads(g, op, data, list(kernel.static))
     own = data.type
     if not own.is_float:
-        g.approximate(f"a convolution of {own} is computed in f32, where large sums lose digits")
-        data, weights = g.cast(data, ElementType.f32), g.cast(weights, ElementType.f32)
-    result = g.op(
+        return _of_integers(g, op, data, weights, groups)
+    return g.op(
         "Conv",
         data,
         weights,
@@ -62,7 +61,31 @@ def convolution(g: Graph, op: Convolution1, data: Tensor, filters: Tensor) -> Te
         group=groups,
         shape=g.outputs[0].shape,
     )
-    return g.cast(result, own)
+
+
+def _of_integers(g: Graph, op: Convolution1, data: Tensor, filters: Tensor, groups: int) -> Tensor:
+    """The windows as columns, and one product of matrices in i64, which wraps as integers do."""
+    if groups != 1 or not data.shape[2:].is_static or not filters.shape.is_static:
+        g.refuse("a convolution of integers in groups, or with sizes that are not known")
+    outputs, channels, *kernel = filters.shape.static
+    slides = op.slides(np.broadcast_to(np.zeros(()), data.shape[2:].static), kernel)
+    after = [max(0, s.reach - s.pad_begin - s.size) for s in slides]
+    padded = data
+    if any(s.pad_begin for s in slides) or any(after):
+        padded = g.op("Pad", data, [0, 0, *(s.pad_begin for s in slides), 0, 0, *after])
+    axes = list(range(2, 2 + op.axes))
+    parts = []
+    for cell in np.ndindex(*kernel):
+        starts = [k * s.dilation for k, s in zip(cell, slides)]
+        ends = [b + (s.count - 1) * s.stride + 1 for b, s in zip(starts, slides)]
+        parts.append(g.op("Slice", padded, starts, ends, axes, [s.stride for s in slides]))
+    columns = g.op("Concat", *parts, axis=1) if len(parts) > 1 else parts[0]
+    rows = channels * int(np.prod(kernel))
+    flat = g.op("Reshape", g.cast(columns, ElementType.i64), [-1, rows, int(np.prod([s.count for s in slides]))])
+    turned = g.op("Transpose", filters, perm=[0, *axes, 1])
+    weights = g.cast(g.op("Reshape", turned, [outputs, rows]), ElementType.i64)
+    product = g.op("Reshape", g.op("MatMul", weights, flat), [-1, outputs, *(s.count for s in slides)])
+    return g.cast(product, data.type)
 
 
 @lowers("ConvolutionBackpropData", "GroupConvolutionBackpropData")

@@ -17,7 +17,7 @@ from uncork.export.onnx.families.suppression import (
 from uncork.export.onnx.graph import Graph, Operand, Tensor
 from uncork.export.onnx.registry import lowers
 from uncork.ops.detection_output import _CORNER, _Detection
-from uncork.types import Dimension, ElementType
+from uncork.types import ElementType
 
 ONE = np.ones(1, np.int64)
 
@@ -41,7 +41,7 @@ def detection_output(
     logits, preds, proposals = (g.cast(t, ElementType.f32) for t in (logits, preds, proposals))
     priors, classes = _counts(g, op, preds, proposals)
     boxes = _boxes(g, op, logits, proposals, None if moves is None else g.cast(moves, ElementType.f32), priors, classes)
-    scores = g.op("Reshape", preds, [-1, priors, classes], shape=[preds.shape[0].size, priors, classes])
+    scores = g.op("Reshape", preds, g.concat([[-1], priors, [classes]]), shape=[None, None, classes])
     if objectness is not None:
         scores = _with_objectness(g, op, scores, g.cast(objectness, ElementType.f32), priors, classes)
     scores = g.op("Transpose", scores, perm=[0, 2, 1])
@@ -55,30 +55,34 @@ def detection_output(
     return g.cast(_written(g, op, rows, preds, priors, classes), own)
 
 
-def _counts(g: Graph, op: _Detection, preds: Tensor, proposals: Tensor) -> tuple[int, int]:
+def _counts(g: Graph, op: _Detection, preds: Tensor, proposals: Tensor) -> tuple[Tensor, int]:
+    """The number of priors, in a vector, and that of classes."""
     length, width = proposals.shape[2].size if proposals.rank == 3 else None, preds.shape[1].size if preds.rank == 2 else None
-    if length is None or width is None:
-        g.refuse("the number of priors or of classes is not known")
-    priors = length // op.prior_size
-    return priors, op.num_classes or width // priors
+    classes = op.num_classes or (width // (length // op.prior_size) if width and length else None)
+    if classes is None:
+        g.refuse("the number of classes is not known")
+    if length is not None:
+        return g.constant(np.array([length // op.prior_size])), classes
+    return g.op("Div", g.dim(proposals, 2), g.constant(np.array([op.prior_size])), shape=[1]), classes
 
 
-def _boxes(g: Graph, op: _Detection, logits: Tensor, proposals: Tensor, moves: Tensor | None, priors: int, classes: int) -> Tensor:
+def _boxes(g: Graph, op: _Detection, logits: Tensor, proposals: Tensor, moves: Tensor | None, priors: Tensor, classes: int) -> Tensor:
     """[images, 1 or classes, priors, 4]"""
     locations = 1 if op.share_location else classes
     first = g.op("Slice", proposals, [0], [1], [1])
-    given = g.op("Reshape", first, [-1, priors, 1, op.prior_size])
+    given = g.op("Reshape", first, g.concat([[-1], priors, [1, op.prior_size]]))
     boxes = g.op("Slice", given, [op.prior_size - 4], [op.prior_size], [3])
     if not op.normalized:
         size = np.array([op.input_width, op.input_height] * 2, np.float32)
         boxes = g.op("Div", boxes, g.constant(size))
     variances: Tensor | None = None
     if not op.variance_encoded_in_target:
-        second = g.op("Slice", g.op("Slice", proposals, [1], [2], [1]), [0], [4 * priors], [2])
-        variances = g.op("Reshape", second, [-1, priors, 1, 4])
+        numbers = g.op("Mul", priors, g.constant(np.array([4])))
+        second = g.op("Slice", g.op("Slice", proposals, [1], [2], [1]), [0], numbers, [2])
+        variances = g.op("Reshape", second, g.concat([[-1], priors, [1, 4]]))
     for offsets in (moves, logits):
         if offsets is not None:
-            moved = g.op("Reshape", offsets, [-1, priors, locations, 4])
+            moved = g.op("Reshape", offsets, g.concat([[-1], priors, [locations, 4]]))
             boxes = _decoded(g, op, boxes, moved if variances is None else g.op("Mul", variances, moved))
     return g.op("Transpose", boxes, perm=[0, 2, 1, 3])
 
@@ -96,26 +100,26 @@ def _decoded(g: Graph, op: _Detection, priors: Tensor, offsets: Tensor) -> Tenso
     return clipped(g, boxes, 0, 1) if op.clip_before_nms else boxes
 
 
-def _with_objectness(g: Graph, op: _Detection, scores: Tensor, objectness: Tensor, priors: int, classes: int) -> Tensor:
+def _with_objectness(g: Graph, op: _Detection, scores: Tensor, objectness: Tensor, priors: Tensor, classes: int) -> Tensor:
     """Where there is no object, it is background with certainty."""
-    pairs = g.op("Reshape", objectness, [-1, priors, 2])
+    pairs = g.op("Reshape", objectness, g.concat([[-1], priors, [2]]))
     background = g.op("Less", g.op("Slice", pairs, [1], [2], [2]), g.constant(np.float32(op.objectness_score)))
     certain = (np.arange(classes) == op.background_label_id).astype(np.float32)
     return g.op("Where", background, g.constant(certain), scores)
 
 
-def _best(g: Graph, op: _Detection, boxes: Tensor, scores: Tensor, priors: int, classes: int) -> Rows:
+def _best(g: Graph, op: _Detection, boxes: Tensor, scores: Tensor, priors: Tensor, classes: int) -> Rows:
     """Every box that stays, of every class."""
     counted = at_least(g, scores, g.constant(np.float32(op.confidence_threshold)), strictly=True)
     if 0 <= op.background_label_id < classes:
         is_it = (np.arange(classes) == op.background_label_id).reshape(-1, 1)
         counted = g.op("Where", g.constant(is_it), g.number(-np.inf, counted), counted)
-    flat_scores = g.op("Reshape", counted, [-1, 1, priors], shape=[None, 1, priors])
+    flat_scores = g.op("Reshape", counted, g.concat([[-1, 1], priors]), shape=[None, 1, None])
     flat_scores = best_of_row(g, flat_scores, op.top_k)
     each = g.op("Expand", boxes, g.concat([g.op("Shape", scores, start=0, end=1), [classes, 1, 1]]))
-    flat_boxes = g.op("Reshape", each, [-1, priors, 4])
+    flat_boxes = g.op("Reshape", each, g.concat([[-1], priors, [4]]))
     threshold = g.constant(np.array([op.nms_threshold], np.float32))
-    found = suppressed(g, flat_boxes, flat_scores, g.constant(np.array([priors])), threshold)
+    found = suppressed(g, flat_boxes, flat_scores, priors, threshold)
     batch, place = column(g, found, 0), column(g, found, 2)
     count = g.constant(np.array(classes))
     image, number = g.op("Div", batch, count), g.op("Mod", batch, count)
@@ -124,13 +128,19 @@ def _best(g: Graph, op: _Detection, boxes: Tensor, scores: Tensor, priors: int, 
     return Rows(image, number, g.op("GatherND", flat_scores, found, shape=[None]), place, corners)
 
 
-def _written(g: Graph, op: _Detection, rows: Rows, preds: Tensor, priors: int, classes: int) -> Tensor:
+def _written(g: Graph, op: _Detection, rows: Rows, preds: Tensor, priors: Tensor, classes: int) -> Tensor:
     """Rows of 7 numbers, a row that begins with -1, and zeros up to the number of rows there is room for."""
     corners = clipped(g, rows.box, 0, 1) if op.clip_after_nms else rows.box
     table = [g.op("Unsqueeze", g.cast(t, ElementType.f32), [1]) for t in (rows.image, rows.number, rows.score)]
     written = g.op("Concat", *table, corners, axis=1)
-    each = int(op._rows(*(Dimension(n, n) for n in (1, priors, classes))))
-    room: Operand = g.op("Mul", g.dim(preds, 0), g.constant(np.array([each])))
+    each: Operand
+    if op.keep_top_k[0] > 0:
+        each = [op.keep_top_k[0]]
+    elif op.keep_top_k[0] == -1 and op.top_k > 0:
+        each = [classes * op.top_k]
+    else:
+        each = g.op("Mul", priors, g.constant(np.array([classes])))
+    room: Operand = g.op("Mul", g.dim(preds, 0), each)
     zeros = g.op("Expand", g.constant(np.float32(0)), g.concat([room, [7]]))
     end = np.zeros((1, 7), np.float32)
     end[0, 0] = -1

@@ -76,7 +76,8 @@ def _with_blank(g: Graph, data: Tensor, along: int) -> Tensor:
 def _picked(g: Graph, data: Tensor, indices: Tensor, along: int, batch: int) -> Tensor:
     """ONNX's Gather; with batches, on the batches joined to one axis with the axis itself."""
     indices = indices if indices.type in (ElementType.i32, I64) else g.cast(indices, I64)
-    if not batch:
+    # onnxruntime's Gather copies the first string of a row only.
+    if not batch and data.type is not ElementType.string:
         return g.op("Gather", data, indices, axis=along, shape=g.outputs[0].shape)
     order = [*range(batch), along, *range(batch, along), *range(along + 1, g.rank(data))]
     front = g.transpose(data, order)

@@ -11,7 +11,6 @@ from uncork.export.onnx.families.normalization import widened
 from uncork.export.onnx.graph import I64, Graph, Operand, Tensor
 from uncork.export.onnx.registry import lowers
 from uncork.ops.grid_sample import GridSample9
-from uncork.ops.prior_box import Priors
 from uncork.ops.region_yolo import RegionYolo1
 from uncork.ops.roi_align import ROIAlign3
 from uncork.ops.yuv_to_rgb import I420toRGB8, _Planes
@@ -140,12 +139,3 @@ def region_yolo(g: Graph, op: RegionYolo1, data: Tensor) -> Tensor:
         product = g.op("ReduceProd", g.dims(data, axis, end + 1), keepdims=1)
         shape[axis : end + 1] = [product]
     return g.cast(g.op("Reshape", joined, g.concat(shape), shape=g.outputs[0].shape), own)
-
-
-@lowers("PriorBox", "PriorBoxClustered")
-def priors(g: Graph, op: Priors, output_size: Tensor, image_size: Tensor) -> Tensor:
-    """A constant: boxes depend on sizes alone."""
-    if output_size.value is None or image_size.value is None:
-        g.refuse("the sizes of the image and of its map are not known")
-    boxes = op.reference(output_size.value, image_size.value)  # type: ignore[attr-defined]
-    return g.constant(np.asarray(boxes, np.float32))

@@ -31,6 +31,11 @@ ONE = np.ones(1, np.int64)
 def topk(g: Graph, op: TopK3, data: Tensor, k: Tensor) -> list[Tensor]:
     """ONNX's own; by index, the places are put in order and the values picked again."""
     count = g.vector(k)
+    if data.type is T.u64:
+        # The order of the numbers with the highest bit turned over is that of signed ones.
+        top = g.constant(np.uint64(2**63))
+        values, places = topk(g, op, g.cast(g.op("BitwiseXor", data, top), I64), k)
+        return [g.op("BitwiseXor", g.cast(values, T.u64), top), places]
     values, places = g.ops("TopK", data, count, types=[None, I64], axis=op.axis, largest=int(op.mode == "max"), sorted=1)
     if op.sort == "index":
         places = g.ops("TopK", places, count, types=[None, I64], axis=op.axis, largest=0, sorted=1)[0]
