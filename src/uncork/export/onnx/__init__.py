@@ -25,4 +25,5 @@ def to_onnx(model: Model | str | os.PathLike[str], *, opset: int = 21, approxima
     from uncork.export.onnx.files import filled, given_model
     from uncork.export.onnx.model import export
 
-    return filled(export(given_model(model), opset, approximate))
+    proto: ModelProto = filled(export(given_model(model), opset, approximate))
+    return proto

@@ -200,7 +200,7 @@ class Graph:
         key = (element_type.name, array.shape, repr(array.tolist()).encode() if array.dtype == object else array.tobytes())
         if key not in self._constants:
             name = self.settings.names.unique(hint or f"{self.layer}/const")
-            self.initializers[name] = small_tensor(name, array, element_type)
+            self.initializers[name] = small_tensor(name, array, carrier(element_type))
             self._constants[key] = Tensor(name, element_type, PartialShape(array.shape), array if array.size <= KNOWN else None)
         return self._constants[key]
 

@@ -202,8 +202,8 @@ def bounds(g: Graph, slicing: Slicing, data: Tensor) -> tuple[Tensor, Tensor]:
     """Where the slices begin, and how many there are; vectors of one element."""
     size = data.shape[slicing.axis % g.rank(data)].size
     if size is not None:
-        start, end = (n + size + 1 if n < 0 else n for n in (slicing.start, slicing.end))
-        return g.constant(start * ONE), g.constant(abs(end - start) // abs(slicing.stride) * ONE)
+        first, last = (n + size + 1 if n < 0 else n for n in (slicing.start, slicing.end))
+        return g.constant(first * ONE), g.constant(abs(last - first) // abs(slicing.stride) * ONE)
     length = g.dim(data, slicing.axis)
     start, end = (g.op("Add", length, g.constant((n + 1) * ONE)) if n < 0 else g.constant(n * ONE) for n in (slicing.start, slicing.end))
     distance = g.op("Abs", g.op("Sub", end, start))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from uncork.export.onnx.graph import Graph, Tensor
@@ -97,7 +99,7 @@ def backprop(g: Graph, op: ConvolutionBackpropData1, data: Tensor, filters: Tens
     kernel = filters.shape[op.lead :]
     if not kernel.is_static:
         g.refuse("the size of the kernel is not known")
-    common = {
+    common: dict[str, Any] = {
         "kernel_shape": list(kernel.static),
         "strides": list(op.strides),
         "dilations": list(op.dilations),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -42,7 +43,7 @@ class _Windows:
         elif op.rounding_type == "ceil_torch" and self.auto is None:
             self.ceil_mode = 1
 
-    def attributes(self, pads: list[int] | None) -> dict[str, object]:
+    def attributes(self, pads: list[int] | None) -> dict[str, Any]:
         """What both poolings of ONNX have."""
         op = self.op
         return {

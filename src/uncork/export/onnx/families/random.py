@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from uncork.export.onnx.graph import I64, Graph, Tensor
@@ -14,7 +16,7 @@ from uncork.types import ElementType
 T = ElementType
 
 
-def _seeded(g: Graph, op: RandomUniform | Multinomial) -> dict[str, object]:
+def _seeded(g: Graph, op: RandomUniform | Multinomial) -> dict[str, Any]:
     """Without seeds the numbers are anybody's; with seeds the IR names the generator, which ONNX does not have."""
     if not op.global_seed and not op.op_seed:
         return {}
@@ -22,7 +24,7 @@ def _seeded(g: Graph, op: RandomUniform | Multinomial) -> dict[str, object]:
     return {"seed": float((op.global_seed * 31 + op.op_seed) % 2**24)}
 
 
-def _uniform(g: Graph, shape: Tensor, element_type: ElementType, seed: dict[str, object]) -> Tensor:
+def _uniform(g: Graph, shape: Tensor, element_type: ElementType, seed: dict[str, Any]) -> Tensor:
     """Numbers of [0, 1)."""
     like = g.op("Expand", g.constant(np.array(0, element_type.dtype)), shape)
     return g.op("RandomUniformLike", like, dtype=ONNX_TYPES[element_type], low=0.0, high=1.0, type=element_type, **seed)
@@ -57,7 +59,7 @@ def multinomial(g: Graph, op: Multinomial, probs: Tensor, num_samples: Tensor) -
     return g.cast(g.op("ArgMax", noisy, axis=2, keepdims=0), op.convert_type)
 
 
-def _gumbel(g: Graph, shape: Tensor, seed: dict[str, object]) -> Tensor:
+def _gumbel(g: Graph, shape: Tensor, seed: dict[str, Any]) -> Tensor:
     """ln(-ln(u)), which is subtracted."""
     small = g.constant(np.float64(1e-300))
     uniform = g.op("Add", _uniform(g, shape, T.f64, seed), small)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -66,7 +67,7 @@ def _node(
 ) -> list[Tensor]:
     """Y and the last states, all as ONNX has them."""
     count = len(WALKS[op.direction]) if isinstance(op, RecurrentSequence) else 1
-    attributes: dict[str, object] = {
+    attributes: dict[str, Any] = {
         "hidden_size": op.hidden_size,
         "direction": op.direction if isinstance(op, RecurrentSequence) else "forward",
         "activations": [_NAMES[name] for name in op.functions()] * count,
@@ -76,8 +77,8 @@ def _node(
     if isinstance(op, GRU):
         attributes["linear_before_reset"] = int(op.linear_before_reset)
     if isinstance(op, LSTM1) and op.input_forget:
-        w, r, b = (t and _coupled(g, op, t) for t in (w, r, b))
-        assert w is not None and r is not None
+        w, r = _coupled(g, op, w), _coupled(g, op, r)
+        b = None if b is None else _coupled(g, op, b)
     order = _LSTM_ORDER if op.gates == 4 else tuple(range(op.gates))
     weights = [_ordered(g, t, op.gates, op.hidden_size, order) for t in (w, r)]
     bias = None if b is None else _bias(g, op, b, order)

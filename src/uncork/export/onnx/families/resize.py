@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -154,8 +155,8 @@ def _by_matrix(g: Graph, data: Tensor, axis: int, cells: Array, weights: Array) 
     return g.op("Transpose", product, perm=[order.index(i) for i in range(rank)]) if axis != rank - 1 else product
 
 
-def _attributes(how: Settings, changed: Sequence[Axis]) -> dict[str, object]:
-    attributes: dict[str, object] = {
+def _attributes(how: Settings, changed: Sequence[Axis]) -> dict[str, Any]:
+    attributes: dict[str, Any] = {
         "mode": _NODES[how.mode],
         "coordinate_transformation_mode": how.coordinate_transformation_mode,
     }

@@ -148,7 +148,7 @@ def broadcast(g: Graph, op: _Broadcast, data: Tensor, target: Tensor, axes: Tens
     """Stretched to a shape; in mode explicit the dimensions lie at given axes of it."""
     shape = g.vector(target)
     known = target.known()
-    if op.mode == "explicit" and axes is not None:
+    if op.mode in ("explicit", "none") and axes is not None:
         places = numbers(g, axes, "axes_mapping")
         rank = known if known is not None else target.shape[0].size if target.rank == 1 else None
         if rank is None:
