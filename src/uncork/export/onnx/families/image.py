@@ -27,10 +27,14 @@ def grid_sample(g: Graph, op: GridSample9, data: Tensor, grid: Tensor) -> Tensor
         g.approximate(f"GridSample of {own} is computed in f32")
     wide = T.f64 if T.f64 in (own, grid.type) else T.f32
     mode = {"bilinear": "linear", "bicubic": "cubic", "nearest": "nearest"}[op.mode]
+    places = g.cast(grid, wide)
+    if op.padding_mode != "reflection":
+        # So far outside that nothing else is read there; onnxruntime goes wrong beyond the integers.
+        places = clipped(g, places, -64, 64)
     result = g.op(
         "GridSample",
         g.cast(data, wide),
-        g.cast(grid, wide),
+        places,
         mode=mode,
         padding_mode=op.padding_mode,
         align_corners=int(op.align_corners),
