@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from uncork.export.onnx.graph import Graph, Tensor
 from uncork.export.onnx.registry import lowers
 from uncork.ops._spatial import Sliding, extent
+from uncork.ops.binary_convolution import BinaryConvolution1
 from uncork.ops.convolution import Convolution1
 from uncork.ops.convolution_backprop import ConvolutionBackpropData1
 from uncork.types import ElementType
@@ -145,3 +147,24 @@ def _cut(g: Graph, op: ConvolutionBackpropData1, data: Tensor, kernel: list[int]
         pads = g.concat([zeros, np.zeros(op.axes, np.int64), zeros, tail])
         reached = g.op("Pad", reached, pads)
     return g.op("Slice", reached, start, end, list(range(2, rank)), shape=g.outputs[0].shape)
+
+
+@lowers("BinaryConvolution")
+def binary(g: Graph, op: BinaryConvolution1, data: Tensor, filters: Tensor) -> Tensor:
+    """A convolution of the numbers -1 and 1 that the bits stand for; the filters' bits stand in reverse, eight by eight."""
+    kernel = filters.shape[2:]
+    if not filters.shape.is_static or not data.shape[2:].is_static:
+        g.refuse("the sizes of the image or of the filters are not known")
+    own = data.type
+    bits = g.op("Reshape", replace(filters, type=ElementType.u8), [-1, 8])
+    turned = g.op("Reshape", g.op("Slice", bits, [-1], [-9], [1], [-1]), g.constant(np.array(filters.shape.static)))
+    numbers = [_signs(g, g.cast(t, ElementType.f32)) for t in (data, turned)]
+    slides = op.slides(np.broadcast_to(np.zeros(()), data.shape[2:].static), kernel.static)
+    pads = [0, 0, *(s.pad_begin for s in slides), 0, 0, *(max(0, s.reach - s.pad_begin - s.size) for s in slides)]
+    padded = g.op("Pad", numbers[0], pads, g.constant(np.float32(op.pad_value))) if any(pads) else numbers[0]
+    sums = g.op("Conv", padded, numbers[1], kernel_shape=list(kernel.static), strides=list(op.strides), dilations=list(op.dilations))
+    return g.cast(replace(sums, shape=g.outputs[0].shape), own)
+
+
+def _signs(g: Graph, bits: Tensor) -> Tensor:
+    return g.op("Sub", g.op("Mul", bits, g.constant(np.float32(2))), g.constant(np.float32(1)))

@@ -8,6 +8,7 @@ import numpy as np
 
 from uncork.export.onnx.families.activation import clipped
 from uncork.export.onnx.families.normalization import widened
+from uncork.export.onnx.families.regions import largest_in_bins
 from uncork.export.onnx.graph import I64, Graph, Operand, Tensor
 from uncork.export.onnx.registry import lowers
 from uncork.ops.grid_sample import GridSample9
@@ -44,11 +45,12 @@ def grid_sample(g: Graph, op: GridSample9, data: Tensor, grid: Tensor) -> Tensor
 
 @lowers("ROIAlign")
 def roi_align(g: Graph, op: ROIAlign3, data: Tensor, rois: Tensor, images: Tensor) -> Tensor:
-    """ONNX's own for the mean; its maximum is of products with weights, not of the values read."""
-    if op.mode == "max":
-        g.refuse("ROIAlign with mode max: ONNX's takes the maximum of other numbers")
+    """ONNX's own for the mean; its maximum is of products with weights, and not of the values read: that one is spelled out."""
     own = data.type
     data, rois = widened(g, data), widened(g, rois)
+    if op.mode == "max":
+        found = largest_in_bins(g, op, g.cast(data, T.f32), g.cast(rois, T.f32), g.cast(images, I64))
+        return g.cast(found, own)
     if op.aligned_mode == "half_pixel":
         rois = g.op("Add", rois, g.number(0.5, rois))
     result = g.op(

@@ -8,7 +8,7 @@ from uncork.export.onnx.families.shapes import numbers
 from uncork.export.onnx.graph import Graph, Tensor
 from uncork.export.onnx.registry import lowers
 from uncork.ops._operation import Operation
-from uncork.ops.stft import STFT15
+from uncork.ops.stft import ISTFT16, STFT15
 from uncork.types import ElementType
 
 
@@ -112,3 +112,49 @@ def stft(g: Graph, op: STFT15, signal: Tensor, window: Tensor, frame_size: Tenso
     if op.transpose_frames:
         spectra = g.op("Transpose", spectra, perm=[*range(axis - 1), axis, axis - 1, axis + 1])
     return g.cast(spectra, own)
+
+
+@lowers("ISTFT")
+def istft(g: Graph, op: ISTFT16, data: Tensor, window: Tensor, frame_size: Tensor, frame_step: Tensor, signal_length: Tensor | None) -> Tensor:
+    """Every frame transformed back and weighed, then added at its place."""
+    own = data.type
+    size, step = (numbers(g, t, n)[0] for t, n in ((frame_size, "frame_size"), (frame_step, "frame_step")))
+    frames = data.shape[-2].size if data.rank is not None else None
+    width = window.shape[0].size if window.rank == 1 else None
+    if frames is None or width is None:
+        g.refuse("the number of frames or the length of the window is not known")
+    before = (size - width) // 2
+    framed = g.op("Pad", _wide(g, window), [before, size - width - before])
+    batched = _wide(g, data) if g.rank(data) == 4 else g.op("Unsqueeze", _wide(g, data), [0])
+    pieces = _real_inverse(g, batched, size)
+    reached = (frames - 1) * step + size
+    places = (np.arange(frames)[:, None] * step + np.arange(size)).reshape(1, -1)
+    terms = g.op("Reshape", g.op("Mul", pieces, framed), [0, frames * size], shape=[None, frames * size])
+    blank = g.op("Expand", g.constant(np.float64(0)), g.concat([g.dim(batched, 0), [reached]]))
+    where = g.op("Expand", g.constant(places), g.op("Shape", terms))
+    total = g.op("ScatterElements", blank, where, terms, axis=1, reduction="add")
+    squares = g.op("Reshape", g.op("Expand", g.op("Mul", framed, framed), [frames, size]), [-1])
+    weight = g.op("ScatterElements", g.constant(np.zeros(reached)), g.constant(places[0]), squares, axis=0, reduction="add")
+    none = g.op("Equal", weight, g.constant(np.float64(0)))
+    signal = g.op("Div", total, g.op("Where", none, g.constant(np.float64(1)), weight))
+    signal = g.op("Where", none, g.constant(np.float64(0)), signal)
+    if op.normalized:
+        signal = g.op("Mul", signal, g.constant(np.float64(size**0.5)))
+    first = size // 2 if op.center else 0
+    length = (frames - 1) * step + (0 if op.center else size)
+    if signal_length is not None:
+        length = numbers(g, signal_length, "signal_length")[0]
+    missing = max(0, first + length - reached)
+    padded = g.op("Pad", signal, [0, 0, 0, missing]) if missing else signal
+    kept = g.op("Slice", padded, [first], [first + length], [1])
+    return g.cast(kept if g.rank(data) == 4 else g.op("Squeeze", kept, [0]), own)
+
+
+def _real_inverse(g: Graph, spectra: Tensor, size: int) -> Tensor:
+    """Half spectra [B, frequencies, frames, 2] to real frames [B, frames, size]."""
+    half = g.op("Transpose", spectra, perm=[0, 2, 1, 3])
+    rest = size - (size // 2 + 1)
+    if rest > 0:
+        mirrored = g.op("Slice", half, [rest], [0], [2], [-1])
+        half = g.op("Concat", half, g.op("Mul", mirrored, g.constant(np.array([1.0, -1.0]))), axis=2)
+    return g.op("Gather", _transformed(g, half, 2, -1, True), g.constant(np.array(0)), axis=3, shape=[None, None, size])
