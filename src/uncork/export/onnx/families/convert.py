@@ -56,9 +56,9 @@ def converted(g: Graph, data: Tensor, to: ElementType) -> Tensor:
     """The values as the IR converts them."""
     if data.type is to:
         return data
-    if to in _CODES:
-        g.refuse(f"ONNX cannot round values to {to}")
     plain = decoded(g, data)
+    if to in _CODES:
+        return _coded(g, plain, to)
     if to is BOOLEAN:
         return g.op("Not", g.op("Equal", plain, g.number(0, plain)))
     if plain.type.is_float and to.is_integer:
@@ -70,6 +70,24 @@ def converted(g: Graph, data: Tensor, to: ElementType) -> Tensor:
     if to.is_integer and to.is_packed:
         return _wrapped(g, plain, to)
     return g.cast(plain, to)
+
+
+def _coded(g: Graph, data: Tensor, to: ElementType) -> Tensor:
+    """The code of the nearest value, halves to the even code: by how many midpoints between values lie below."""
+    if to is not T.f4e2m1:
+        g.refuse(f"ONNX cannot round values to {to}")
+    exact = g.cast(data, T.f64)
+    book = code_book(to)[:8].astype(np.float64)
+    middle = (book[:-1] + book[1:]) / 2
+    magnitude = g.op("Unsqueeze", g.op("Abs", exact), [-1])
+    odd = g.constant(np.arange(7) % 2 == 1)  # a half above an odd code goes up, to the even one
+    above = g.op("Greater", magnitude, g.constant(middle))
+    on = g.op("And", g.op("Equal", magnitude, g.constant(middle)), odd)
+    code = g.op("ReduceSum", g.cast(g.op("Or", above, on), T.i32), [g.rank(data)], keepdims=0)
+    sign = g.op("Less", exact, g.constant(np.float64(0)))
+    negative_zero = g.op("Less", g.op("Reciprocal", exact), g.constant(np.float64(0)))
+    signed = g.op("Mul", g.cast(g.op("Or", sign, negative_zero), T.i32), g.constant(8, T.i32))
+    return replace(g.cast(g.op("Add", code, signed), T.u8), type=to, shape=data.shape)
 
 
 def _truncated(g: Graph, data: Tensor, to: ElementType) -> Tensor:

@@ -65,6 +65,8 @@ def _sizes(g: Graph, data: Tensor, target: Sequence[int]) -> Tensor:
 def squeeze(g: Graph, op: Operation, data: Tensor, axes: Tensor | None) -> Tensor:
     """An axis of another size than 1 is left as it is; ONNX refuses it."""
     rank = g.rank(data)
+    if axes is not None and axes.known() is None and axes.shape.size != 0 and g.outputs[0].rank is not None:
+        return g.op("Squeeze", data, g.vector(axes), shape=g.outputs[0].shape)
     named = [] if axes is None else numbers(g, axes, "axes")
     chosen = sorted({a % rank for a in named}) if named else list(range(rank))
     if any(data.shape[a].contains(1) and not data.shape[a].is_static for a in chosen) and (not named or g.outputs[0].rank is None):

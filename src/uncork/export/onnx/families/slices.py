@@ -142,6 +142,8 @@ def reverse_sequence(g: Graph, op: ReverseSequence1, data: Tensor, lengths: Tens
 def roll(g: Graph, op: Roll7, data: Tensor, shift: Tensor, axes: Tensor) -> Tensor:
     """Two slices changed places, axis by axis; without axes, on the flattened tensor."""
     named = numbers(g, axes, "axes")
+    if shift.known() is None:
+        return _rolled_by(g, data, shift, named)
     moves = numbers(g, shift, "shift")
     if len(moves) == 1:
         moves = moves * max(1, len(named))
@@ -153,6 +155,17 @@ def roll(g: Graph, op: Roll7, data: Tensor, shift: Tensor, axes: Tensor) -> Tens
         total[axis % rank] = total.get(axis % rank, 0) + move
     for axis, move in total.items():
         data = _rolled(g, data, axis, move)
+    return data
+
+
+def _rolled_by(g: Graph, data: Tensor, shift: Tensor, axes: list[int]) -> Tensor:
+    """By shifts that the model computes: places counted round and round."""
+    moves, single = g.vector(shift), shift.shape.size == 1
+    for position, axis in enumerate(axes):
+        move = moves if single else g.slice(moves, position, position + 1, 0)
+        size = g.dim(data, axis)
+        places = g.op("Range", g.constant(0, I64), g.scalar(size), g.constant(1, I64))
+        data = g.op("Gather", data, g.op("Mod", g.op("Sub", places, move), size), axis=axis, shape=data.shape)
     return data
 
 
