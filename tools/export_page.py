@@ -79,16 +79,28 @@ def _functions(module: ModuleType) -> dict[str, ast.FunctionDef]:
     return {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
 
 
-def _text(node: ast.expr) -> str:
-    """A message as its template."""
+def _text(node: ast.expr, type_name: str) -> str:
+    """A message as its template: what is filled in is the operation, a type, or something else."""
     if isinstance(node, ast.Constant):
         return str(node.value)
-    if isinstance(node, ast.JoinedStr):
-        return "".join(v.value if isinstance(v, ast.Constant) and isinstance(v.value, str) else ".." for v in node.values)
-    return ".."
+    if not isinstance(node, ast.JoinedStr):
+        return "an input"
+    parts: list[str] = []
+    for value in node.values:
+        if isinstance(value, ast.Constant):
+            parts.append(str(value.value))
+            continue
+        source = ast.unparse(value.value) if isinstance(value, ast.FormattedValue) else ""
+        if source == "op.type_name":
+            parts.append(type_name)
+        elif source.endswith(".type") or source in ("own", "to"):
+            parts.append("TYPE")
+        else:
+            parts.append(source.rpartition(".")[2].strip("'\"").upper() if source.isidentifier() or "." in source else "..")
+    return "".join(parts)
 
 
-def _said(module: ModuleType, name: str, seen: set[str]) -> Iterator[tuple[str, str]]:
+def _said(module: ModuleType, name: str, seen: set[str], type_name: str) -> Iterator[tuple[str, str]]:
     """What a lowering, and the functions of its file that it calls, refuse or approximate."""
     functions = _functions(module)
     if name in seen or name not in functions:
@@ -99,14 +111,14 @@ def _said(module: ModuleType, name: str, seen: set[str]) -> Iterator[tuple[str, 
             continue
         called = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id if isinstance(node.func, ast.Name) else ""
         if called in ("refuse", "approximate") and node.args:
-            yield called, _text(node.args[0])
+            yield called, _text(node.args[0], type_name)
         elif called == "numbers" and len(node.args) > 2:
-            yield "refuse", f"{_text(node.args[2])} computed as the model runs"
+            yield "refuse", f"{_text(node.args[2], type_name)} computed as the model runs"
         elif called == "_Windows" or called == "_Iteration":
             for method in ("__init__", "finish"):
-                yield from _said(module, method, seen)
+                yield from _said(module, method, seen, type_name)
         else:
-            yield from _said(module, called, seen)
+            yield from _said(module, called, seen, type_name)
 
 
 def row(type_name: str) -> str:
@@ -115,7 +127,7 @@ def row(type_name: str) -> str:
         return f"| {type_name} | not exported | | |\n"
     module = inspect.getmodule(lowering)
     assert module is not None
-    said = list(dict.fromkeys(_said(module, lowering.__name__, set())))
+    said = list(dict.fromkeys(_said(module, lowering.__name__, set(), type_name)))
     columns = ["; ".join(text for kind, text in said if kind == which) for which in ("refuse", "approximate")]
     does = re.sub(r"\s+", " ", (lowering.__doc__ or "").split("\n\n")[0]).strip().rstrip(".")
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in (type_name, does, *columns)) + " |\n"

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from uncork.errors import UnsupportedError
 from uncork.export.onnx.graph import BOOLEAN, I64, Graph, Tensor
 from uncork.export.onnx.registry import lowers
 from uncork.ir.bodies import GraphBody
@@ -37,7 +38,7 @@ def _results(child: Graph, body: BodyMap, inputs: Sequence[Tensor]) -> list[Tens
     specs = {p: _spec(t) for p, t in zip(model.parameters, inputs)}
     checked, problems = infer(model, specs, trust_ports=True)
     if problems:
-        child.refuse("; ".join(map(str, problems)))
+        raise UnsupportedError("; ".join(map(str, problems)))
     values = {Source(p, 0): t for p, t in zip(model.parameters, inputs)}
     layer, label = child.layer, child.label
     lower_nodes(child, checked, values)
@@ -79,7 +80,7 @@ def _if(g: Graph, condition: Tensor, graphs: Sequence[Any], specs: Sequence[Tens
 
 @lowers("If")
 def if_(g: Graph, op: If8, condition: Tensor, *values: Tensor) -> list[Tensor]:
-    """One of two graphs."""
+    """ONNX's If; what a body takes it reads by name."""
     inputs = [condition, *values]
     graphs = []
     outer = g.outputs
@@ -212,7 +213,7 @@ def bounds(g: Graph, slicing: Slicing, data: Tensor) -> tuple[Tensor, Tensor]:
 
 @lowers("Loop")
 def loop(g: Graph, op: Loop5, trip_count: Tensor, condition: Tensor, *values: Tensor) -> list[Tensor]:
-    """A negative number of trips means no limit."""
+    """ONNX's Loop; slices are cut in it, outputs that are put together joined after it."""
     inputs = [trip_count, condition, *values]
     limit: Tensor | None = g.scalar(g.cast(trip_count, I64))
     known = trip_count.known()
@@ -225,7 +226,7 @@ def loop(g: Graph, op: Loop5, trip_count: Tensor, condition: Tensor, *values: Te
 
 @lowers("TensorIterator")
 def tensor_iterator(g: Graph, op: TensorIterator1, *values: Tensor) -> list[Tensor]:
-    """As many iterations as the sliced inputs have parts."""
+    """ONNX's Loop, with as many iterations as the sliced inputs have parts."""
     entry = next(i for i in op.map.inputs if i.slicing is not None and i.port is not None)
     assert entry.slicing is not None and entry.port is not None
     _, count = bounds(g, entry.slicing, values[entry.port])

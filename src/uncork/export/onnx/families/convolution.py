@@ -44,7 +44,7 @@ def grouped(g: Graph, filters: Tensor, lead: int) -> tuple[Tensor, int]:
 
 @lowers("Convolution", "GroupConvolution")
 def convolution(g: Graph, op: Convolution1, data: Tensor, filters: Tensor) -> Tensor:
-    """ONNX's Conv; of integers the exact sums where f32 or f64 holds them."""
+    """ONNX's Conv; of integers a product of matrices in i64."""
     weights, groups = grouped(g, filters, op.lead)
     kernel = filters.shape[op.lead :]
     if not kernel.is_static:

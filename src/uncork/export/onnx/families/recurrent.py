@@ -27,7 +27,7 @@ _LSTM_ORDER = (1, 3, 0, 2)
 
 @lowers("GRUSequence", "RNNSequence")
 def sequence(g: Graph, op: RecurrentSequence, x: Tensor, h: Tensor, lengths: Tensor, w: Tensor, r: Tensor, b: Tensor) -> list[Tensor]:
-    """One state."""
+    """ONNX's own; where a length may be 0 its last state is made zeros."""
     return _sequence(g, op, x, [h], lengths, w, r, b)
 
 
@@ -44,7 +44,7 @@ def lstm_sequence(
     b: Tensor,
     p: Tensor | None = None,
 ) -> list[Tensor]:
-    """Two states."""
+    """ONNX's own, with the gates in its order."""
     return _sequence(g, op, x, [h, c], lengths, w, r, b)
 
 
@@ -133,7 +133,7 @@ def _bias(g: Graph, op: Recurrent, b: Tensor, order: Sequence[int]) -> Tensor:
 
 @lowers("GRUCell", "RNNCell")
 def cell(g: Graph, op: Recurrent, x: Tensor, h: Tensor, w: Tensor, r: Tensor, b: Tensor | None) -> list[Tensor]:
-    """A sequence of one step."""
+    """ONNX's own, as a sequence of one step."""
     return _cell(g, op, x, [h], w, r, b)
 
 
@@ -141,7 +141,7 @@ def cell(g: Graph, op: Recurrent, x: Tensor, h: Tensor, w: Tensor, r: Tensor, b:
 def lstm_cell(
     g: Graph, op: Recurrent, x: Tensor, h: Tensor, c: Tensor, w: Tensor, r: Tensor, b: Tensor | None, p: Tensor | None = None
 ) -> list[Tensor]:
-    """A sequence of one step."""
+    """ONNX's own, as a sequence of one step."""
     return _cell(g, op, x, [h, c], w, r, b)
 
 

@@ -14,33 +14,45 @@ from uncork.ops.reduce import _Reduction
 from uncork.types import ElementType
 
 T = ElementType
-_NODES = ("ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2", "ReduceMean")
 
 
-@lowers(*_NODES)
+@lowers("ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin", "ReduceL1")
 def reduce(g: Graph, op: _Reduction, data: Tensor, axes: Tensor) -> Tensor:
-    """ONNX's own; the mean and the norm of integers by their exact sums."""
-    known = axes.known()
-    if known == [] or axes.shape.size == 0:
+    """ONNX's own; no axes at all is the identity. Sums of integers are products with ones, which are exact."""
+    if _no_axes(axes):
         return data
-    where = g.vector(axes)
-    if known is not None:
-        where = g.constant(np.array([a % g.rank(data) for a in known]))
-    own = data.type
-    if not own.is_float and op.type_name in ("ReduceMean", "ReduceL2"):
-        return _of_integers(g, op, data, where)
-    if op.type_name in ("ReduceMax", "ReduceMin") and _may_be_empty(data, known):
-        return _extreme(g, op, data, where)
+    where, known, own = _axes(g, data, axes), axes.known(), data.type
+    if op.type_name in ("ReduceMax", "ReduceMin"):
+        limited = _may_be_empty(data, known)
+        return _extreme(g, op, data, where) if limited else _reduced(g, op, op.type_name, data, where)
     if own.is_integer and own.bits >= 32 and op.type_name == "ReduceSum" and known is not None:
         return _exact_sum(g, op, data, [a % g.rank(data) for a in known])
-    if op.type_name == "ReduceMean" and _may_be_empty(data, known):
-        return _mean(g, op, data, where)
-    wide = own
-    if own is T.f16 or own is T.bf16:
-        wide = T.f32
-    elif own.is_integer and own is not T.i64 and op.type_name in ("ReduceSum", "ReduceProd", "ReduceL1"):
-        wide = T.i64
+    wide = T.f32 if own in (T.f16, T.bf16) else T.i64 if own.is_integer else own
     return g.cast(_reduced(g, op, op.type_name, g.cast(data, wide), where), own)
+
+
+@lowers("ReduceMean", "ReduceL2")
+def reduce_to_real(g: Graph, op: _Reduction, data: Tensor, axes: Tensor) -> Tensor:
+    """ONNX's own; of integers from their exact sum."""
+    if _no_axes(axes):
+        return data
+    where, own = _axes(g, data, axes), data.type
+    if not own.is_float:
+        return _of_integers(g, op, data, where)
+    if op.type_name == "ReduceMean" and _may_be_empty(data, axes.known()):
+        return _mean(g, op, data, where)
+    wide = T.f32 if own in (T.f16, T.bf16) else own
+    return g.cast(_reduced(g, op, op.type_name, g.cast(data, wide), where), own)
+
+
+def _no_axes(axes: Tensor) -> bool:
+    return axes.known() == [] or axes.shape.size == 0
+
+
+def _axes(g: Graph, data: Tensor, axes: Tensor) -> Tensor:
+    """In i64, counted from the front where they are known."""
+    known = axes.known()
+    return g.vector(axes) if known is None else g.constant(np.array([a % g.rank(data) for a in known]))
 
 
 def _reduced(g: Graph, op: _Reduction, node: str, data: Tensor, axes: Tensor) -> Tensor:
@@ -112,15 +124,13 @@ def _of_integers(g: Graph, op: _Reduction, data: Tensor, axes: Tensor) -> Tensor
 @lowers("ReduceLogicalAnd", "ReduceLogicalOr")
 def logical(g: Graph, op: _Reduction, data: Tensor, axes: Tensor) -> Tensor:
     """The smallest, or largest, of zeros and ones; of none at all 1, or 0."""
-    if axes.known() == [] or axes.shape.size == 0:
+    if _no_axes(axes):
         return data
     numbers = g.cast(data, T.i32)
     every = op.type_name == "ReduceLogicalAnd"
     if every:
         numbers = g.op("Sub", g.constant(1, T.i32), numbers)
-    known = axes.known()
-    where = g.vector(axes) if known is None else g.constant(np.array([a % g.rank(data) for a in known]))
-    total = _reduced(g, op, "ReduceSum", numbers, where)
+    total = _reduced(g, op, "ReduceSum", numbers, _axes(g, data, axes))
     found = g.op("Greater", total, g.constant(0, T.i32))
     return g.op("Not", found, type=BOOLEAN) if every else found
 

@@ -41,7 +41,7 @@ class _Plan:
 
 @lowers("Interpolate")
 def interpolate(g: Graph, op: _Interpolate, data: Tensor, *inputs: Tensor | None) -> Tensor:
-    """All versions."""
+    """ONNX's Resize where that reads the same cells with the same weights, else the cells one by one."""
     plan = _plan(g, op, _padded(g, op, data), inputs)
     if plan.data.shape.is_static and plan.wanted.value is not None:
         return _static(g, plan)
@@ -213,7 +213,7 @@ def _dynamic(g: Graph, plan: _Plan) -> Tensor:
     """Sizes that are not known: cell by cell, with coordinates that the model computes."""
     how, data = plan.how, plan.data
     if how.antialias or how.mode.endswith("pillow"):
-        g.refuse(f"Interpolate with mode {how.mode}{', antialias' * how.antialias}, and sizes that are not known")
+        g.refuse("Interpolate with antialias, or as Pillow does it, and sizes that are not known")
     whole = not data.type.is_float
     own = data.type
     values = data if how.mode == "nearest" else g.cast(data, T.f64 if whole or own is T.f64 else T.f32)

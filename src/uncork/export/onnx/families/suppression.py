@@ -79,7 +79,7 @@ def non_max_suppression(
     threshold: Tensor | None,
     sigma: Tensor | None = None,
 ) -> list[Tensor]:
-    """Without Soft-NMS."""
+    """ONNX's own, on scores of which those below the threshold are -infinity."""
     assert isinstance(op, _Corners)
     if sigma is not None and (sigma.value is None or bool(np.any(sigma.value))):
         g.refuse("a soft_nms_sigma other than 0: ONNX has no Soft-NMS")

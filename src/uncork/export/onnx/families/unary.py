@@ -29,8 +29,6 @@ SAME = {
     "Acosh": "Acosh",
     "Atanh": "Atanh",
 }
-#: Nodes that onnxruntime runs in f64 too.
-_IN_F64 = frozenset({"Log", "Sqrt", "Sin", "Cos", "Tanh"})
 
 
 @lowers("Abs", "Exp")
@@ -78,16 +76,23 @@ def round_(g: Graph, op: Round, data: Tensor) -> Tensor:
     return g.op("Mul", g.op("Sign", data), g.op("Where", up, g.op("Add", whole, g.number(1, data)), whole))
 
 
-@lowers(*sorted(set(SAME) - {"Abs", "Exp", "Negative", "Sign", "Sqrt"}))
+@lowers("Log", "Sin", "Cos", "Tanh")
 def real(g: Graph, op: Operation, data: Tensor) -> Tensor:
-    """A function of real numbers."""
+    """A function of real numbers; of integers computed in f64 and rounded."""
     node = SAME[op.type_name]
     if data.type.is_float:
         return g.op(node, data)
-    wide = ElementType.f64 if node in _IN_F64 else ElementType.f32
-    if wide is ElementType.f32:
-        g.approximate(f"{op.type_name} of {data.type} is computed in f32, since onnxruntime has no {node} of f64")
-    return nearest(g, g.op(node, g.cast(data, wide)), data.type)
+    return nearest(g, g.op(node, g.cast(data, ElementType.f64)), data.type)
+
+
+@lowers(*sorted(set(SAME) - {"Abs", "Exp", "Negative", "Sign", "Sqrt", "Log", "Sin", "Cos", "Tanh"}))
+def real_single(g: Graph, op: Operation, data: Tensor) -> Tensor:
+    """A function of real numbers that onnxruntime has in f32 only; of f64 it is the standard's node."""
+    node = SAME[op.type_name]
+    if data.type.is_float:
+        return g.op(node, data)
+    g.approximate(f"{op.type_name} of integers is computed in f32")
+    return nearest(g, g.op(node, g.cast(data, ElementType.f32)), data.type)
 
 
 def nearest(g: Graph, data: Tensor, to: ElementType) -> Tensor:
