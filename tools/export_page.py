@@ -64,7 +64,7 @@ Sign and Clip of 64-bit integers, sums of integers in floating point, negative a
 
 ## Conformance
 
-Of the 2,071 conformance cases that the project is developed with and that a single call can judge (without errors and sequences of
+Of the 2,067 conformance cases that the project is developed with and that a single call can judge (without errors and sequences of
 calls), onnxruntime gives the expected answer in {passed}. The others:
 
 | cases | why |
@@ -141,9 +141,32 @@ def page() -> str:
     return HEAD + rows + OTHER + others + CORPUS.format(passed=PASSED) + "".join(f"| {count} | {why} |\n" for count, why in REMAINING)
 
 
-#: Measured with the corpus; to be measured again when lowerings change.
-PASSED = "?"
-REMAINING: list[tuple[int, str]] = []
+#: Measured with the corpus and onnxruntime 1.31; to be measured again when lowerings change.
+PASSED = "1,951"
+REMAINING: list[tuple[int, str]] = [
+    (20, "an input or an output has no known rank, which ONNX's checker asks for"),
+    (4, "GRU, LSTM and RNN of f64, which the standard has and onnxruntime has not"),
+    (11, "StringTensorPack and StringTensorUnpack: ONNX has no operation on the bytes of strings"),
+    (12, "Proposal: not exported"),
+    (27, "CTCLoss, GenerateProposals, NMSRotated, PSROIPooling, DeformablePSROIPooling, ExperimentalDetectron*: not exported"),
+    (4, "RandomUniform with seeds, whose generator ONNX does not have: needs --approximate"),
+    (
+        25,
+        "sizes that are not known, in DeformableConvolution, DetectionOutput (classes), ExtractImagePatches, GatherTree, Interpolate "
+        "(antialias, Pillow), Inverse, IRDFT, ISTFT, PriorBox and STFT",
+    ),
+    (
+        6,
+        "axes, blocks and counts computed as the model runs, which ONNX has as attributes, in AdaptiveAvgPool, BatchToSpace, Roll, "
+        "SpaceToBatch",
+    ),
+    (
+        6,
+        "ROIPooling with max, ROIAlign with max and sampling_ratio 0, DetectionOutput with decrease_label_id, places of MaxPool with "
+        "pads as large as the kernel",
+    ),
+    (1, "Interpolate of u8: a half, which the page of operations has as the IR's own difference"),
+]
 
 
 def main() -> int:
