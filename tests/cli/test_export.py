@@ -18,7 +18,10 @@ onnx = pytest.importorskip("onnx")
 def model(tmp_path: Path) -> Path:
     builder = uncork.Builder("sums")
     x = builder.parameter("x", "f32", [None, 512])
-    builder.result(builder.add("MatMul", 1, x, builder.constant(np.ones((512, 4), np.float32), name="weights"))[0], "y")
+    builder.result(
+        builder.add("MatMul", 1, x, builder.constant(np.ones((512, 4), np.float32), name="weights"))[0],
+        "y",
+    )
     uncork.write_model(builder.model(), tmp_path / "model.xml")
     return tmp_path / "model.xml"
 
@@ -26,12 +29,27 @@ def model(tmp_path: Path) -> Path:
 def test_writes_a_model(command: Command, model: Path) -> None:
     answer = command("export", "model.xml", "--to", "onnx", "-o", "model.onnx")
     size = model.with_suffix(".onnx").stat().st_size
-    assert (answer.status, answer.out, answer.err) == (0, f"saved model.onnx ({size:,} bytes)\n", "")
+    assert (answer.status, answer.out, answer.err) == (
+        0,
+        f"saved model.onnx ({size:,} bytes)\n",
+        "",
+    )
     onnx.checker.check_model("model.onnx", full_check=True)
 
 
 def test_external_data_and_json(command: Command, model: Path) -> None:
-    answer = command("export", "model.xml", "--to", "onnx", "-o", "model.onnx", "--external-data", "--opset", "22", "--json")
+    answer = command(
+        "export",
+        "model.xml",
+        "--to",
+        "onnx",
+        "-o",
+        "model.onnx",
+        "--external-data",
+        "--opset",
+        "22",
+        "--json",
+    )
     assert answer.status == 0
     assert answer.json == {
         "schema": "uncork-export-1",
@@ -58,7 +76,10 @@ def test_refusals(command: Command, model: Path) -> None:
     answer = command("export", "model.xml", "--to", "onnx", "-o", "model.xml")
     assert (answer.status, answer.message) == (1, "model.xml: expected a name that ends in .onnx")
     answer = command("export", "model.xml", "--to", "onnx", "-o", "nowhere/model.onnx")
-    assert (answer.status, answer.message) == (1, "nowhere/model.onnx: cannot be written: there is no such folder")
+    assert (answer.status, answer.message) == (
+        1,
+        "nowhere/model.onnx: cannot be written: there is no such folder",
+    )
     answer = command("export", "model.xml", "--to", "onyx", "-o", "model.onnx")
     assert answer.status == 2
     assert "expected onnx, got 'onyx'" in answer.err

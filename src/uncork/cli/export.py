@@ -14,8 +14,10 @@ from uncork.cli._parser import Parser, one_of
 from uncork.errors import InputError, UncorkError
 
 _EPILOG = """\
-onnx: OUT is one file. Constants of more than 2 GB, or with --external-data, go to OUT.data beside it.
-What ONNX defines otherwise is spelled out, so that the answers are the same. A layer for which that cannot be is refused, or with
+onnx: OUT is one file. Constants of more than 2 GB, or with --external-data, go to OUT.data beside
+it.
+What ONNX defines otherwise is spelled out, so that the answers are the same. A layer for which that
+cannot be is refused, or with
 --approximate exported nearly the same and listed. docs/export.md has a table of operations.
 
 examples:
@@ -54,13 +56,20 @@ TARGETS = {"onnx": Target(".onnx", _to_onnx)}
 
 def parser() -> Parser:
     parser = Parser(
-        "uncork export", "Write a model in the format of another system.", _EPILOG, "uncork export [OPTION]... MODEL --to FORMAT -o OUT"
+        "uncork export",
+        "Write a model in the format of another system.",
+        _EPILOG,
+        "uncork export [OPTION]... MODEL --to FORMAT -o OUT",
     )
     parser.add_model()
     parser.add_argument("--to", required=True, type=one_of(*TARGETS), metavar="FORMAT", help=" or ".join(TARGETS))
     parser.add_argument("-o", "--output", required=True, metavar="OUT", help="what to write")
     parser.add_argument("--opset", type=int, metavar="N", help="onnx: the version of its operations (21)")
-    parser.add_argument("--approximate", action="store_true", help="export what cannot be quite the same nearly the same, and list it")
+    parser.add_argument(
+        "--approximate",
+        action="store_true",
+        help="export what cannot be quite the same nearly the same, and list it",
+    )
     parser.add_argument("--external-data", action="store_true", help="onnx: constants in a file beside OUT")
     parser.add_argument("--overwrite", action="store_true", help="replace an OUT that is there")
     parser.add_weights()

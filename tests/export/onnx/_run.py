@@ -17,8 +17,11 @@ from uncork.types import ElementType
 FED = {t for t in ElementType if t.is_native or t is ElementType.string}
 
 
-def one_layer(operation: type[Operation], case: Case, constants: bool, dynamic: bool) -> tuple[Model, dict[str, Any]] | None:
-    """A model of one layer and what to feed it. `constants`: small integers after the first input are constants.
+def one_layer(
+    operation: type[Operation], case: Case, constants: bool, dynamic: bool
+) -> tuple[Model, dict[str, Any]] | None:
+    """A model of one layer and what to feed it. `constants`: small integers after the first input
+    are constants.
 
     None where an input is left out between others, which the format cannot say.
     """
@@ -32,9 +35,15 @@ def one_layer(operation: type[Operation], case: Case, constants: bool, dynamic: 
             inputs.append(builder.constant(value, spec.element_type))
             continue
         name = f"in{position}"
-        inputs.append(builder.parameter(name, spec.element_type, [None] * value.ndim if dynamic else list(value.shape)))
+        inputs.append(
+            builder.parameter(
+                name, spec.element_type, [None] * value.ndim if dynamic else list(value.shape)
+            )
+        )
         feeds[name] = value
-    for position, output in enumerate(builder.add(operation.type_name, operation.opset, *inputs, **case.attributes)):
+    for position, output in enumerate(
+        builder.add(operation.type_name, operation.opset, *inputs, **case.attributes)
+    ):
         builder.result(output, f"out{position}")
     return builder.model(), feeds
 
@@ -48,7 +57,9 @@ def session(proto: Any) -> Any:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
-    return onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(
+        proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
 
 
 def run(proto: Any, feeds: Mapping[str, Any] | Sequence[Any]) -> list[Any]:

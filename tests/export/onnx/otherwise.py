@@ -1,8 +1,11 @@
-"""Worked examples that onnxruntime answers otherwise, whatever the nodes; docs/export.md lists them."""
+"""Worked examples that onnxruntime answers otherwise, whatever the nodes; docs/export.md lists
+them.
+"""
 
 from __future__ import annotations
 
-#: Examples in which onnxruntime gives another answer, refuses or ends the process, whatever the nodes: by what is special in them.
+#: Examples in which onnxruntime gives another answer, refuses or ends the process, whatever the
+#: nodes: by what is special in them.
 NAN = "onnxruntime's node does not pass a NaN on"
 EMPTY = "onnxruntime's node does not take a tensor without elements"
 ENDS = "onnxruntime ends the process"
@@ -16,7 +19,10 @@ OTHERWISE = {
     ("SegmentMax", "NaN is the maximum"): NAN,
     ("TopK", "a NaN is the largest"): NAN,
     ("TopK", "a NaN is the last of the smallest"): NAN,
-    ("Unique", "NaN equals nothing, 0.0 and -0.0 are equal"): "onnxruntime's Unique takes all NaN for one",
+    (
+        "Unique",
+        "NaN equals nothing, 0.0 and -0.0 are equal",
+    ): "onnxruntime's Unique takes all NaN for one",
     ("GridSample", "a coordinate that is no number"): NAN,
     ("GridSample", "a coordinate that is no number, nearest"): NAN,
     ("GridSample", "no cells to read"): EMPTY,
@@ -26,16 +32,28 @@ OTHERWISE = {
     ("GRUSequence", "f64 is f64"): DOUBLE,
     ("LSTMSequence", "f64 is f64"): DOUBLE,
     ("AdaptiveMaxPool", "no images"): EMPTY,
-    ("AvgPool", "a window with no cell at all gives 0"): "onnxruntime wants pads that are smaller than the kernel",
+    (
+        "AvgPool",
+        "a window with no cell at all gives 0",
+    ): "onnxruntime wants pads that are smaller than the kernel",
     ("AvgPool", "nothing to slide over with same_upper"): EMPTY,
     ("MaxPool", "nothing to slide over"): EMPTY,
-    ("MaxPool", "the data's own -inf wins over padding"): "onnxruntime's MaxPool has the lowest finite number for -infinity",
-    ("MaxPool", "windows that lie in padding"): "onnxruntime's MaxPool has the lowest finite number for -infinity",
+    (
+        "MaxPool",
+        "the data's own -inf wins over padding",
+    ): "onnxruntime's MaxPool has the lowest finite number for -infinity",
+    (
+        "MaxPool",
+        "windows that lie in padding",
+    ): "onnxruntime's MaxPool has the lowest finite number for -infinity",
     ("Col2Im", "no channels"): EMPTY,
     ("DFT", "an axis without cells filled up"): EMPTY,
     ("RDFT", "an axis without cells"): EMPTY,
     ("DFT", "f64"): "1e284 of 1e300 is nothing",
-    ("Divide", "nothing is divided"): "onnxruntime refuses a constant divisor of 0 before there is anything to divide",
+    (
+        "Divide",
+        "nothing is divided",
+    ): "onnxruntime refuses a constant divisor of 0 before there is anything to divide",
     ("GroupNormalization", "empty"): EMPTY,
     ("Reshape", "an empty batch keeps its width"): EMPTY,
     ("ReduceMax", "over nothing"): EMPTY,
@@ -47,8 +65,14 @@ OTHERWISE = {
     ("ReduceLogicalOr", "over nothing"): EMPTY,
     ("Split", "empty parts"): EMPTY,
     ("Pad", "nothing left"): EMPTY,
-    ("Pad", "page: mixed, reflect"): "pads that are computed, and mirror beside others that take away",
-    ("Slice", "backwards from before the start"): "a step that is computed: Python's rule differs from ONNX's there",
+    (
+        "Pad",
+        "page: mixed, reflect",
+    ): "pads that are computed, and mirror beside others that take away",
+    (
+        "Slice",
+        "backwards from before the start",
+    ): "a step that is computed: Python's rule differs from ONNX's there",
     ("GRUCell", "no rows"): ENDS,
     ("GRUSequence", "no rows"): ENDS,
     ("LSTMSequence", "no rows"): ENDS,

@@ -1,4 +1,6 @@
-"""Exported models run by onnxruntime: states from call to call, loops of no steps, values that are refused."""
+"""Exported models run by onnxruntime: states from call to call, loops of no steps, values that are
+refused.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +17,21 @@ pytestmark = [pytest.mark.oracle, pytest.mark.filterwarnings("default")]
 
 
 def test_two_inputs() -> None:
-    rows, sums = run(uncork.to_onnx(two_inputs()), [np.ones((3, 3), np.float32), np.array([3, -1, 9])])
-    np.testing.assert_array_equal(rows, [[9, 10, 11], [9, 10, 11], [0, 0, 0]])  # 9 is outside, and reads zeros
+    rows, sums = run(
+        uncork.to_onnx(two_inputs()), [np.ones((3, 3), np.float32), np.array([3, -1, 9])]
+    )
+    np.testing.assert_array_equal(
+        rows, [[9, 10, 11], [9, 10, 11], [0, 0, 0]]
+    )  # 9 is outside, and reads zeros
     np.testing.assert_array_equal(sums, rows + 1)
 
 
 def test_a_state_from_call_to_call() -> None:
     model = session(uncork.to_onnx(counter(initial=False)))
     x = np.array([1, 2], np.float32)
-    y, state = model.run(None, {"x": x})  # left out, the variable is what it is before the first call
+    y, state = model.run(
+        None, {"x": x}
+    )  # left out, the variable is what it is before the first call
     np.testing.assert_array_equal(y, [1, 2])
     y, _ = model.run(None, {"x": x, "sum": state})
     np.testing.assert_array_equal(y, [2, 4])
@@ -56,7 +64,10 @@ def test_an_approximation_keeps_to_its_range() -> None:
 def bags() -> uncork.Model:
     builder = uncork.Builder("bags")
     table = builder.constant(np.array([[1, 2], [10, 20], [100, 200]], np.float32))
-    ids, offsets = builder.parameter("ids", "i64", [None]), builder.parameter("offsets", "i64", [None])
+    ids, offsets = (
+        builder.parameter("ids", "i64", [None]),
+        builder.parameter("offsets", "i64", [None]),
+    )
     builder.result(builder.add("EmbeddingBagOffsetsSum", 3, table, ids, offsets)[0], "sums")
     return builder.model()
 
@@ -77,5 +88,7 @@ def test_the_lowest_number_divided_by_minus_one() -> None:
     builder = uncork.Builder("quotient")
     a, b = builder.parameter("a", "i64", [3]), builder.parameter("b", "i64", [3])
     builder.result(builder.add("Divide", 1, a, b)[0], "y")
-    (y,) = run(uncork.to_onnx(builder.model()), [np.array([-(2**63), -7, 7]), np.array([-1, 2, -2])])
+    (y,) = run(
+        uncork.to_onnx(builder.model()), [np.array([-(2**63), -7, 7]), np.array([-1, 2, -2])]
+    )
     np.testing.assert_array_equal(y, [-(2**63), -4, -4])

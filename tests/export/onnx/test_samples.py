@@ -1,4 +1,6 @@
-"""The worked examples of every operation, exported and run by onnxruntime: the answers are those of the specification."""
+"""The worked examples of every operation, exported and run by onnxruntime: the answers are those of
+the specification.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,14 @@ from .otherwise import OTHERWISE
 onnx = pytest.importorskip("onnx")
 pytestmark = [pytest.mark.oracle, pytest.mark.filterwarnings("default")]
 
-#: Operations of which no example can be exported: their numbers are random, or they speak of types that ONNX does not have.
+#: Operations of which no example can be exported: their numbers are random, or they speak of types
+#: that ONNX does not have.
 NONE_EXPORTED = {"RandomUniform", "Multinomial"}
 
 
-@pytest.mark.parametrize("operation", [o for o in ALL if o.type_name in lowerings()], ids=lambda o: o.label())
+@pytest.mark.parametrize(
+    "operation", [o for o in ALL if o.type_name in lowerings()], ids=lambda o: o.label()
+)
 def test_examples(operation: type[Operation]) -> None:
     entry, exported, different = ALL[operation], 0, []
     for sample in entry.samples:
@@ -41,12 +46,21 @@ def test_examples(operation: type[Operation]) -> None:
                 continue
             exported += 1
             try:
-                for position, (got, value, element_type) in enumerate(zip(run(proto, made[1]), values, types)):
+                for position, (got, value, element_type) in enumerate(
+                    zip(run(proto, made[1]), values, types)
+                ):
                     what = f"output {position}"
                     if element_type is ElementType.string:
                         np.testing.assert_array_equal(got.astype(str), value.astype(str), what)
                     else:
-                        agree(got, value, element_type, max(sample.rtol, 2e-4), max(sample.atol, 1e-5), what)
+                        agree(
+                            got,
+                            value,
+                            element_type,
+                            max(sample.rtol, 2e-4),
+                            max(sample.atol, 1e-5),
+                            what,
+                        )
             except Exception as error:  # whatever onnxruntime raises: all examples are listed
                 different.append(f"{sample.name} ({constants=}, {dynamic=}): {error}")
     assert not different, "\n".join(different)

@@ -1,4 +1,6 @@
-"""ONNX models in memory and on disk: constants inside the model, or streamed one by one to a file of external data."""
+"""ONNX models in memory and on disk: constants inside the model, or streamed one by one to a file
+of external data.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ _ALIGNMENT = 4096
 Progress = Callable[[int, int], None]
 
 
-def given_model(model: Model | str | os.PathLike[str], weights: str | os.PathLike[str] | None = None) -> Model:
+def given_model(
+    model: Model | str | os.PathLike[str], weights: str | os.PathLike[str] | None = None
+) -> Model:
     """A checked model from a path; a Model as it is."""
     if isinstance(model, Model):
         return model
@@ -40,7 +44,8 @@ def filled(exported: Exported) -> Any:
     total = sum(map(stored_size, exported.weights.values()))
     if total > INLINE_LIMIT:
         raise UnsupportedError(
-            f"the constants take {total:,} bytes, more than the 2 GB that one ModelProto can hold: write files with uncork.write_onnx"
+            f"the constants take {total:,} bytes, more than the 2 GB that one ModelProto can hold: "
+            "write files with uncork.write_onnx"
         )
     for tensor in exported.proto.graph.initializer:
         if tensor.name in exported.weights and tensor.data_type != 8:
@@ -57,9 +62,11 @@ def write_onnx(
     external_data: bool | None = None,
     progress: Progress | None = None,
 ) -> list[tuple[str, str]]:
-    """Write the model to an .onnx file; the rest is as for `to_onnx`. Returns what was approximated: layer and reason.
+    """Write the model to an .onnx file; the rest is as for `to_onnx`. Returns what was
+    approximated: layer and reason.
 
-    The constants go to `path` with `.data` behind it when `external_data` says so or when they are more than one file can
+    The constants go to `path` with `.data` behind it when `external_data` says so or when they are
+    more than one file can
     hold; they are written one by one. Files take their names when they are whole.
     """
     path = Path(path)
@@ -67,7 +74,11 @@ def write_onnx(
     total = sum(map(stored_size, exported.weights.values()))
     outside = total > INLINE_LIMIT if external_data is None else external_data
     if not outside and total > INLINE_LIMIT:
-        raise UncorkError(f"the constants take {total:,} bytes, more than one file can hold: external_data must not be False", str(path))
+        raise UncorkError(
+            f"the constants take {total:,} bytes, more than one file can hold: "
+            "external_data must not be False",
+            str(path),
+        )
     try:
         with Replacement() as files:
             if outside:
@@ -82,7 +93,9 @@ def write_onnx(
     return list(exported.approximations)
 
 
-def _stream(exported: Exported, location: str, file: BinaryIO, total: int, progress: Progress) -> None:
+def _stream(
+    exported: Exported, location: str, file: BinaryIO, total: int, progress: Progress
+) -> None:
     position = written = 0
     for tensor in exported.proto.graph.initializer:
         constant = exported.weights.get(tensor.name)

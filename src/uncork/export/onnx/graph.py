@@ -1,4 +1,6 @@
-"""`Graph`: what a lowering writes ONNX nodes with. It names nodes after layers, adds constants and casts where types need it."""
+"""`Graph`: what a lowering writes ONNX nodes with. It names nodes after layers, adds constants and
+casts where types need it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,6 @@ from uncork.export.onnx.inference import shape_of
 from uncork.export.onnx.names import Names
 from uncork.export.onnx.signatures import SIGNATURES, carrier, computed_in
 from uncork.export.onnx.tensors import ONNX_TYPES, small_tensor
-from uncork.ops import Operation
 from uncork.ops.parameter import Const
 from uncork.types import DYNAMIC, Array, ElementType, PartialShape, TensorSpec
 
@@ -27,7 +28,7 @@ KNOWN = 4096
 
 @dataclass(frozen=True, eq=False)
 class Tensor:
-    """A tensor of the graph: its name, the IR's element type and what is known of shape and value."""
+    """A tensor: its name, the IR's element type and what is known of shape and value."""
 
     name: str
     type: ElementType
@@ -83,7 +84,8 @@ class Settings:
     names: Names = field(default_factory=Names)
     #: What was approximated: layer and reason.
     approximations: list[tuple[str, str]] = field(default_factory=list)
-    #: The constants of the model, whose bytes are filled in, or streamed, at the end: name of the initializer and the constant.
+    #: The constants of the model, whose bytes are filled in, or streamed, at the end: name of the
+    #: initializer and the constant.
     weights: dict[str, Any] = field(default_factory=dict)
     #: The variables of the model, by their ids.
     states: dict[str, State] = field(default_factory=dict)
@@ -103,11 +105,11 @@ class Graph:
         self._constants: dict[tuple[str, tuple[int, ...], bytes], Tensor] = {}
         #: Tensors that are an output of the graph already.
         self.claimed: set[str] = set()
-        #: The layer that is being lowered: its name, what messages call it, and the specs of its outputs.
+        #: The layer that is being lowered: its name, what messages call it, and the specs of its
+        #: outputs.
         self.layer = ""
         self.label = ""
         self.outputs: tuple[TensorSpec, ...] = ()
-        self.node: Any = None
 
     @property
     def opset(self) -> int:
@@ -123,7 +125,9 @@ class Graph:
         shape: PartialShape | Sequence[int | None] | None = None,
         **attributes: Any,
     ) -> Tensor:
-        """The first output of a node. `type` is its element type where it is not that of the first typed input."""
+        """The first output of a node. `type` is its element type where it is not that of the first
+        typed input.
+        """
         return self.ops(op_type, *inputs, types=(type,), shape=shape, **attributes)[0]
 
     def ops(
@@ -138,21 +142,41 @@ class Graph:
         tensors = [self._operand(i) for i in inputs]
         while tensors and tensors[-1] is None:
             tensors.pop()
-        if op_type in ("Min", "Max") and len(tensors) == 2 and tensors[0] is not None and tensors[0].type in WIDE:
+        if (
+            op_type in ("Min", "Max")
+            and len(tensors) == 2
+            and tensors[0] is not None
+            and tensors[0].type in WIDE
+        ):
             return self._extreme(op_type, *(t for t in tensors if t is not None))
         signature = SIGNATURES.get(op_type)
-        typed = [t for i, t in enumerate(tensors) if t is not None and (signature is None or signature.typed(i))]
+        typed = [
+            t
+            for i, t in enumerate(tensors)
+            if t is not None and (signature is None or signature.typed(i))
+        ]
         own = typed[0].type if typed else None
         wide = None if own is None else self._wide(op_type, own)
         if signature is not None and wide is not None and wide is not carrier(own or wide):
-            tensors = [t and (self.cast(t, wide) if signature.typed(i) else t) for i, t in enumerate(tensors)]
+            tensors = [
+                t and (self.cast(t, wide) if signature.typed(i) else t)
+                for i, t in enumerate(tensors)
+            ]
         else:
             wide = None
         fixed = signature.result if signature else None
         if shape is None and len(types) == 1:
             given = [t for t in tensors if t is not None]
-            shape = shape_of(op_type, [t.shape for t in given], [t.value for t in given], attributes)
-        layout = PartialShape() if shape is None else shape if isinstance(shape, PartialShape) else PartialShape(shape)
+            shape = shape_of(
+                op_type, [t.shape for t in given], [t.value for t in given], attributes
+            )
+        layout = (
+            PartialShape()
+            if shape is None
+            else shape
+            if isinstance(shape, PartialShape)
+            else PartialShape(shape)
+        )
         results: list[Tensor] = []
         for stated in types:
             result = stated or fixed or own
@@ -160,13 +184,15 @@ class Graph:
             name = self.settings.names.unique(f"{self.layer}/{op_type}")
             actual = wide if wide is not None and stated is None and fixed is None else result
             results.append(Tensor(name, actual, layout))
-        self._append(op_type, tensors, results, attributes)
+        self.append(op_type, tensors, results, attributes)
         if wide is None:
             return results
         return [self._narrow(r, own) if r.type is wide and own else r for r in results]
 
     def _extreme(self, op_type: str, a: Tensor, b: Tensor) -> list[Tensor]:
-        """Min and Max of 64-bit numbers by a comparison: onnxruntime's look at 32 bits where one of them is a scalar."""
+        """Min and Max of 64-bit numbers by a comparison: onnxruntime's look at 32 bits where one of
+        them is a scalar.
+        """
         return [self.op("Where", self.op("Less" if op_type == "Min" else "Greater", a, b), a, b)]
 
     def _narrow(self, result: Tensor, own: ElementType) -> Tensor:
@@ -179,10 +205,19 @@ class Graph:
             self.refuse(f"ONNX's {op_type} takes no {own}")
         return computed
 
-    def _append(self, op_type: str, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor], attributes: dict[str, Any]) -> None:
+    def append(
+        self,
+        op_type: str,
+        inputs: Sequence[Tensor | None],
+        outputs: Sequence[Tensor],
+        attributes: dict[str, Any],
+    ) -> None:
+        """A node between tensors that are there; most callers want `op`."""
         attributes = {k: v for k, v in attributes.items() if v is not None}
         names = ["" if i is None else i.name for i in inputs]
-        node = self._helper.make_node(op_type, names, [o.name for o in outputs], name=outputs[0].name, **attributes)
+        node = self._helper.make_node(
+            op_type, names, [o.name for o in outputs], name=outputs[0].name, **attributes
+        )
         self.nodes.append(node)
 
     def _operand(self, value: Operand) -> Tensor | None:
@@ -192,20 +227,35 @@ class Graph:
 
     # ---- constants
 
-    def constant(self, value: Any, element_type: ElementType | None = None, hint: str = "") -> Tensor:
+    def constant(
+        self, value: Any, element_type: ElementType | None = None, hint: str = ""
+    ) -> Tensor:
         """A constant, the same one for equal values. Without a type its NumPy type says it."""
         array = np.asarray(value) if element_type is None else np.asarray(value, element_type.dtype)
         element_type = element_type or ElementType.of_dtype(array.dtype)
         assert element_type is not None, array.dtype
-        key = (element_type.name, array.shape, repr(array.tolist()).encode() if array.dtype == object else array.tobytes())
+        key = (
+            element_type.name,
+            array.shape,
+            repr(array.tolist()).encode() if array.dtype == object else array.tobytes(),
+        )
         if key not in self._constants:
             name = self.settings.names.unique(hint or f"{self.layer}/const")
             self.initializers[name] = small_tensor(name, array, carrier(element_type))
-            self._constants[key] = Tensor(name, element_type, PartialShape(array.shape), array if array.size <= KNOWN else None)
+            self._constants[key] = Tensor(
+                name,
+                element_type,
+                PartialShape(array.shape),
+                array if array.size <= KNOWN else None,
+            )
         return self._constants[key]
 
-    def derived(self, tensor: Tensor, shape: Sequence[int], function: Callable[[Array], Array]) -> Tensor | None:
-        """What a function makes of a constant of the model, computed when it is written; None where it is no such constant."""
+    def derived(
+        self, tensor: Tensor, shape: Sequence[int], function: Callable[[Array], Array]
+    ) -> Tensor | None:
+        """What a function makes of a constant of the model, computed when it is written; None where
+        it is no such constant.
+        """
         constant = self.settings.weights.get(tensor.name)
         if constant is None or not tensor.type.is_native or tensor.type.kind == "string":
             return None
@@ -227,11 +277,16 @@ class Graph:
         """The values in another element type by ONNX's Cast; itself where it has that type."""
         if tensor.type is to:
             return tensor
-        if tensor.value is not None and tensor.type.is_native and to.is_native and (not tensor.type.is_float or to.is_float):
+        if (
+            tensor.value is not None
+            and tensor.type.is_native
+            and to.is_native
+            and (not tensor.type.is_float or to.is_float)
+        ):
             return self.constant(np.asarray(tensor.value).astype(to.dtype), to)
         name = self.settings.names.unique(f"{self.layer}/Cast")
         result = Tensor(name, to, tensor.shape)
-        self._append("Cast", [tensor], [result], {"to": ONNX_TYPES[carrier(to)]})
+        self.append("Cast", [tensor], [result], {"to": ONNX_TYPES[carrier(to)]})
         return result
 
     # ---- shapes
@@ -270,18 +325,30 @@ class Graph:
         if known is None:
             numbers = target.known()
             known = None if numbers is None else [None if n == -1 else n for n in numbers]
-        if target.value is not None and tensor.shape.is_static and list(tensor.shape.static) == target.known():
+        if (
+            target.value is not None
+            and tensor.shape.is_static
+            and list(tensor.shape.static) == target.known()
+        ):
             return tensor
         if target.value is not None and tensor.value is not None and tensor.type.is_native:
-            return self.constant(np.asarray(tensor.value).reshape(target.known() or []), tensor.type)
+            return self.constant(
+                np.asarray(tensor.value).reshape(target.known() or []), tensor.type
+            )
         return self.op("Reshape", tensor, target, shape=known, allowzero=1)
 
     def squeeze(self, tensor: Tensor, axes: Sequence[int]) -> Tensor:
         """Without dimensions of size 1."""
         if not axes:
             return tensor
-        dims = None if tensor.rank is None else [d for i, d in enumerate(tensor.shape) if i not in {a % tensor.rank for a in axes}]
-        return self.op("Squeeze", tensor, list(axes), shape=None if dims is None else PartialShape(dims))
+        dims = (
+            None
+            if tensor.rank is None
+            else [d for i, d in enumerate(tensor.shape) if i not in {a % tensor.rank for a in axes}]
+        )
+        return self.op(
+            "Squeeze", tensor, list(axes), shape=None if dims is None else PartialShape(dims)
+        )
 
     def unsqueeze(self, tensor: Tensor, axes: Sequence[int]) -> Tensor:
         """With dimensions of size 1 put in at these places of the result."""
@@ -309,7 +376,9 @@ class Graph:
         if len(parts) == 1:
             return parts[0]
         if all(p.value is not None and p.type.is_native for p in parts):
-            return self.constant(np.concatenate([p.value for p in parts if p.value is not None], axis), parts[0].type)
+            return self.constant(
+                np.concatenate([p.value for p in parts if p.value is not None], axis), parts[0].type
+            )
         return self.op("Concat", *parts, axis=axis, shape=_joined(parts, axis))
 
     def slice(self, tensor: Tensor, start: int, end: int, axis: int, step: int = 1) -> Tensor:
@@ -318,7 +387,9 @@ class Graph:
         if tensor.rank is not None:
             dim = tensor.shape[axis]
             size = len(range(*slice(start, end, step).indices(int(dim)))) if dim.is_static else None
-            dims = PartialShape([size if i == axis % tensor.rank else d for i, d in enumerate(tensor.shape)])
+            dims = PartialShape(
+                [size if i == axis % tensor.rank else d for i, d in enumerate(tensor.shape)]
+            )
         return self.op("Slice", tensor, [start], [end], [axis], [step], shape=dims)
 
     def scalar(self, tensor: Tensor) -> Tensor:
@@ -337,7 +408,9 @@ class Graph:
         raise UnsupportedError(reason)
 
     def approximate(self, reason: str) -> None:
-        """What follows is not quite what the IR means: refused, or noted where the caller allows it."""
+        """What follows is not quite what the IR means: refused, or noted where the caller allows
+        it.
+        """
         if not self.settings.approximate:
             raise UnsupportedError(f"{reason}; approximate=True (--approximate) exports it so")
         if (self.label, reason) not in self.settings.approximations:
@@ -360,7 +433,3 @@ def _joined(parts: Sequence[Tensor], axis: int) -> PartialShape | None:
         if other != axis and not dims[other].is_static:
             dims[other] = next((p.shape[other] for p in parts if p.shape[other].is_static), DYNAMIC)
     return PartialShape(dims)
-
-
-#: An operation and what its lowering is called with.
-Call = Callable[[Graph, Operation], Any]

@@ -1,4 +1,6 @@
-"""A whole model to ONNX: every layer by its lowering, constants, names, inputs and outputs; what cannot be exported in one error."""
+"""A whole model to ONNX: every layer by its lowering, constants, names, inputs and outputs; what
+cannot be exported in one error.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,17 @@ from uncork.ir.model import Model, Node, Source
 from uncork.ops.parameter import Const
 from uncork.types import ElementType, PartialShape, TensorSpec
 
-#: The first opset whose operations the lowerings write, and the version of the file format that came with it.
+#: The first opset whose operations the lowerings write, and the version of the file format that
+#: came with it.
 FIRST_OPSET, IR_VERSION = 21, 10
 Values = dict[Source, Tensor]
 
 
 @dataclass(frozen=True)
 class Exported:
-    """The ONNX model without the bytes of the constants, the constants by the name of their initializer, and what is not exact."""
+    """The ONNX model without the bytes of the constants, the constants by the name of their
+    initializer, and what is not exact.
+    """
 
     proto: Any
     weights: Mapping[str, Const]
@@ -37,13 +42,18 @@ def export(model: Model, opset: int = FIRST_OPSET, approximate: bool = False) ->
     onnx = import_onnx()
     newest = onnx.defs.onnx_opset_version()
     if not FIRST_OPSET <= opset <= newest:
-        raise InputError(f"opset: expected {FIRST_OPSET} to {newest}, the newest that onnx {onnx.__version__} has, got {opset}")
+        raise InputError(
+            f"opset: expected {FIRST_OPSET} to {newest}, the newest that onnx {onnx.__version__} "
+            f"has, got {opset}"
+        )
     _check_lowerings(model)
     settings = Settings(opset, approximate)
     graph = Graph(settings)
     problems: list[Problem] = []
     inputs = _inputs(graph, model, problems)
-    reserved = [settings.names.unique(model.names_of_output(i)[0]) for i in range(len(model.results))]
+    reserved = [
+        settings.names.unique(model.names_of_output(i)[0]) for i in range(len(model.results))
+    ]
     values: Values = {Source(p, 0): t for p, t in zip(model.parameters, inputs)}
     lower_nodes(graph, model, values, problems)
     if problems:
@@ -62,11 +72,15 @@ def import_onnx() -> Any:
     try:
         import onnx
     except ImportError:
-        raise UncorkError("export to ONNX needs the package onnx: pip install 'uncork[onnx]'") from None
+        raise UncorkError(
+            "export to ONNX needs the package onnx: pip install 'uncork[onnx]'"
+        ) from None
     return onnx
 
 
-def _finished(onnx: Any, model: Model, graph: Graph, inputs: list[Any], outputs: list[Any]) -> Exported:
+def _finished(
+    onnx: Any, model: Model, graph: Graph, inputs: list[Any], outputs: list[Any]
+) -> Exported:
     settings, helper = graph.settings, onnx.helper
     defaults: dict[str, Any] = {}
     for identifier, state in settings.states.items():
@@ -75,7 +89,9 @@ def _finished(onnx: Any, model: Model, graph: Graph, inputs: list[Any], outputs:
         defaults.update(state.initial)
         if state.new is not None:
             state.output = settings.names.unique(f"{identifier}.new")
-            outputs.append(value_info(named(graph, state.new, state.output), state.type, state.new.shape))
+            outputs.append(
+                value_info(named(graph, state.new, state.output), state.type, state.new.shape)
+            )
     nodes, used = pruned(graph.nodes, {o.name for o in outputs})
     settings.names.apply(nodes)
     for value in outputs:
@@ -89,18 +105,28 @@ def _finished(onnx: Any, model: Model, graph: Graph, inputs: list[Any], outputs:
     proto_graph = helper.make_graph(nodes, model.name or "model", inputs, outputs, kept)
     opsets = [helper.make_opsetid("", settings.opset)]
     version = max(IR_VERSION, helper.find_min_ir_version_for(opsets))
-    proto = helper.make_model(proto_graph, opset_imports=opsets, ir_version=version, producer_name="uncork", producer_version=_version())
+    proto = helper.make_model(
+        proto_graph,
+        opset_imports=opsets,
+        ir_version=version,
+        producer_name="uncork",
+        producer_version=_version(),
+    )
     metadata = {}
     if settings.states:
         metadata["uncork.states"] = json.dumps([_said(i, s) for i, s in settings.states.items()])
     if settings.approximations:
-        metadata["uncork.approximations"] = json.dumps([{"layer": a, "what": b} for a, b in settings.approximations])
+        metadata["uncork.approximations"] = json.dumps(
+            [{"layer": a, "what": b} for a, b in settings.approximations]
+        )
     helper.set_model_props(proto, metadata)
     return Exported(proto, weights, settings.approximations)
 
 
 def _said(identifier: str, state: State) -> dict[str, str]:
-    """How the metadata tells of a variable: what of the last call's output is the next call's input."""
+    """How the metadata tells of a variable: what of the last call's output is the next call's
+    input.
+    """
     said = {"variable": identifier, "input": state.value.name}
     if state.new is not None:
         said["output"] = state.output
@@ -116,7 +142,9 @@ def _version() -> str:
 
 
 def _header(onnx: Any, name: str, constant: Const) -> Any:
-    tensor = onnx.TensorProto(name=name, data_type=stored_as(constant.element_type), dims=constant.shape.static)
+    tensor = onnx.TensorProto(
+        name=name, data_type=stored_as(constant.element_type), dims=constant.shape.static
+    )
     if constant.element_type is ElementType.string:
         tensor.string_data.extend(str(v).encode() for v in constant.value.reshape(-1))
     return tensor
@@ -128,11 +156,17 @@ def _header(onnx: Any, name: str, constant: Const) -> Any:
 def _check_lowerings(model: Model) -> None:
     missing: dict[str, int] = {}
     for node in all_nodes(model):
-        if node.type_name not in ("Parameter", "Const", "Result") and node.type_name not in lowerings():
+        if (
+            node.type_name not in ("Parameter", "Const", "Result")
+            and node.type_name not in lowerings()
+        ):
             label = node.operation.label() if node.operation else f"{node.type_name}@{node.opset}"
             missing[label] = missing.get(label, 0) + 1
     if missing:
-        listed = ", ".join(f"{label} ({count} {'layers' if count > 1 else 'layer'})" for label, count in sorted(missing.items()))
+        listed = ", ".join(
+            f"{label} ({count} {'layers' if count > 1 else 'layer'})"
+            for label, count in sorted(missing.items())
+        )
         raise UnsupportedError(f"no export to ONNX for: {listed}", model.source)
 
 
@@ -144,8 +178,10 @@ def all_nodes(model: Model) -> Iterator[Node]:
             yield from all_nodes(body)
 
 
-def lower_nodes(graph: Graph, model: Model, values: Values, problems: list[Problem] | None = None) -> None:
-    """Add the nodes of a model to a graph. Without a list for `problems` the first one is raised."""
+def lower_nodes(
+    graph: Graph, model: Model, values: Values, problems: list[Problem] | None = None
+) -> None:
+    """Add the nodes of a model to a graph; without a list for `problems` the first is raised."""
     for node in model.nodes:
         if Source(node.id, 0) in values or node.type_name == "Result":
             continue
@@ -155,7 +191,10 @@ def lower_nodes(graph: Graph, model: Model, values: Values, problems: list[Probl
             if problems is None:
                 raise error.at(node.label) from None
             problems.append(Problem(error.where or node.label, error.message))
-            outputs = [Tensor(f"missing {node.id}", p.spec.element_type, p.spec.shape) for p in node.outputs]
+            outputs = [
+                Tensor(f"missing {node.id}", p.spec.element_type, p.spec.shape)
+                for p in node.outputs
+            ]
         for position, tensor in enumerate(outputs):
             values[Source(node.id, position)] = tensor
 
@@ -164,7 +203,7 @@ def _lowered(graph: Graph, node: Node, inputs: Sequence[Tensor]) -> list[Tensor]
     operation = node.operation
     assert operation is not None, node.label
     specs = tuple(port.spec for port in node.outputs)
-    graph.layer, graph.label, graph.outputs, graph.node = node.name, node.label, specs, node
+    graph.layer, graph.label, graph.outputs = node.name, node.label, specs
     if isinstance(operation, Const):
         return [_weight(graph, node, operation)]
     if operation.deterministic and all(_is_known(spec) for spec in specs):
@@ -179,16 +218,31 @@ def _lowered(graph: Graph, node: Node, inputs: Sequence[Tensor]) -> list[Tensor]
     tensors = [result] if isinstance(result, Tensor) else list(result)
     assert len(tensors) >= len(specs), f"{node.label}: {len(tensors)} outputs for {len(specs)}"
     made = {name: n for n in graph.nodes[first:] for name in n.output}
-    return [_settled(graph, node, i, tensor, spec, made) for i, (tensor, spec) in enumerate(zip(tensors, specs))]
+    return [
+        _settled(graph, node, i, tensor, spec, made)
+        for i, (tensor, spec) in enumerate(zip(tensors, specs))
+    ]
 
 
-def _settled(graph: Graph, node: Node, position: int, tensor: Tensor, spec: TensorSpec, made: Mapping[str, Any]) -> Tensor:
+def _settled(
+    graph: Graph,
+    node: Node,
+    position: int,
+    tensor: Tensor,
+    spec: TensorSpec,
+    made: Mapping[str, Any],
+) -> Tensor:
     """An output under its layer's name, with what is known of it."""
     if tensor.type is not spec.element_type:
-        raise AssertionError(f"{node.label}: output {position} is {tensor.type}, expected {spec.element_type}")
+        raise AssertionError(
+            f"{node.label}: output {position} is {tensor.type}, expected {spec.element_type}"
+        )
     names = graph.settings.names
     if tensor.name in made and names.final(tensor.name) == tensor.name:
-        names.rename(tensor.name, names.unique(node.name if len(node.outputs) == 1 else f"{node.name}.{position}"))
+        names.rename(
+            tensor.name,
+            names.unique(node.name if len(node.outputs) == 1 else f"{node.name}.{position}"),
+        )
         if position == 0:
             made[tensor.name].name = node.name
     small = spec.value is not None and spec.value.size <= KNOWN
@@ -198,7 +252,11 @@ def _settled(graph: Graph, node: Node, position: int, tensor: Tensor, spec: Tens
 
 
 def _is_known(spec: TensorSpec) -> bool:
-    return spec.value is not None and spec.value.size <= KNOWN and carrier(spec.element_type) is spec.element_type
+    return (
+        spec.value is not None
+        and spec.value.size <= KNOWN
+        and carrier(spec.element_type) is spec.element_type
+    )
 
 
 def _known(graph: Graph, node: Node, spec: TensorSpec) -> Tensor:
@@ -207,14 +265,20 @@ def _known(graph: Graph, node: Node, spec: TensorSpec) -> Tensor:
 
 
 def _empty(graph: Graph, node: Node, spec: TensorSpec) -> Tensor:
-    """A tensor without elements, which needs no computation: several nodes of onnxruntime do not take one."""
+    """A tensor without elements, which needs no computation: several nodes of onnxruntime do not
+    take one.
+    """
     element_type = carrier(spec.element_type)
-    tensor = graph.constant(np.zeros(spec.shape.static, element_type.dtype), element_type, hint=node.name)
+    tensor = graph.constant(
+        np.zeros(spec.shape.static, element_type.dtype), element_type, hint=node.name
+    )
     return replace(tensor, type=spec.element_type)
 
 
 def _weight(graph: Graph, node: Node, constant: Const) -> Tensor:
-    """A constant of the model: an initializer under its layer's name; values of four bits are cast to a byte each."""
+    """A constant of the model: an initializer under its layer's name; values of four bits are cast
+    to a byte each.
+    """
     settings = graph.settings
     name = settings.names.unique(node.name)
     settings.weights[name] = constant
@@ -223,7 +287,7 @@ def _weight(graph: Graph, node: Node, constant: Const) -> Tensor:
     if not is_packed(constant.element_type):
         return tensor
     cast = Tensor(settings.names.unique(f"{node.name}/Cast"), constant.element_type, constant.shape)
-    graph._append("Cast", [tensor], [cast], {"to": ONNX_TYPES[carrier(constant.element_type)]})
+    graph.append("Cast", [tensor], [cast], {"to": ONNX_TYPES[carrier(constant.element_type)]})
     return cast
 
 
@@ -237,26 +301,46 @@ def _inputs(graph: Graph, model: Model, problems: list[Problem]) -> list[Tensor]
         known = model.names_of_input(position)
         name = names.unique(known[0] if known else model.by_id[parameter].name)
         if spec.rank is None:
-            problems.append(Problem(model.by_id[parameter].label, "the rank is not known, and an input of an ONNX model needs one"))
+            problems.append(
+                Problem(
+                    model.by_id[parameter].label,
+                    "the rank is not known, and an input of an ONNX model needs one",
+                )
+            )
         tensors.append(Tensor(name, spec.element_type, spec.shape))
     return tensors
 
 
-def value_info(name: str, element_type: ElementType, shape: PartialShape, open_names: str = "", inner: bool = False) -> Any:
-    """Name, type and shape of an input or output; open dimensions get names that begin with `open_names`."""
+def value_info(
+    name: str,
+    element_type: ElementType,
+    shape: PartialShape,
+    open_names: str = "",
+    inner: bool = False,
+) -> Any:
+    """Name, type and shape of an input or output; open dimensions get names that begin with
+    `open_names`.
+    """
     from onnx import helper
 
     number = ONNX_TYPES[carrier(element_type)]
     if shape.rank is None and inner:
         return helper.make_tensor_value_info(name, number, None)
     if shape.rank is None:
-        raise UnsupportedError(f"the rank of '{name}' is not known, and inputs and outputs of an ONNX graph need one")
-    dims = [d.size if d.is_static else f"{open_names}_{i}" if open_names else None for i, d in enumerate(shape)]
+        raise UnsupportedError(
+            f"the rank of '{name}' is not known, and inputs and outputs of an ONNX graph need one"
+        )
+    dims = [
+        d.size if d.is_static else f"{open_names}_{i}" if open_names else None
+        for i, d in enumerate(shape)
+    ]
     return helper.make_tensor_value_info(name, number, dims)
 
 
 def named(graph: Graph, tensor: Tensor, name: str) -> str:
-    """Give a tensor the name of an output; where it has one for good, a copy of it. Returns the name before renaming."""
+    """Give a tensor the name of an output; where it has one for good, a copy of it. Returns the
+    name before renaming.
+    """
     names = graph.settings.names
     made = any(tensor.name in n.output for n in graph.nodes)
     if made and tensor.name not in graph.claimed:

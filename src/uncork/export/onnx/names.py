@@ -1,4 +1,6 @@
-"""Unique names of tensors and nodes across a model and its sub-graphs, and new names given afterwards."""
+"""Unique names of tensors and nodes across a model and its sub-graphs, and new names given
+afterwards.
+"""
 
 from __future__ import annotations
 

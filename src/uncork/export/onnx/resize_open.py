@@ -1,4 +1,6 @@
-"""Interpolate where sizes are known only as the model runs: coordinates, cells and weights computed by nodes."""
+"""Interpolate where sizes are known only as the model runs: coordinates, cells and weights computed
+by nodes.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ Taps = list[tuple[Tensor, Tensor]]
 class OpenAxis:
     """One axis whose size, result or scale are scalars that the model computes."""
 
-    def __init__(self, g: Graph, size: Tensor, result: Tensor, scale: Tensor | None, how: Settings) -> None:
+    def __init__(
+        self, g: Graph, size: Tensor, result: Tensor, scale: Tensor | None, how: Settings
+    ) -> None:
         self.g, self.size, self.result, self.scale, self.how = g, size, result, scale, how
 
     def _number(self, value: float) -> Tensor:
@@ -79,12 +83,18 @@ class OpenAxis:
             inside = g.op("Max", g.op("Min", coordinates, last), self._number(0))
             low = g.op("Floor", inside)
             part = g.op("Sub", inside, low)
-            return [(self._inside(low), g.op("Sub", one, part)), (self._inside(g.op("Add", low, one)), part)]
+            return [
+                (self._inside(low), g.op("Sub", one, part)),
+                (self._inside(g.op("Add", low, one)), part),
+            ]
         low = g.op("Floor", coordinates)
         part = g.op("Sub", coordinates, low)
         if self.how.mode == "cubic":
             shifts = [g.op("Add", low, self._number(k)) for k in range(-1, 3)]
-            return [(self._inside(s), self._keys(g.op("Abs", g.op("Sub", s, coordinates)))) for s in shifts]
+            return [
+                (self._inside(s), self._keys(g.op("Abs", g.op("Sub", s, coordinates))))
+                for s in shifts
+            ]
         return self._linear(low, part)
 
     def _linear(self, low: Tensor, part: Tensor) -> Taps:
@@ -93,7 +103,11 @@ class OpenAxis:
         cells = [low, g.op("Add", low, one)]
         weights = []
         for cell, weight in zip(cells, (g.op("Sub", one, part), part)):
-            counts = g.op("And", g.op("GreaterOrEqual", cell, zero), g.op("Less", cell, self._whole(self.size)))
+            counts = g.op(
+                "And",
+                g.op("GreaterOrEqual", cell, zero),
+                g.op("Less", cell, self._whole(self.size)),
+            )
             weights.append(g.op("Where", counts, weight, zero))
         total = g.op("Add", *weights)
         none = g.op("Equal", total, zero)

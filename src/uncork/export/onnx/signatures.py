@@ -1,7 +1,10 @@
-"""Which element types the nodes of ONNX take, and the type to compute in where a node does not take the one at hand.
+"""Which element types the nodes of ONNX take, and the type to compute in where a node does not take
+the one at hand.
 
-A node's types are those that both the standard (opset 21) and the CPU provider of onnxruntime have (f64: the standard). Where a tensor has
-another type it is cast to a wider one that holds all its values, and the result is cast back; integers wrap on the way back,
+A node's types are those that both the standard (opset 21) and the CPU provider of onnxruntime have
+(f64: the standard). Where a tensor has
+another type it is cast to a wider one that holds all its values, and the result is cast back;
+integers wrap on the way back,
 which is what they do in the IR.
 """
 
@@ -32,7 +35,8 @@ _LETTERS = {
     "s": T.string,
 }
 _INTEGERS = "bwilBWIL"
-#: Node types: letters of the types; inputs that have the type (all, or positions); the type of the outputs where it is fixed.
+#: Node types: letters of the types; inputs that have the type (all, or positions); the type of the
+#: outputs where it is fixed.
 _TABLE = """
 Add Sub Mul Div Mod              fdh@         *
 Max Min                          fdhbilBIL    *
@@ -116,7 +120,8 @@ def _signatures() -> dict[str, Signature]:
 
 SIGNATURES = _signatures()
 
-#: What is tried in this order. The types that come first hold every value; the last may hold its bits only.
+#: What is tried in this order. The types that come first hold every value; the last may hold its
+#: bits only.
 _WIDER: dict[ElementType, Sequence[ElementType]] = {
     T.bf16: (T.f32,),
     T.f16: (T.f32,),
@@ -131,10 +136,28 @@ _WIDER: dict[ElementType, Sequence[ElementType]] = {
     T.u64: (T.i64,),
     T.boolean: (T.u8, T.i32, T.f32),
 }
-#: The carrier of an element type in ONNX, where it is not the type itself: numbers of fewer bits than eight, and codes.
-CARRIERS = dict.fromkeys((T.u1, T.u2, T.u3, T.u4, T.u6, T.nf4, T.f4e2m1, T.f8e8m0), T.u8) | {T.i4: T.i8}
+#: The carrier of an element type in ONNX, where it is not the type itself: numbers of fewer bits
+#: than eight, and codes.
+CARRIERS = dict.fromkeys((T.u1, T.u2, T.u3, T.u4, T.u6, T.nf4, T.f4e2m1, T.f8e8m0), T.u8) | {
+    T.i4: T.i8
+}
 #: Nodes that order their elements: the bits of an unsigned number alone will not do.
-ORDERED = frozenset({"Max", "Min", "ReduceMax", "ReduceMin", "ArgMax", "ArgMin", "TopK", "Clip", "Less", "Greater", "Div", "Mod"})
+ORDERED = frozenset(
+    {
+        "Max",
+        "Min",
+        "ReduceMax",
+        "ReduceMin",
+        "ArgMax",
+        "ArgMin",
+        "TopK",
+        "Clip",
+        "Less",
+        "Greater",
+        "Div",
+        "Mod",
+    }
+)
 
 
 def carrier(element_type: ElementType) -> ElementType:

@@ -46,7 +46,9 @@ def small_tensor(name: str, array: Array, element_type: ElementType) -> Any:
     if element_type is T.string:
         tensor.string_data.extend(str(v).encode() for v in array.reshape(-1))
     else:
-        tensor.raw_data = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"), copy=False)).tobytes()
+        tensor.raw_data = np.ascontiguousarray(
+            array.astype(array.dtype.newbyteorder("<"), copy=False)
+        ).tobytes()
     return tensor
 
 
@@ -82,4 +84,8 @@ def stored_bytes(constant: Const) -> Iterator[Any]:
         if is_packed(constant.element_type):
             yield pack(part, constant.element_type)
         else:
-            yield np.ascontiguousarray(part.astype(part.dtype.newbyteorder("<"), copy=False)).view(np.uint8).data
+            yield (
+                np.ascontiguousarray(part.astype(part.dtype.newbyteorder("<"), copy=False))
+                .view(np.uint8)
+                .data
+            )

@@ -1,4 +1,6 @@
-"""Activation functions. Where onnxruntime has a function in f32 only, f64 is spelled out in smaller steps."""
+"""Activation functions. Where onnxruntime has a function in f32 only, f64 is spelled out in smaller
+steps.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,12 @@ def prelu(g: Graph, op: PReLU, data: Tensor, slope: Tensor) -> Tensor:
     """A slope for each channel where 1-D and as long as they are many."""
     if op.by_channel(data.shape, slope.shape):
         slope = g.unsqueeze(slope, list(range(1, g.rank(data) - 1)))
-    elif slope.rank == 1 and g.rank(data) > 1 and not data.shape[1].is_static and slope.shape[0].compatible(data.shape[1]):
+    elif (
+        slope.rank == 1
+        and g.rank(data) > 1
+        and not data.shape[1].is_static
+        and slope.shape[0].compatible(data.shape[1])
+    ):
         slope = _open_slope(g, data, slope)
     if data.type in (T.f32, T.f16):
         return g.op("PRelu", data, slope)
@@ -40,7 +47,9 @@ def prelu(g: Graph, op: PReLU, data: Tensor, slope: Tensor) -> Tensor:
 
 
 def _open_slope(g: Graph, data: Tensor, slope: Tensor) -> Tensor:
-    """A slope for each channel where they turn out to be as many, else one for each place of the last axis."""
+    """A slope for each channel where they turn out to be as many, else one for each place of the
+    last axis.
+    """
     rank, count = g.rank(data), g.dim(slope, 0)
     ones = np.ones(rank, np.int64)
     channels, last = (g.concat([ones[:axis], count, ones[axis + 1 :]]) for axis in (1, rank - 1))
@@ -64,8 +73,15 @@ def _elu(g: Graph, data: Tensor, alpha: Tensor) -> Tensor:
 @lowers("Selu")
 def selu(g: Graph, op: Operation, data: Tensor, alpha: Tensor, scale: Tensor) -> Tensor:
     """scale * x where x is above 0, else scale * alpha * (e^x - 1)"""
-    if alpha.value is not None and scale.value is not None and not _wide(data) and data.type is not T.bf16:
-        return g.op("Selu", data, alpha=float(alpha.value.reshape(())), gamma=float(scale.value.reshape(())))
+    if (
+        alpha.value is not None
+        and scale.value is not None
+        and not _wide(data)
+        and data.type is not T.bf16
+    ):
+        return g.op(
+            "Selu", data, alpha=float(alpha.value.reshape(())), gamma=float(scale.value.reshape(()))
+        )
     return g.op("Mul", g.scalar(scale), _elu(g, data, g.scalar(alpha)))
 
 
@@ -107,7 +123,9 @@ def h_swish(g: Graph, op: Operation, data: Tensor) -> Tensor:
 @lowers("Swish")
 def swish(g: Graph, op: Operation, data: Tensor, beta: Tensor | None) -> Tensor:
     """x * sigmoid(beta * x)"""
-    return g.op("Mul", data, g.op("Sigmoid", data if beta is None else g.op("Mul", data, g.scalar(beta))))
+    return g.op(
+        "Mul", data, g.op("Sigmoid", data if beta is None else g.op("Mul", data, g.scalar(beta)))
+    )
 
 
 def softplus(g: Graph, data: Tensor) -> Tensor:

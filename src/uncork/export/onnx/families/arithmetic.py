@@ -1,24 +1,29 @@
-"""Arithmetic of two tensors. Integer division rounds down in the IR and cuts towards zero in ONNX; the rest is spelled out."""
+"""Arithmetic of two tensors. Integer division rounds down in the IR and cuts towards zero in ONNX;
+the rest is spelled out.
+"""
 
 from __future__ import annotations
 
 import math
-
-import numpy as np
 
 from uncork.export.onnx.graph import BOOLEAN, Graph, Tensor
 from uncork.export.onnx.registry import lowers
 from uncork.ops._broadcast import Broadcasting
 from uncork.ops._operation import Operation
 from uncork.ops.arithmetic import Divide
-from uncork.types import ElementType
 
 SAME = {"Add": "Add", "Subtract": "Sub", "Multiply": "Mul", "Maximum": "Max", "Minimum": "Min"}
 
 
 def placed(g: Graph, op: Operation, first: Tensor, other: Tensor) -> Tensor:
-    """An input other than the first as NumPy's broadcasting wants it: pdpd puts its dimensions at an axis of the first."""
-    if not isinstance(op, Broadcasting) or op.auto_broadcast != "pdpd" or op.auto_broadcast_axis == -1:
+    """An input other than the first as NumPy's broadcasting wants it: pdpd puts its dimensions at
+    an axis of the first.
+    """
+    if (
+        not isinstance(op, Broadcasting)
+        or op.auto_broadcast != "pdpd"
+        or op.auto_broadcast_axis == -1
+    ):
         return other
     end = g.rank(first) - op.auto_broadcast_axis
     rank = g.rank(other)
@@ -50,7 +55,9 @@ def divide(g: Graph, op: Divide, a: Tensor, b: Tensor) -> Tensor:
 
 
 def truncated_division(g: Graph, a: Tensor, b: Tensor) -> Tensor:
-    """The quotient of integers cut towards zero; the lowest number over -1, which stops processors, is itself."""
+    """The quotient of integers cut towards zero; the lowest number over -1, which stops processors,
+    is itself.
+    """
     numbers = b.known()
     if a.type.kind != "signed" or (numbers is not None and -1 not in numbers):
         return g.op("Div", a, b)
@@ -60,7 +67,9 @@ def truncated_division(g: Graph, a: Tensor, b: Tensor) -> Tensor:
 
 
 def floor_division(g: Graph, a: Tensor, b: Tensor) -> Tensor:
-    """The quotient of integers rounded down: one less than the one cut where a rest is left and the signs differ."""
+    """The quotient of integers rounded down: one less than the one cut where a rest is left and the
+    signs differ.
+    """
     quotient = truncated_division(g, a, b)
     if a.type.kind != "signed":
         return quotient
@@ -95,7 +104,11 @@ def power(g: Graph, op: Operation, a: Tensor, b: Tensor) -> Tensor:
     exponents = b.known()
     if exponents is not None and len(exponents) == 1 and 0 <= exponents[0] < 64:
         return _constant_power(g, a, b, exponents[0])
-    bits = a.type.bits - (a.type.kind == "signed") if exponents is None else max(1, *(abs(n).bit_length() for n in (*exponents, 0)))
+    bits = (
+        a.type.bits - (a.type.kind == "signed")
+        if exponents is None
+        else max(1, *(abs(n).bit_length() for n in (*exponents, 0)))
+    )
     return _integer_power(g, a, b, bits)
 
 
@@ -137,7 +150,9 @@ def atan2(g: Graph, op: Operation, a: Tensor, b: Tensor) -> Tensor:
     b = placed(g, op, a, b)
     zero, half, whole = g.number(0, a), g.number(math.pi / 2, a), g.number(math.pi, a)
     angle = g.op("Atan", g.op("Div", a, b))
-    left = g.op("Where", _negative(g, b), g.op("Where", _negative(g, a), g.op("Neg", whole), whole), zero)
+    left = g.op(
+        "Where", _negative(g, b), g.op("Where", _negative(g, a), g.op("Neg", whole), whole), zero
+    )
     upright = g.op("Where", _negative(g, a), g.op("Neg", half), half)
     on_axis = g.op("Where", g.op("Equal", a, zero), _signed_zero(g, a, b, whole), upright)
     ends = g.op("And", g.op("IsInf", a), g.op("IsInf", b))
@@ -149,19 +164,12 @@ def atan2(g: Graph, op: Operation, a: Tensor, b: Tensor) -> Tensor:
 def _negative(g: Graph, x: Tensor) -> Tensor:
     """Whether the sign is set, that of a zero too."""
     zero = g.number(0, x)
-    return g.op("Or", g.op("Less", x, zero), g.op("Less", g.op("Reciprocal", x), zero), type=BOOLEAN)
+    return g.op(
+        "Or", g.op("Less", x, zero), g.op("Less", g.op("Reciprocal", x), zero), type=BOOLEAN
+    )
 
 
 def _signed_zero(g: Graph, a: Tensor, b: Tensor, whole: Tensor) -> Tensor:
-    return g.op("Where", _negative(g, b), g.op("Where", _negative(g, a), g.op("Neg", whole), whole), a)
-
-
-def integer_mean(g: Graph, total: Tensor, count: Tensor) -> Tensor:
-    """A sum of integers over their number, cut towards zero."""
-    return g.op("Div", total, count)
-
-
-def filled_like(g: Graph, value: float, like: Tensor, element_type: ElementType | None = None) -> Tensor:
-    """A tensor of one value in the shape of another."""
-    element_type = element_type or like.type
-    return g.op("Expand", g.constant(np.array(value, element_type.dtype), element_type), g.shape(like), shape=like.shape)
+    return g.op(
+        "Where", _negative(g, b), g.op("Where", _negative(g, a), g.op("Neg", whole), whole), a
+    )

@@ -1,4 +1,6 @@
-"""ScaledDotProductAttention, spelled out: a mean of the values by the softmax of the products of query and keys."""
+"""ScaledDotProductAttention, spelled out: a mean of the values by the softmax of the products of
+query and keys.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,12 @@ def attention(
     if sink is None:
         weights = g.op("Softmax", logits, axis=-1)
     else:
-        shape = g.op("Concat", g.op("Shape", logits, start=0, end=-1, type=I64), g.constant(np.ones(1, np.int64)), axis=0)
+        shape = g.op(
+            "Concat",
+            g.op("Shape", logits, start=0, end=-1, type=I64),
+            g.constant(np.ones(1, np.int64)),
+            axis=0,
+        )
         joined = g.op("Concat", logits, g.op("Expand", widened(g, sink), shape), axis=-1)
         weights = g.op("Slice", g.op("Softmax", joined, axis=-1), [0], [-1], [-1])
     return g.cast(g.op("MatMul", weights, value), own)

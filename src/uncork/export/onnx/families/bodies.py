@@ -1,6 +1,8 @@
-"""If, Loop and TensorIterator: graphs inside nodes. What a body takes from around it, it reads by name.
+"""If, Loop and TensorIterator: graphs inside nodes. What a body takes from around it, it reads by
+name.
 
-A sliced input is cut inside the loop, a sliced output is stacked by ONNX along a new first axis and joined afterwards, and an output
+A sliced input is cut inside the loop, a sliced output is stacked by ONNX along a new first axis and
+joined afterwards, and an output
 that is the last iteration's value is carried along.
 """
 
@@ -58,13 +60,21 @@ def _proto(child: Graph, name: str, inputs: Sequence[Tensor], outputs: Sequence[
         output = named(child, tensor, child.settings.names.unique(f"{name}/result"))
         given.append(value_info(output, tensor.type, tensor.shape, inner=True))
     nodes, used = pruned(child.nodes, {o.name for o in given})
-    return helper.make_graph(nodes, name, infos, given, [t for n, t in child.initializers.items() if n in used])
+    return helper.make_graph(
+        nodes, name, infos, given, [t for n, t in child.initializers.items() if n in used]
+    )
 
 
 # ---- If
 
 
-def branches(g: Graph, condition: Tensor, then: Sequence[Tensor], other: Sequence[Tensor], specs: Sequence[TensorSpec]) -> list[Tensor]:
+def branches(
+    g: Graph,
+    condition: Tensor,
+    then: Sequence[Tensor],
+    other: Sequence[Tensor],
+    specs: Sequence[TensorSpec],
+) -> list[Tensor]:
     """The one or the other tensors, which are there already."""
     graphs = []
     for kind, tensors in (("then", then), ("else", other)):
@@ -73,8 +83,17 @@ def branches(g: Graph, condition: Tensor, then: Sequence[Tensor], other: Sequenc
     return _if(g, condition, graphs, specs)
 
 
-def _if(g: Graph, condition: Tensor, graphs: Sequence[Any], specs: Sequence[TensorSpec]) -> list[Tensor]:
-    outputs = g.ops("If", condition, types=[s.element_type for s in specs], then_branch=graphs[0], else_branch=graphs[1], shape=None)
+def _if(
+    g: Graph, condition: Tensor, graphs: Sequence[Any], specs: Sequence[TensorSpec]
+) -> list[Tensor]:
+    outputs = g.ops(
+        "If",
+        condition,
+        types=[s.element_type for s in specs],
+        then_branch=graphs[0],
+        else_branch=graphs[1],
+        shape=None,
+    )
     return outputs
 
 
@@ -86,11 +105,20 @@ def if_(g: Graph, op: If8, condition: Tensor, *values: Tensor) -> list[Tensor]:
     outer = g.outputs
     for name in op.body_names:
         body = op.bodies[name]
-        fed = {entry.parameter: inputs[entry.port] for entry in body.inputs if entry.port is not None}
+        fed = {
+            entry.parameter: inputs[entry.port] for entry in body.inputs if entry.port is not None
+        }
         child = g.child()
         results = _results(child, body, [fed[i] for i in range(len(fed))])
         by_port = {o.port: results[o.result] for o in body.outputs if o.port is not None}
-        graphs.append(_proto(child, f"{g.layer}/{name.removesuffix('_body')}", [], [by_port[i] for i in range(len(by_port))]))
+        graphs.append(
+            _proto(
+                child,
+                f"{g.layer}/{name.removesuffix('_body')}",
+                [],
+                [by_port[i] for i in range(len(by_port))],
+            )
+        )
     return _if(g, g.scalar(condition), graphs, outer)
 
 
@@ -120,7 +148,9 @@ class _Iteration:
         given: dict[int, Tensor] = {}
         for entry in self.body.inputs:
             declared = self.body.body.input_specs[entry.parameter]
-            given[entry.parameter] = self._parameter(entry, declared, model.by_id[model.parameters[entry.parameter]].name)
+            given[entry.parameter] = self._parameter(
+                entry, declared, model.by_id[model.parameters[entry.parameter]].name
+            )
         return [given[i] for i in range(len(given))]
 
     def _parameter(self, entry: BodyInput, declared: TensorSpec, name: str) -> Tensor:
@@ -144,11 +174,15 @@ class _Iteration:
         first, _ = bounds(child, slicing, data)
         if slicing.stride < 0:
             first = child.op("Sub", first, child.constant(slicing.part_size * ONE))
-        moved = child.op("Mul", child.reshape(self.iteration, [1], [1]), child.constant(slicing.stride * ONE))
+        moved = child.op(
+            "Mul", child.reshape(self.iteration, [1], [1]), child.constant(slicing.stride * ONE)
+        )
         start = child.op("Add", first, moved)
         end = child.op("Add", start, child.constant(slicing.part_size * ONE))
         axis = slicing.axis % child.rank(data)
-        dims = PartialShape([slicing.part_size if i == axis else d for i, d in enumerate(data.shape)])
+        dims = PartialShape(
+            [slicing.part_size if i == axis else d for i, d in enumerate(data.shape)]
+        )
         return child.op("Slice", data, start, end, [axis], shape=dims)
 
     def finish(self, trip_count: Tensor | None, condition: Tensor) -> list[Tensor]:
@@ -158,7 +192,11 @@ class _Iteration:
         purpose = next((o for o in self.body.outputs if o.purpose == "execution_condition"), None)
         go_on = self.condition if purpose is None else self.child.scalar(results[purpose.result])
         after = [results[self.back[p]] for p in self.entries]
-        lasts = [o for o in self.body.outputs if o.port is not None and o.slicing is None and o.result not in self.back.values()]
+        lasts = [
+            o
+            for o in self.body.outputs
+            if o.port is not None and o.slicing is None and o.result not in self.back.values()
+        ]
         for output in lasts:
             result = results[output.result]
             blank = [d.size or 0 for d in result.shape] if result.rank is not None else []
@@ -173,7 +211,13 @@ class _Iteration:
         outputs = g.ops("Loop", trip_count, condition, *self.starts, types=types, body=graph)
         return self._outputs(outputs, lasts, scans, stacked)
 
-    def _outputs(self, outputs: list[Tensor], lasts: list[BodyOutput], scans: list[BodyOutput], stacked: list[Tensor]) -> list[Tensor]:
+    def _outputs(
+        self,
+        outputs: list[Tensor],
+        lasts: list[BodyOutput],
+        scans: list[BodyOutput],
+        stacked: list[Tensor],
+    ) -> list[Tensor]:
         final = {self.back[p]: outputs[i] for i, p in enumerate(self.entries)}
         final.update((o.result, outputs[len(self.entries) + i]) for i, o in enumerate(lasts))
         collected = outputs[len(self.carried) :]
@@ -192,10 +236,20 @@ class _Iteration:
         axis = slicing.axis % rank
         if slicing.stride < 0:
             stacked = g.op("Slice", stacked, [-1], [-(2**62)], [0], [-1])
-        moved = g.op("Transpose", stacked, perm=[*range(1, axis + 1), 0, *range(axis + 1, rank + 1)]) if axis else stacked
+        moved = (
+            g.op("Transpose", stacked, perm=[*range(1, axis + 1), 0, *range(axis + 1, rank + 1)])
+            if axis
+            else stacked
+        )
         sizes = g.op("Shape", moved, type=I64, shape=[rank + 1])
         joined = g.op("ReduceProd", g.slice(sizes, axis, axis + 2, 0), keepdims=1)
-        shape = g.op("Concat", g.slice(sizes, 0, axis, 0), joined, g.slice(sizes, axis + 2, rank + 1, 0), axis=0)
+        shape = g.op(
+            "Concat",
+            g.slice(sizes, 0, axis, 0),
+            joined,
+            g.slice(sizes, axis + 2, rank + 1, 0),
+            axis=0,
+        )
         return g.op("Reshape", moved, shape, allowzero=1)
 
 
@@ -206,13 +260,18 @@ def bounds(g: Graph, slicing: Slicing, data: Tensor) -> tuple[Tensor, Tensor]:
         first, last = (n + size + 1 if n < 0 else n for n in (slicing.start, slicing.end))
         return g.constant(first * ONE), g.constant(abs(last - first) // abs(slicing.stride) * ONE)
     length = g.dim(data, slicing.axis)
-    start, end = (g.op("Add", length, g.constant((n + 1) * ONE)) if n < 0 else g.constant(n * ONE) for n in (slicing.start, slicing.end))
+    start, end = (
+        g.op("Add", length, g.constant((n + 1) * ONE)) if n < 0 else g.constant(n * ONE)
+        for n in (slicing.start, slicing.end)
+    )
     distance = g.op("Abs", g.op("Sub", end, start))
     return start, g.op("Div", distance, g.constant(abs(slicing.stride) * ONE))
 
 
 @lowers("Loop")
-def loop(g: Graph, op: Loop5, trip_count: Tensor, condition: Tensor, *values: Tensor) -> list[Tensor]:
+def loop(
+    g: Graph, op: Loop5, trip_count: Tensor, condition: Tensor, *values: Tensor
+) -> list[Tensor]:
     """ONNX's Loop; slices are cut in it, outputs that are put together joined after it."""
     inputs = [trip_count, condition, *values]
     limit: Tensor | None = g.scalar(g.cast(trip_count, I64))
@@ -220,7 +279,9 @@ def loop(g: Graph, op: Loop5, trip_count: Tensor, condition: Tensor, *values: Te
     if known is not None and known[0] < 0:
         limit = None
     elif known is None and limit is not None:
-        limit = g.op("Where", g.op("Less", limit, g.constant(0, I64)), g.constant(2**62, I64), limit)
+        limit = g.op(
+            "Where", g.op("Less", limit, g.constant(0, I64)), g.constant(2**62, I64), limit
+        )
     return _Iteration(g, op.map, inputs).finish(limit, g.scalar(condition))
 
 

@@ -10,7 +10,13 @@ from uncork.ops._operation import Operation
 from uncork.ops.comparison import IsInf
 from uncork.types import ElementType
 
-_COMPARISONS = {"Equal": "Equal", "Less": "Less", "LessEqual": "LessOrEqual", "Greater": "Greater", "GreaterEqual": "GreaterOrEqual"}
+_COMPARISONS = {
+    "Equal": "Equal",
+    "Less": "Less",
+    "LessEqual": "LessOrEqual",
+    "Greater": "Greater",
+    "GreaterEqual": "GreaterOrEqual",
+}
 _LOGIC = {"LogicalAnd": "And", "LogicalOr": "Or", "LogicalXor": "Xor", "Xor": "Xor"}
 _BITS = {"BitwiseAnd": "And", "BitwiseOr": "Or", "BitwiseXor": "Xor"}
 
@@ -38,7 +44,12 @@ def is_nan(g: Graph, op: Operation, data: Tensor) -> Tensor:
 @lowers("IsInf")
 def is_inf(g: Graph, op: IsInf, data: Tensor) -> Tensor:
     """Whether a value is infinite, of the signs asked for."""
-    return g.op("IsInf", decoded(g, data), detect_negative=int(op.detect_negative), detect_positive=int(op.detect_positive))
+    return g.op(
+        "IsInf",
+        decoded(g, data),
+        detect_negative=int(op.detect_negative),
+        detect_positive=int(op.detect_positive),
+    )
 
 
 @lowers("IsFinite")
@@ -76,7 +87,9 @@ def bitwise_not(g: Graph, op: Operation, data: Tensor) -> Tensor:
 
 @lowers("BitwiseLeftShift", "BitwiseRightShift")
 def shift(g: Graph, op: Operation, a: Tensor, b: Tensor) -> Tensor:
-    """ONNX shifts unsigned numbers by less than their bits. A negative number moved right is its complement's complement."""
+    """ONNX shifts unsigned numbers by less than their bits. A negative number moved right is its
+    complement's complement.
+    """
     b = placed(g, op, a, b)
     left = op.type_name == "BitwiseLeftShift"
     unsigned = ElementType[f"u{max(32, a.type.bits)}"]
@@ -86,7 +99,9 @@ def shift(g: Graph, op: Operation, a: Tensor, b: Tensor) -> Tensor:
     places = g.op("Min", places, limit)
     negative = g.op("Less", a, g.number(0, a)) if a.type.kind == "signed" and not left else None
     magnitude = g.op("Where", negative, g.op("BitwiseNot", a), a) if negative else a
-    moved = g.op("BitShift", g.cast(magnitude, unsigned), places, direction="LEFT" if left else "RIGHT")
+    moved = g.op(
+        "BitShift", g.cast(magnitude, unsigned), places, direction="LEFT" if left else "RIGHT"
+    )
     moved = g.op("Where", all_out, g.constant(0, unsigned), moved)
     result = g.cast(moved, a.type)
     return g.op("Where", negative, g.op("BitwiseNot", result), result) if negative else result

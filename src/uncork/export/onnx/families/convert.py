@@ -1,6 +1,7 @@
 """Convert, ConvertLike, ConvertPromoteTypes: values in another element type.
 
-ONNX leaves open what a float beyond an integer's range becomes, and processors differ; what the IR has is spelled out. Types that
+ONNX leaves open what a float beyond an integer's range becomes, and processors differ; what the IR
+has is spelled out. Types that
 are codes (nf4, f4e2m1, f8e8m0) are looked up in the table of their values.
 """
 
@@ -41,10 +42,14 @@ def convert_promote(g: Graph, op: Operation, a: Tensor, b: Tensor) -> list[Tenso
 
 
 def decoded(g: Graph, data: Tensor) -> Tensor:
-    """Codes and floats of less than 16 bits as f32; small integers as their carrier; other types as they are."""
+    """Codes and floats of less than 16 bits as f32; small integers as their carrier; other types as
+    they are.
+    """
     if data.type in _CODES:
         book = g.constant(np.array(code_book(data.type)), hint=f"{data.type.name} values")
-        return g.op("Gather", book, g.cast(replace(data, type=T.u8), T.i32), type=T.f32, shape=data.shape)
+        return g.op(
+            "Gather", book, g.cast(replace(data, type=T.u8), T.i32), type=T.f32, shape=data.shape
+        )
     if data.type in _SMALL_FLOATS:
         return g.cast(data, T.f32)
     if data.type.is_packed:
@@ -73,7 +78,9 @@ def converted(g: Graph, data: Tensor, to: ElementType) -> Tensor:
 
 
 def _coded(g: Graph, data: Tensor, to: ElementType) -> Tensor:
-    """The code of the nearest value, halves to the even code: by how many midpoints between values lie below."""
+    """The code of the nearest value, halves to the even code: by how many midpoints between values
+    lie below.
+    """
     if to is not T.f4e2m1:
         g.refuse(f"ONNX cannot round values to {to}")
     exact = g.cast(data, T.f64)
@@ -91,7 +98,9 @@ def _coded(g: Graph, data: Tensor, to: ElementType) -> Tensor:
 
 
 def _truncated(g: Graph, data: Tensor, to: ElementType) -> Tensor:
-    """The fraction cut off; what does not fit 32 (for i64 and u64: 64) bits is the highest of them alone."""
+    """The fraction cut off; what does not fit 32 (for i64 and u64: 64) bits is the highest of them
+    alone.
+    """
     wide = T.i64 if to.bits == 64 else T.i32
     exact = g.cast(data, T.f64)
     whole = g.op("Mul", g.op("Sign", exact), g.op("Floor", g.op("Abs", exact)))
@@ -102,7 +111,11 @@ def _truncated(g: Graph, data: Tensor, to: ElementType) -> Tensor:
     least = g.constant(-(2 ** (wide.bits - 1)), wide)
     result = g.op("Where", fits, low, least)
     if to.kind == "unsigned" and to.bits >= 32:
-        upper = g.op("And", g.op("GreaterOrEqual", whole, above), g.op("Less", whole, g.constant(2 * half, T.f64)))
+        upper = g.op(
+            "And",
+            g.op("GreaterOrEqual", whole, above),
+            g.op("Less", whole, g.constant(2 * half, T.f64)),
+        )
         rest = g.op("Where", upper, g.op("Sub", whole, above), g.constant(0.0, T.f64))
         result = g.op("Where", upper, g.op("Add", g.cast(rest, wide), least), result)
     return _wrapped(g, result, to) if to.is_packed else g.cast(result, to)
@@ -122,4 +135,6 @@ def _wrapped(g: Graph, data: Tensor, to: ElementType) -> Tensor:
 def _to_f8(g: Graph, data: Tensor, to: ElementType) -> Tensor:
     """Beyond the range NaN (f8e4m3) or infinity (f8e5m2): without ONNX's saturation."""
     name = g.cast(data, T.f32)
-    return g.op("Cast", name, to=17 if to is T.f8e4m3 else 19, saturate=0, type=to, shape=data.shape)
+    return g.op(
+        "Cast", name, to=17 if to is T.f8e4m3 else 19, saturate=0, type=to, shape=data.shape
+    )

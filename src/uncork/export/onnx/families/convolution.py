@@ -18,7 +18,9 @@ from uncork.types import ElementType
 _AUTO = {"same_upper": "SAME_UPPER", "same_lower": "SAME_LOWER"}
 
 
-def window_pads(g: Graph, op: Sliding, data: Tensor, kernel: list[int]) -> tuple[list[int] | None, str | None]:
+def window_pads(
+    g: Graph, op: Sliding, data: Tensor, kernel: list[int]
+) -> tuple[list[int] | None, str | None]:
     """Explicit pads where they can be known, else ONNX's auto_pad."""
     if not op.auto_pad.startswith("same"):
         fixed = [op.fixed_pads(axis) for axis in range(op.axes)]
@@ -85,16 +87,30 @@ def _of_integers(g: Graph, op: Convolution1, data: Tensor, filters: Tensor, grou
         parts.append(g.op("Slice", padded, starts, ends, axes, [s.stride for s in slides]))
     columns = g.op("Concat", *parts, axis=1) if len(parts) > 1 else parts[0]
     rows = channels * int(np.prod(kernel))
-    flat = g.op("Reshape", g.cast(columns, ElementType.i64), [-1, rows, int(np.prod([s.count for s in slides]))])
+    flat = g.op(
+        "Reshape",
+        g.cast(columns, ElementType.i64),
+        [-1, rows, int(np.prod([s.count for s in slides]))],
+    )
     turned = g.op("Transpose", filters, perm=[0, *axes, 1])
     weights = g.cast(g.op("Reshape", turned, [outputs, rows]), ElementType.i64)
-    product = g.op("Reshape", g.op("MatMul", weights, flat), [-1, outputs, *(s.count for s in slides)])
+    product = g.op(
+        "Reshape", g.op("MatMul", weights, flat), [-1, outputs, *(s.count for s in slides)]
+    )
     return g.cast(product, data.type)
 
 
 @lowers("ConvolutionBackpropData", "GroupConvolutionBackpropData")
-def backprop(g: Graph, op: ConvolutionBackpropData1, data: Tensor, filters: Tensor, output_shape: Tensor | None) -> Tensor:
-    """ONNX's ConvTranspose. An output shape is made by cutting what the kernel reaches, and zeros where it reaches less."""
+def backprop(
+    g: Graph,
+    op: ConvolutionBackpropData1,
+    data: Tensor,
+    filters: Tensor,
+    output_shape: Tensor | None,
+) -> Tensor:
+    """ONNX's ConvTranspose. An output shape is made by cutting what the kernel reaches, and zeros
+    where it reaches less.
+    """
     if not data.type.is_float:
         g.refuse("ONNX's ConvTranspose takes floats only")
     weights, groups = grouped(g, filters, op.lead)
@@ -117,16 +133,29 @@ def backprop(g: Graph, op: ConvolutionBackpropData1, data: Tensor, filters: Tens
     return _cut(g, op, data, list(kernel.static), reached, output_shape)
 
 
-def _cut(g: Graph, op: ConvolutionBackpropData1, data: Tensor, kernel: list[int], reached: Tensor, output_shape: Tensor | None) -> Tensor:
+def _cut(
+    g: Graph,
+    op: ConvolutionBackpropData1,
+    data: Tensor,
+    kernel: list[int],
+    reached: Tensor,
+    output_shape: Tensor | None,
+) -> Tensor:
     """What the kernel reaches cut to the output's sizes."""
     rank = op.axes + 2
     sizes = data.shape[2:]
     wanted = None if output_shape is None else output_shape.known()
     if sizes.is_static and (output_shape is None or wanted is not None):
-        spread = [s * (n - 1) + extent(k, d) for s, n, k, d in zip(op.strides, sizes.static, kernel, op.dilations)]
+        spread = [
+            s * (n - 1) + extent(k, d)
+            for s, n, k, d in zip(op.strides, sizes.static, kernel, op.dilations)
+        ]
         begins, results = op.cut(spread, None if wanted is None else np.array(wanted))
         missing = [max(0, b + n - r) for b, n, r in zip(begins, results, spread)]
-        start, end = g.constant(np.array(begins)), g.constant(np.array([b + n for b, n in zip(begins, results)]))
+        start, end = (
+            g.constant(np.array(begins)),
+            g.constant(np.array([b + n for b, n in zip(begins, results)])),
+        )
         tail = g.constant(np.array(missing)) if any(missing) else None
     else:
         size = g.op("Shape", reached, start=2, end=rank, type=ElementType.i64, shape=[op.axes])
@@ -137,7 +166,11 @@ def _cut(g: Graph, op: ConvolutionBackpropData1, data: Tensor, kernel: list[int]
             start, end = g.constant(np.array(begins)), g.op("Add", size, g.constant(np.array(ends)))
         else:
             target = g.vector(output_shape)
-            total = g.op("Max", g.op("Sub", g.op("Add", size, padding), target), g.constant(0, ElementType.i64))
+            total = g.op(
+                "Max",
+                g.op("Sub", g.op("Add", size, padding), target),
+                g.constant(0, ElementType.i64),
+            )
             half = g.op("Div", total, g.constant(2, ElementType.i64))
             start = g.op("Sub", total, half) if op.auto_pad == "same_upper" else half
             end = g.op("Add", start, target)
@@ -151,18 +184,42 @@ def _cut(g: Graph, op: ConvolutionBackpropData1, data: Tensor, kernel: list[int]
 
 @lowers("BinaryConvolution")
 def binary(g: Graph, op: BinaryConvolution1, data: Tensor, filters: Tensor) -> Tensor:
-    """A convolution of the numbers -1 and 1 that the bits stand for; the filters' bits stand in reverse, eight by eight."""
+    """A convolution of the numbers -1 and 1 that the bits stand for; the filters' bits stand in
+    reverse, eight by eight.
+    """
     kernel = filters.shape[2:]
     if not filters.shape.is_static or not data.shape[2:].is_static:
         g.refuse("the sizes of the image or of the filters are not known")
     own = data.type
     bits = g.op("Reshape", replace(filters, type=ElementType.u8), [-1, 8])
-    turned = g.op("Reshape", g.op("Slice", bits, [-1], [-9], [1], [-1]), g.constant(np.array(filters.shape.static)))
+    turned = g.op(
+        "Reshape",
+        g.op("Slice", bits, [-1], [-9], [1], [-1]),
+        g.constant(np.array(filters.shape.static)),
+    )
     numbers = [_signs(g, g.cast(t, ElementType.f32)) for t in (data, turned)]
     slides = op.slides(np.broadcast_to(np.zeros(()), data.shape[2:].static), kernel.static)
-    pads = [0, 0, *(s.pad_begin for s in slides), 0, 0, *(max(0, s.reach - s.pad_begin - s.size) for s in slides)]
-    padded = g.op("Pad", numbers[0], pads, g.constant(np.float32(op.pad_value))) if any(pads) else numbers[0]
-    sums = g.op("Conv", padded, numbers[1], kernel_shape=list(kernel.static), strides=list(op.strides), dilations=list(op.dilations))
+    pads = [
+        0,
+        0,
+        *(s.pad_begin for s in slides),
+        0,
+        0,
+        *(max(0, s.reach - s.pad_begin - s.size) for s in slides),
+    ]
+    padded = (
+        g.op("Pad", numbers[0], pads, g.constant(np.float32(op.pad_value)))
+        if any(pads)
+        else numbers[0]
+    )
+    sums = g.op(
+        "Conv",
+        padded,
+        numbers[1],
+        kernel_shape=list(kernel.static),
+        strides=list(op.strides),
+        dilations=list(op.dilations),
+    )
     return g.cast(replace(sums, shape=g.outputs[0].shape), own)
 
 

@@ -1,4 +1,4 @@
-"""DeformableConvolution: an image read between its cells, by steps that standard operations have."""
+"""DeformableConvolution: an image read between its cells, by standard operations."""
 
 from __future__ import annotations
 
@@ -13,13 +13,22 @@ from uncork.types import ElementType
 T = ElementType
 
 
-def cells_read(g: Graph, image: Tensor, y: Tensor, x: Tensor, height: Tensor, width: Tensor) -> Tensor:
+def cells_read(
+    g: Graph, image: Tensor, y: Tensor, x: Tensor, height: Tensor, width: Tensor
+) -> Tensor:
     """image [B, C, H * W] at whole coordinates [B, n] (f32); 0 outside. Gives [B, C, n]."""
     zero = g.number(0, y)
     inside = g.op("And", _between(g, y, zero, height), _between(g, x, zero, width))
-    place = g.op("Add", g.op("Mul", g.op("Where", inside, y, zero), width), g.op("Where", inside, x, zero))
+    place = g.op(
+        "Add", g.op("Mul", g.op("Where", inside, y, zero), width), g.op("Where", inside, x, zero)
+    )
     number = g.op("Unsqueeze", g.cast(place, I64), [1])
-    shape = g.concat([g.op("Shape", image, start=0, end=2, type=I64, shape=[2]), g.op("Shape", place, start=1, end=2, type=I64, shape=[1])])
+    shape = g.concat(
+        [
+            g.op("Shape", image, start=0, end=2, type=I64, shape=[2]),
+            g.op("Shape", place, start=1, end=2, type=I64, shape=[1]),
+        ]
+    )
     found = g.op("GatherElements", image, g.op("Expand", number, shape), axis=2)
     return g.op("Where", g.op("Unsqueeze", inside, [1]), found, g.number(0, image))
 
@@ -28,7 +37,9 @@ def _between(g: Graph, v: Tensor, low: Tensor, high: Tensor) -> Tensor:
     return g.op("And", g.op("GreaterOrEqual", v, low), g.op("Less", v, high), type=BOOLEAN)
 
 
-def bilinear(g: Graph, image: Tensor, y: Tensor, x: Tensor, height: Tensor, width: Tensor) -> Tensor:
+def bilinear(
+    g: Graph, image: Tensor, y: Tensor, x: Tensor, height: Tensor, width: Tensor
+) -> Tensor:
     """The same between the cells; what lies outside counts as 0."""
     one = g.number(1, y)
     top, left = g.op("Floor", y), g.op("Floor", x)
@@ -46,7 +57,14 @@ def _mixed(g: Graph, a: Tensor, b: Tensor, part: Tensor) -> Tensor:
 
 
 @lowers("DeformableConvolution")
-def deformable(g: Graph, op: DeformableConvolution1, data: Tensor, offsets: Tensor, filters: Tensor, mask: Tensor | None = None) -> Tensor:
+def deformable(
+    g: Graph,
+    op: DeformableConvolution1,
+    data: Tensor,
+    offsets: Tensor,
+    filters: Tensor,
+    mask: Tensor | None = None,
+) -> Tensor:
     """Every place of the kernel read where its offset says, then one product of matrices."""
     if not data.shape[1:].is_static or not filters.shape.is_static or not data.type.is_float:
         g.refuse("a deformable convolution of integers, or of sizes that are not known")
@@ -58,32 +76,77 @@ def deformable(g: Graph, op: DeformableConvolution1, data: Tensor, offsets: Tens
     outputs, _, *kernel = filters.shape.static
     slides = op.slides(np.broadcast_to(np.zeros(()), (height, width)), kernel)
     counts, groups = [s.count for s in slides], op.deformable_group
-    places = [s.starts()[np.newaxis, :] + (np.arange(s.kernel) * s.dilation)[:, np.newaxis] for s in slides]
+    places = [
+        s.starts()[np.newaxis, :] + (np.arange(s.kernel) * s.dilation)[:, np.newaxis]
+        for s in slides
+    ]
     moves = g.op("Reshape", offsets, [-1, groups, *kernel, 2, *counts])
-    shift = [g.op("Gather", moves, g.constant(np.array(k)), axis=4, shape=[None] * 6) for k in (0, 1)]
+    shift = [
+        g.op("Gather", moves, g.constant(np.array(k)), axis=4, shape=[None] * 6) for k in (0, 1)
+    ]
     grid = (places[0][:, np.newaxis, :, np.newaxis], places[1][np.newaxis, :, np.newaxis, :])
-    y, x = (g.op("Add", s, g.constant(p.astype(np.float32)[np.newaxis, np.newaxis])) for s, p in zip(shift, grid))
+    y, x = (
+        g.op("Add", s, g.constant(p.astype(np.float32)[np.newaxis, np.newaxis]))
+        for s, p in zip(shift, grid)
+    )
     total = int(np.prod(kernel)) * int(np.prod(counts))
     flat = [g.op("Reshape", t, [-1, total], shape=[None, total]) for t in (y, x)]
-    image = g.op("Reshape", data, [-1, channels // groups, height * width], shape=[None, channels // groups, height * width])
+    image = g.op(
+        "Reshape",
+        data,
+        [-1, channels // groups, height * width],
+        shape=[None, channels // groups, height * width],
+    )
     columns = _read(g, op, image, flat[0], flat[1], height, width)
-    columns = g.op("Reshape", columns, [-1, groups, channels // groups, int(np.prod(kernel)), int(np.prod(counts))])
+    columns = g.op(
+        "Reshape",
+        columns,
+        [-1, groups, channels // groups, int(np.prod(kernel)), int(np.prod(counts))],
+    )
     if mask is not None:
-        factor = g.op("Reshape", g.cast(widened(g, mask), T.f32), [-1, groups, 1, int(np.prod(kernel)), int(np.prod(counts))])
+        factor = g.op(
+            "Reshape",
+            g.cast(widened(g, mask), T.f32),
+            [-1, groups, 1, int(np.prod(kernel)), int(np.prod(counts))],
+        )
         columns = g.op("Mul", columns, factor)
     rows = channels * int(np.prod(kernel)) // op.group
     columns = g.op("Reshape", columns, [-1, op.group, rows, int(np.prod(counts))])
     weights = g.op("Reshape", filters, [op.group, outputs // op.group, rows])
-    return g.cast(g.op("Reshape", g.op("MatMul", weights, columns), [-1, outputs, *counts], shape=g.outputs[0].shape), own)
+    return g.cast(
+        g.op(
+            "Reshape",
+            g.op("MatMul", weights, columns),
+            [-1, outputs, *counts],
+            shape=g.outputs[0].shape,
+        ),
+        own,
+    )
 
 
-def _read(g: Graph, op: DeformableConvolution1, image: Tensor, y: Tensor, x: Tensor, height: int, width: int) -> Tensor:
-    """Places past the border give 0, or with bilinear_interpolation_pad fade out within one cell of it."""
+def _read(
+    g: Graph,
+    op: DeformableConvolution1,
+    image: Tensor,
+    y: Tensor,
+    x: Tensor,
+    height: int,
+    width: int,
+) -> Tensor:
+    """Places past the border give 0, or with bilinear_interpolation_pad fade out within one cell of
+    it.
+    """
     high, wide, zero = (g.constant(np.float32(n)) for n in (height, width, 0))
     fades = isinstance(op, DeformableConvolution8) and op.bilinear_interpolation_pad
     if fades:
         low = g.constant(np.float32(-1))
-        counts = g.op("And", *(g.op("And", g.op("Greater", v, low), g.op("Less", v, n)) for v, n in ((y, high), (x, wide))))
+        counts = g.op(
+            "And",
+            *(
+                g.op("And", g.op("Greater", v, low), g.op("Less", v, n))
+                for v, n in ((y, high), (x, wide))
+            ),
+        )
     else:
         counts = g.op("And", _between(g, y, zero, high), _between(g, x, zero, wide))
         y, x = (g.op("Min", v, g.constant(np.float32(n - 1))) for v, n in ((y, height), (x, width)))

@@ -1,4 +1,6 @@
-"""DetectionOutput: boxes from priors and offsets, the best of each class of each image, in rows that a -1 ends."""
+"""DetectionOutput: boxes from priors and offsets, the best of each class of each image, in rows
+that a -1 ends.
+"""
 
 from __future__ import annotations
 
@@ -40,10 +42,22 @@ def detection_output(
         g.approximate("boxes and scores of f64 are compared in f32")
     logits, preds, proposals = (g.cast(t, ElementType.f32) for t in (logits, preds, proposals))
     priors, classes = _counts(g, op, preds, proposals)
-    boxes = _boxes(g, op, logits, proposals, None if moves is None else g.cast(moves, ElementType.f32), priors, classes)
-    scores = g.op("Reshape", preds, g.concat([[-1], priors, [classes]]), shape=[None, None, classes])
+    boxes = _boxes(
+        g,
+        op,
+        logits,
+        proposals,
+        None if moves is None else g.cast(moves, ElementType.f32),
+        priors,
+        classes,
+    )
+    scores = g.op(
+        "Reshape", preds, g.concat([[-1], priors, [classes]]), shape=[None, None, classes]
+    )
     if objectness is not None:
-        scores = _with_objectness(g, op, scores, g.cast(objectness, ElementType.f32), priors, classes)
+        scores = _with_objectness(
+            g, op, scores, g.cast(objectness, ElementType.f32), priors, classes
+        )
     scores = g.op("Transpose", scores, perm=[0, 2, 1])
     rows = _best(g, op, boxes, scores, priors, classes)
     images = g.dim(preds, 0)
@@ -57,16 +71,29 @@ def detection_output(
 
 def _counts(g: Graph, op: _Detection, preds: Tensor, proposals: Tensor) -> tuple[Tensor, int]:
     """The number of priors, in a vector, and that of classes."""
-    length, width = proposals.shape[2].size if proposals.rank == 3 else None, preds.shape[1].size if preds.rank == 2 else None
+    length, width = (
+        proposals.shape[2].size if proposals.rank == 3 else None,
+        preds.shape[1].size if preds.rank == 2 else None,
+    )
     classes = op.num_classes or (width // (length // op.prior_size) if width and length else None)
     if classes is None:
         g.refuse("the number of classes is not known")
     if length is not None:
         return g.constant(np.array([length // op.prior_size])), classes
-    return g.op("Div", g.dim(proposals, 2), g.constant(np.array([op.prior_size])), shape=[1]), classes
+    return g.op(
+        "Div", g.dim(proposals, 2), g.constant(np.array([op.prior_size])), shape=[1]
+    ), classes
 
 
-def _boxes(g: Graph, op: _Detection, logits: Tensor, proposals: Tensor, moves: Tensor | None, priors: Tensor, classes: int) -> Tensor:
+def _boxes(
+    g: Graph,
+    op: _Detection,
+    logits: Tensor,
+    proposals: Tensor,
+    moves: Tensor | None,
+    priors: Tensor,
+    classes: int,
+) -> Tensor:
     """[images, 1 or classes, priors, 4]"""
     locations = 1 if op.share_location else classes
     first = g.op("Slice", proposals, [0], [1], [1])
@@ -83,7 +110,9 @@ def _boxes(g: Graph, op: _Detection, logits: Tensor, proposals: Tensor, moves: T
     for offsets in (moves, logits):
         if offsets is not None:
             moved = g.op("Reshape", offsets, g.concat([[-1], priors, [locations, 4]]))
-            boxes = _decoded(g, op, boxes, moved if variances is None else g.op("Mul", variances, moved))
+            boxes = _decoded(
+                g, op, boxes, moved if variances is None else g.op("Mul", variances, moved)
+            )
     return g.op("Transpose", boxes, perm=[0, 2, 1, 3])
 
 
@@ -100,15 +129,21 @@ def _decoded(g: Graph, op: _Detection, priors: Tensor, offsets: Tensor) -> Tenso
     return clipped(g, boxes, 0, 1) if op.clip_before_nms else boxes
 
 
-def _with_objectness(g: Graph, op: _Detection, scores: Tensor, objectness: Tensor, priors: Tensor, classes: int) -> Tensor:
+def _with_objectness(
+    g: Graph, op: _Detection, scores: Tensor, objectness: Tensor, priors: Tensor, classes: int
+) -> Tensor:
     """Where there is no object, it is background with certainty."""
     pairs = g.op("Reshape", objectness, g.concat([[-1], priors, [2]]))
-    background = g.op("Less", g.op("Slice", pairs, [1], [2], [2]), g.constant(np.float32(op.objectness_score)))
+    background = g.op(
+        "Less", g.op("Slice", pairs, [1], [2], [2]), g.constant(np.float32(op.objectness_score))
+    )
     certain = (np.arange(classes) == op.background_label_id).astype(np.float32)
     return g.op("Where", background, g.constant(certain), scores)
 
 
-def _best(g: Graph, op: _Detection, boxes: Tensor, scores: Tensor, priors: Tensor, classes: int) -> Rows:
+def _best(
+    g: Graph, op: _Detection, boxes: Tensor, scores: Tensor, priors: Tensor, classes: int
+) -> Rows:
     """Every box that stays, of every class."""
     counted = at_least(g, scores, g.constant(np.float32(op.confidence_threshold)), strictly=True)
     if 0 <= op.background_label_id < classes:
@@ -128,10 +163,17 @@ def _best(g: Graph, op: _Detection, boxes: Tensor, scores: Tensor, priors: Tenso
     return Rows(image, number, g.op("GatherND", flat_scores, found, shape=[None]), place, corners)
 
 
-def _written(g: Graph, op: _Detection, rows: Rows, preds: Tensor, priors: Tensor, classes: int) -> Tensor:
-    """Rows of 7 numbers, a row that begins with -1, and zeros up to the number of rows there is room for."""
+def _written(
+    g: Graph, op: _Detection, rows: Rows, preds: Tensor, priors: Tensor, classes: int
+) -> Tensor:
+    """Rows of 7 numbers, a row that begins with -1, and zeros up to the number of rows there is
+    room for.
+    """
     corners = clipped(g, rows.box, 0, 1) if op.clip_after_nms else rows.box
-    table = [g.op("Unsqueeze", g.cast(t, ElementType.f32), [1]) for t in (rows.image, rows.number, rows.score)]
+    table = [
+        g.op("Unsqueeze", g.cast(t, ElementType.f32), [1])
+        for t in (rows.image, rows.number, rows.score)
+    ]
     written = g.op("Concat", *table, corners, axis=1)
     each: Operand
     if op.keep_top_k[0] > 0:

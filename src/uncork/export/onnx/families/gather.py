@@ -1,4 +1,5 @@
-"""Gather, GatherElements, GatherND. An index outside reads zeros in Gather, and is refused in the others.
+"""Gather, GatherElements, GatherND. An index outside reads zeros in Gather, and is refused in the
+others.
 
 ONNX counts every negative index from the end and refuses all others outside.
 """
@@ -25,12 +26,18 @@ def gather(g: Graph, op: _Gather, data: Tensor, indices: Tensor, axis: Tensor) -
     batch = op.batch_count(g.rank(indices))
     known = indices.known()
     size = data.shape[along].size
-    if known is not None and size is not None and all((-size if op.counts_from_end else 0) <= i < size for i in known):
+    if (
+        known is not None
+        and size is not None
+        and all((-size if op.counts_from_end else 0) <= i < size for i in known)
+    ):
         return _picked(g, data, indices, along, batch)
     return _with_zeros(g, op, data, indices, along, batch)
 
 
-def _with_zeros(g: Graph, op: _Gather, data: Tensor, indices: Tensor, along: int, batch: int) -> Tensor:
+def _with_zeros(
+    g: Graph, op: _Gather, data: Tensor, indices: Tensor, along: int, batch: int
+) -> Tensor:
     if indices.type is ElementType.u64:
         # Beyond the signed numbers nothing is inside any axis.
         indices = g.op("Min", indices, g.constant(2**63 - 1, indices.type))
@@ -54,7 +61,9 @@ def _with_zeros(g: Graph, op: _Gather, data: Tensor, indices: Tensor, along: int
 
 
 def _around(g: Graph, data: Tensor, outside: Tensor, along: int, batch: int) -> list[int]:
-    """Where the mask [batch.., indices..] needs dimensions of 1 to lie on the output [batch.., middle.., indices.., tail..]."""
+    """Where the mask [batch.., indices..] needs dimensions of 1 to lie on the output [batch..,
+    middle.., indices.., tail..].
+    """
     count = g.rank(outside)
     middle, tail = along - batch, g.rank(data) - along - 1
     return [*range(batch, batch + middle), *range(count + middle, count + middle + tail)]
@@ -84,17 +93,27 @@ def _picked(g: Graph, data: Tensor, indices: Tensor, along: int, batch: int) -> 
     picked = g.op("GatherND", front, g.unsqueeze(g.cast(indices, I64), [-1]), batch_dims=batch)
     # Now [batch.., indices.., middle.., tail..].
     count, middle = g.rank(indices), along - batch
-    back = [*range(batch), *range(count, count + middle), *range(batch, count), *range(count + middle, count + g.rank(data) - batch - 1)]
+    back = [
+        *range(batch),
+        *range(count, count + middle),
+        *range(batch, count),
+        *range(count + middle, count + g.rank(data) - batch - 1),
+    ]
     return g.transpose(picked, back)
 
 
 def counted_forward(g: Graph, indices: Tensor) -> Tensor:
-    """Indices in i64 of which negative ones are outside of anything, so that the model is refused as it is in the IR."""
+    """Indices in i64 of which negative ones are outside of anything, so that the model is refused
+    as it is in the IR.
+    """
     known = indices.known()
     wide = g.cast(indices, I64)
     if indices.type.kind == "unsigned" or (known is not None and all(i >= 0 for i in known)):
         return wide
-    return replace(g.op("Where", g.op("Less", wide, g.constant(0, I64)), g.constant(2**62, I64), wide), shape=indices.shape)
+    return replace(
+        g.op("Where", g.op("Less", wide, g.constant(0, I64)), g.constant(2**62, I64), wide),
+        shape=indices.shape,
+    )
 
 
 @lowers("GatherElements")
@@ -105,7 +124,7 @@ def gather_elements(g: Graph, op: GatherElements6, data: Tensor, indices: Tensor
 
 @lowers("GatherND")
 def gather_nd(g: Graph, op: GatherND8, data: Tensor, indices: Tensor) -> Tensor:
-    """Batch dimensions of 1 stretch, which ONNX does not do; GatherND-5 joins them in the output."""
+    """Batch dimensions of 1 stretch, which they do not in ONNX; GatherND-5 joins them."""
     batch = op.batch_dims
     wide = g.cast(indices, I64)
     if batch:

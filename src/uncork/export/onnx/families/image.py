@@ -1,4 +1,6 @@
-"""GridSample, ROIAlign, images of planes, RegionYolo and priors: what detectors and image pipelines are made of."""
+"""GridSample, ROIAlign, images of planes, RegionYolo and priors: what detectors and image pipelines
+are made of.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,8 @@ def grid_sample(g: Graph, op: GridSample9, data: Tensor, grid: Tensor) -> Tensor
     mode = {"bilinear": "linear", "bicubic": "cubic", "nearest": "nearest"}[op.mode]
     places = g.cast(grid, wide)
     if op.padding_mode != "reflection":
-        # So far outside that nothing else is read there; onnxruntime goes wrong beyond the integers.
+        # So far outside that nothing else is read there; onnxruntime goes wrong beyond the
+        # integers.
         places = clipped(g, places, -64, 64)
     result = g.op(
         "GridSample",
@@ -45,11 +48,15 @@ def grid_sample(g: Graph, op: GridSample9, data: Tensor, grid: Tensor) -> Tensor
 
 @lowers("ROIAlign")
 def roi_align(g: Graph, op: ROIAlign3, data: Tensor, rois: Tensor, images: Tensor) -> Tensor:
-    """ONNX's own for the mean; its maximum is of products with weights, and not of the values read: that one is spelled out."""
+    """ONNX's own for the mean; its maximum is of products with weights, and not of the values read:
+    that one is spelled out.
+    """
     own = data.type
     data, rois = widened(g, data), widened(g, rois)
     if op.mode == "max":
-        found = largest_in_bins(g, op, g.cast(data, T.f32), g.cast(rois, T.f32), g.cast(images, I64))
+        found = largest_in_bins(
+            g, op, g.cast(data, T.f32), g.cast(rois, T.f32), g.cast(images, I64)
+        )
         return g.cast(found, own)
     if op.aligned_mode == "half_pixel":
         rois = g.op("Add", rois, g.number(0.5, rois))
@@ -63,7 +70,9 @@ def roi_align(g: Graph, op: ROIAlign3, data: Tensor, rois: Tensor, images: Tenso
         output_width=op.pooled_w,
         sampling_ratio=op.sampling_ratio,
         spatial_scale=float(op.spatial_scale),
-        coordinate_transformation_mode="output_half_pixel" if op.aligned_mode == "asymmetric" else "half_pixel",
+        coordinate_transformation_mode="output_half_pixel"
+        if op.aligned_mode == "asymmetric"
+        else "half_pixel",
     )
     return g.cast(result, own)
 
@@ -78,7 +87,10 @@ def colours(g: Graph, op: _Planes, *planes: Tensor | None) -> Tensor:
         u, v = _halves(g, op, rest)
     else:
         light, u, v = _single(g, op, light)
-    parts = [g.op("Sub", g.cast(_doubled(g, p), exact), g.constant(np.array(128, exact.dtype))) for p in (u, v)]
+    parts = [
+        g.op("Sub", g.cast(_doubled(g, p), exact), g.constant(np.array(128, exact.dtype)))
+        for p in (u, v)
+    ]
 
     def times(factor: float, tensor: Tensor) -> Tensor:
         return g.op("Mul", tensor, g.constant(np.array(factor, exact.dtype)))
@@ -131,10 +143,14 @@ def region_yolo(g: Graph, op: RegionYolo1, data: Tensor) -> Tensor:
     own, wide = data.type, widened(g, data)
     count = op.coords + 1 + op.classes
     sides = g.dims(data, 2, 4)
-    regions = g.op("Reshape", wide, g.concat([g.dim(data, 0), [op.regions, count], sides]), shape=[None] * 5)
+    regions = g.op(
+        "Reshape", wide, g.concat([g.dim(data, 0), [op.regions, count], sides]), shape=[None] * 5
+    )
     first = min(2, op.coords)
     cuts = [0, first, op.coords, op.coords + 1, count]
-    places, sizes, objectness, classes = (g.slice(regions, a, b, 2) for a, b in itertools.pairwise(cuts))
+    places, sizes, objectness, classes = (
+        g.slice(regions, a, b, 2) for a, b in itertools.pairwise(cuts)
+    )
     chances = g.op("Softmax", classes, axis=2) if op.do_softmax else g.op("Sigmoid", classes)
     parts = [g.op("Sigmoid", places), sizes, g.op("Sigmoid", objectness), chances]
     used = [p for p, a, b in zip(parts, cuts, cuts[1:]) if b > a]

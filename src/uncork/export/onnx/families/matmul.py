@@ -40,14 +40,18 @@ def einsum(g: Graph, op: Einsum, *operands: Tensor) -> Tensor:
     used = {label for subscript in subscripts for label in subscript}
     free = [c for c in string.ascii_letters if c not in used]
     equation = ",".join(_letters(op.spread(s, g.rank(t)), free) for s, t in zip(subscripts, wide))
-    covered = max(sum(isinstance(n, int) for n in op.spread(s, g.rank(t))) for s, t in zip(subscripts, wide))
+    covered = max(
+        sum(isinstance(n, int) for n in op.spread(s, g.rank(t))) for s, t in zip(subscripts, wide)
+    )
     rank = len(output) - 1 + covered if "..." in output else len(output)
     equation += "->" + _letters(op.spread(output, rank), free)
     return g.cast(g.op("Einsum", *wide, equation=equation), own)
 
 
 def _letters(labels: Sequence[str | int], free: Sequence[str]) -> str:
-    """The dimensions of an ellipsis as letters too: onnxruntime wants one in the output where there is one in the inputs."""
+    """The dimensions of an ellipsis as letters too: onnxruntime wants one in the output where there
+    is one in the inputs.
+    """
     return "".join(free[label] if isinstance(label, int) else label for label in labels)
 
 
@@ -57,7 +61,9 @@ _LARGEST = 32
 
 @lowers("Inverse")
 def inverse(g: Graph, op: Inverse, data: Tensor) -> Tensor:
-    """Gauss's elimination on [data, unit matrix], the largest element of each column brought to the diagonal, in f64."""
+    """Gauss's elimination on [data, unit matrix], the largest element of each column brought to the
+    diagonal, in f64.
+    """
     side = data.shape[-1].size if data.rank is not None else None
     if side is None or side > _LARGEST:
         g.refuse(f"inverses of matrices of unknown size, or of more than {_LARGEST} rows")
@@ -70,7 +76,9 @@ def inverse(g: Graph, op: Inverse, data: Tensor) -> Tensor:
     result = g.slice(table, side, 2 * side, 2)
     if op.adjoint:
         result = g.op("Transpose", result, perm=[0, 2, 1])
-    return g.cast(result if rank == 3 else g.op("Reshape", result, g.shape(data), shape=data.shape), data.type)
+    return g.cast(
+        result if rank == 3 else g.op("Reshape", result, g.shape(data), shape=data.shape), data.type
+    )
 
 
 def _pivoted(g: Graph, table: Tensor, k: int) -> Tensor:
@@ -79,14 +87,29 @@ def _pivoted(g: Graph, table: Tensor, k: int) -> Tensor:
     largest = g.op("Add", g.op("ArgMax", below, axis=1, keepdims=1), g.constant(k, I64))
     places = g.constant(np.arange(int(table.shape[1])).reshape(1, -1, 1))
     here = g.op("Equal", places, largest)
-    moved = g.op("Where", g.op("Equal", places, g.constant(k, I64)), largest, g.op("Where", here, g.constant(k, I64), places))
-    return g.op("GatherElements", table, g.op("Expand", moved, g.op("Shape", table, type=I64)), axis=1, shape=table.shape)
+    moved = g.op(
+        "Where",
+        g.op("Equal", places, g.constant(k, I64)),
+        largest,
+        g.op("Where", here, g.constant(k, I64), places),
+    )
+    return g.op(
+        "GatherElements",
+        table,
+        g.op("Expand", moved, g.op("Shape", table, type=I64)),
+        axis=1,
+        shape=table.shape,
+    )
 
 
 def _eliminated(g: Graph, table: Tensor, k: int, side: int) -> Tensor:
     """Column k made that of the unit matrix."""
     row = g.slice(table, k, k + 1, 1)
     row = g.op("Div", row, g.slice(row, k, k + 1, 2))
-    others = g.op("Mul", g.slice(table, k, k + 1, 2), g.constant((np.arange(side) != k).astype(np.float64).reshape(1, -1, 1)))
+    others = g.op(
+        "Mul",
+        g.slice(table, k, k + 1, 2),
+        g.constant((np.arange(side) != k).astype(np.float64).reshape(1, -1, 1)),
+    )
     kept = g.op("Where", g.constant((np.arange(side) == k).reshape(1, -1, 1)), row, table)
     return g.op("Sub", kept, g.op("Mul", others, row), shape=table.shape)

@@ -1,4 +1,6 @@
-"""Poolings. Windows that rounding up puts past the padding, and what counts in a mean, ONNX and the IR see differently."""
+"""Poolings. Windows that rounding up puts past the padding, and what counts in a mean, ONNX and the
+IR see differently.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ from uncork.types import ElementType
 
 
 class _Windows:
-    """Where a pooling's windows lie, as ONNX is told: pads, and those of them that only rounding up asks for."""
+    """Where a pooling's windows lie, as ONNX is told: pads, and those of them that only rounding up
+    asks for.
+    """
 
     def __init__(self, g: Graph, op: Pooling, data: Tensor) -> None:
         self.op = op
@@ -59,11 +63,18 @@ class _Windows:
         """The pads with the cells past them."""
         if self.pads is None:
             return None
-        return [*self.pads[: self.op.axes], *(p + b for p, b in zip(self.pads[self.op.axes :], self.beyond))]
+        return [
+            *self.pads[: self.op.axes],
+            *(p + b for p, b in zip(self.pads[self.op.axes :], self.beyond)),
+        ]
 
 
-def _apart(g: Graph, windows: _Windows, data: Tensor, pads: list[int] | None, fill: float) -> tuple[Tensor, list[int] | None]:
-    """Pads as large as the kernel, or negative ones, which onnxruntime refuses in a pooling, by a Pad before it."""
+def _apart(
+    g: Graph, windows: _Windows, data: Tensor, pads: list[int] | None, fill: float
+) -> tuple[Tensor, list[int] | None]:
+    """Pads as large as the kernel, or negative ones, which onnxruntime refuses in a pooling, by a
+    Pad before it.
+    """
     axes = windows.op.axes
     if pads is None or all(0 <= p < k for p, k in zip(pads, windows.op.kernel * 2)):
         return data, pads
@@ -92,7 +103,9 @@ def max_pool(g: Graph, op: Pooling, data: Tensor) -> list[Tensor]:
 
 @lowers("AvgPool")
 def avg_pool(g: Graph, op: AvgPool1, data: Tensor) -> Tensor:
-    """ONNX counts cells past the padding where the padding counts: there the padding is made first, and then excluded."""
+    """ONNX counts cells past the padding where the padding counts: there the padding is made first,
+    and then excluded.
+    """
     if not data.type.is_float:
         return _integer_mean(g, op, data)
     windows = _Windows(g, op, data)
@@ -142,7 +155,10 @@ def adaptive(g: Graph, op: Operation, data: Tensor, output_shape: Tensor) -> lis
     if 0 in counts:
         shape = g.concat([g.dims(data, 0, 2), counts])
         empty = [g.op("Expand", g.number(0, data), shape)]
-        return [*empty, *(g.op("Expand", g.constant(0, s.element_type), shape) for s in g.outputs[1:])]
+        return [
+            *empty,
+            *(g.op("Expand", g.constant(0, s.element_type), shape) for s in g.outputs[1:]),
+        ]
     if isinstance(op, AdaptiveMaxPool8):
         values, places = _largest(g, data, counts)
         return [values, g.cast(places, op.index_element_type)]
@@ -150,7 +166,13 @@ def adaptive(g: Graph, op: Operation, data: Tensor, output_shape: Tensor) -> lis
         if count == 1:
             data = g.op("ReduceMean", data, [axis], keepdims=1, shape=_with_dim(data, axis, 1))
         else:
-            data = _along(g, data, axis, count, lambda part, axis: g.op("ReduceMean", part, [axis], keepdims=1))
+            data = _along(
+                g,
+                data,
+                axis,
+                count,
+                lambda part, axis: g.op("ReduceMean", part, [axis], keepdims=1),
+            )
     return [data]
 
 
@@ -162,7 +184,9 @@ def _bound(g: Graph, data: Tensor, axis: int, numerator: int, count: int, up: bo
     """numerator * size / count, rounded down or up."""
     size = data.shape[axis].size
     if size is not None:
-        return g.constant(np.array([-(-numerator * size // count) if up else numerator * size // count]))
+        return g.constant(
+            np.array([-(-numerator * size // count) if up else numerator * size // count])
+        )
     product = g.op("Mul", g.dim(data, axis), g.constant(np.array([numerator])))
     product = g.op("Add", product, g.constant(np.array([count - 1]))) if up else product
     return g.op("Div", product, g.constant(np.array([count])))
@@ -175,13 +199,17 @@ def _window(g: Graph, data: Tensor, axis: int, i: int, count: int) -> tuple[Tens
     return g.op("Slice", data, start, end, [axis], shape=_with_dim(data, axis, -1)), start
 
 
-def _along(g: Graph, data: Tensor, axis: int, count: int, function: Callable[[Tensor, int], Tensor]) -> Tensor:
+def _along(
+    g: Graph, data: Tensor, axis: int, count: int, function: Callable[[Tensor, int], Tensor]
+) -> Tensor:
     parts = [function(_window(g, data, axis, i, count)[0], axis) for i in range(count)]
     return g.op("Concat", *parts, axis=axis, shape=_with_dim(data, axis, count))
 
 
 def _largest(g: Graph, data: Tensor, counts: list[int]) -> tuple[Tensor, Tensor]:
-    """The largest cell of each window, and its place in the flattened spatial axes: the first in row-major order."""
+    """The largest cell of each window, and its place in the flattened spatial axes: the first in
+    row-major order.
+    """
     values: list[Tensor] = []
     places: list[Tensor] = []
     rank = g.rank(data)
@@ -200,7 +228,9 @@ def _largest(g: Graph, data: Tensor, counts: list[int]) -> tuple[Tensor, Tensor]
     return largest, where
 
 
-def _place(g: Graph, data: Tensor, part: Tensor, winner: Tensor, starts: list[Tensor], rank: int) -> Tensor:
+def _place(
+    g: Graph, data: Tensor, part: Tensor, winner: Tensor, starts: list[Tensor], rank: int
+) -> Tensor:
     """A place in the window as a place in the whole."""
     place, stride, rest = None, None, winner
     for axis in range(rank - 1, 1, -1):

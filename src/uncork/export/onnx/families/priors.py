@@ -1,4 +1,6 @@
-"""PriorBox and PriorBoxClustered: a constant where the sizes are known, else the grid of centers with the boxes around each."""
+"""PriorBox and PriorBoxClustered: a constant where the sizes are known, else the grid of centers
+with the boxes around each.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,15 @@ T = ElementType
 
 
 @lowers("PriorBox", "PriorBoxClustered")
-def priors(g: Graph, op: PriorBox1 | PriorBoxClustered1, output_size: Tensor, image_size: Tensor) -> Tensor:
+def priors(
+    g: Graph, op: PriorBox1 | PriorBoxClustered1, output_size: Tensor, image_size: Tensor
+) -> Tensor:
     """Boxes depend on sizes alone."""
     if output_size.value is not None and image_size.value is not None:
         return g.constant(np.asarray(op.reference(output_size.value, image_size.value), np.float32))
     places, halves, fixed = _around(g, op)
     if len(places) != op.boxes_per_cell():
-        g.refuse("sizes that give another number of boxes than are counted, with an image of unknown size")
+        g.refuse("another number of boxes than is counted, with an image of unknown size")
     boxes = _on_grid(g, op, output_size, image_size, places, halves)
     if fixed:
         boxes = _cut(g, boxes, fixed, len(places))
@@ -30,7 +34,7 @@ def priors(g: Graph, op: PriorBox1 | PriorBoxClustered1, output_size: Tensor, im
 
 
 def _around(g: Graph, op: Priors) -> tuple[np.ndarray, np.ndarray, int]:
-    """Places and halves of the boxes around each center, and how many of them are of fixed sizes."""
+    """Places and halves of the boxes around each center, and how many have fixed sizes."""
     if isinstance(op, PriorBoxClustered1):
         halves = np.array([op.width, op.height], np.float32).T.reshape(-1, 2) / 2
         return np.zeros_like(halves), halves, 0
@@ -39,11 +43,20 @@ def _around(g: Graph, op: Priors) -> tuple[np.ndarray, np.ndarray, int]:
         g.refuse("sizes that are parts of an image of unknown size")
     fixed_places, fixed_halves = op._fixed()
     sized = op._sized(list(op.min_size))
-    return np.concatenate([fixed_places, np.zeros_like(sized)]), np.concatenate([fixed_halves, sized]), len(fixed_places)
+    return (
+        np.concatenate([fixed_places, np.zeros_like(sized)]),
+        np.concatenate([fixed_halves, sized]),
+        len(fixed_places),
+    )
 
 
 def _on_grid(
-    g: Graph, op: PriorBox1 | PriorBoxClustered1, output_size: Tensor, image_size: Tensor, places: np.ndarray, halves: np.ndarray
+    g: Graph,
+    op: PriorBox1 | PriorBoxClustered1,
+    output_size: Tensor,
+    image_size: Tensor,
+    places: np.ndarray,
+    halves: np.ndarray,
 ) -> Tensor:
     """[height * width, n, 4]"""
     height, width = (g.scalar(g.slice(g.vector(output_size), k, k + 1, 0)) for k in (0, 1))
@@ -66,11 +79,16 @@ def _on_grid(
     centers = g.op("Add", g.op("Reshape", pair, [-1, 1, 2]), g.constant(places))
     size = g.op("Concat", *(g.op("Unsqueeze", s, [0]) for s in (sides[1], sides[0])), axis=0)
     half = g.constant(np.ascontiguousarray(halves))
-    return g.op("Concat", *(g.op("Div", g.op(node, centers, half), size) for node in ("Sub", "Add")), axis=2, shape=[None, len(places), 4])
+    return g.op(
+        "Concat",
+        *(g.op("Div", g.op(node, centers, half), size) for node in ("Sub", "Add")),
+        axis=2,
+        shape=[None, len(places), 4],
+    )
 
 
 def _cut(g: Graph, boxes: Tensor, fixed: int, count: int) -> Tensor:
-    """The first boxes of each center kept in the image: low ends at least 0, high ends at most 1."""
+    """The first boxes of each center kept in the image: low ends from 0, high ends to 1."""
     first = g.slice(boxes, 0, fixed, 1)
     low = g.op("Max", g.slice(first, 0, 2, 2), g.constant(np.float32(0)))
     high = g.op("Min", g.slice(first, 2, 4, 2), g.constant(np.float32(1)))
@@ -80,5 +98,15 @@ def _cut(g: Graph, boxes: Tensor, fixed: int, count: int) -> Tensor:
 
 def _with_variances(g: Graph, op: Priors, boxes: Tensor) -> Tensor:
     """Both rows of the output."""
-    variances = g.op("Expand", g.constant(np.array(op.variance or 0.1, np.float32)), g.op("Shape", boxes, type=I64))
-    return g.op("Concat", g.op("Reshape", boxes, [1, -1]), g.op("Reshape", variances, [1, -1]), axis=0, shape=g.outputs[0].shape)
+    variances = g.op(
+        "Expand",
+        g.constant(np.array(op.variance or 0.1, np.float32)),
+        g.op("Shape", boxes, type=I64),
+    )
+    return g.op(
+        "Concat",
+        g.op("Reshape", boxes, [1, -1]),
+        g.op("Reshape", variances, [1, -1]),
+        axis=0,
+        shape=g.outputs[0].shape,
+    )

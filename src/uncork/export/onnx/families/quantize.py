@@ -1,4 +1,6 @@
-"""FakeQuantize and FakeConvert: QuantizeLinear and DequantizeLinear where those mean exactly the same, else the formula."""
+"""FakeQuantize and FakeConvert: QuantizeLinear and DequantizeLinear where those mean exactly the
+same, else the formula.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,16 @@ T = ElementType
 
 @lowers("FakeQuantize")
 def fake_quantize(g: Graph, op: FakeQuantize, x: Tensor, *limits: Tensor) -> Tensor:
-    """By steps of a power of two through zero, ONNX's quantisation is the same; otherwise it rounds in other places."""
+    """By steps of a power of two through zero, ONNX's quantisation is the same; otherwise it rounds
+    in other places.
+    """
     linear = _linear(op, x, limits)
     if linear is not None:
         scale, zero, element_type = linear
-        parameters = g.constant(np.array(scale, np.float32)), g.constant(np.array(zero), element_type)
+        parameters = (
+            g.constant(np.array(scale, np.float32)),
+            g.constant(np.array(zero), element_type),
+        )
         narrow = g.op("QuantizeLinear", x, *parameters, type=element_type, shape=x.shape)
         return g.op("DequantizeLinear", narrow, *parameters, type=T.f32, shape=x.shape)
     own, x = x.type, widened(g, x)
@@ -36,9 +43,17 @@ def fake_quantize(g: Graph, op: FakeQuantize, x: Tensor, *limits: Tensor) -> Ten
     return g.cast(g.op("Where", below, ol, g.op("Where", above, oh, between)), own)
 
 
-def _linear(op: FakeQuantize, x: Tensor, limits: tuple[Tensor, ...]) -> tuple[float, int, ElementType] | None:
-    """Scale, zero point and type of the quantisation that rounds nothing else than FakeQuantize does."""
-    if op.levels != 256 or x.type is not T.f32 or any(t.value is None or t.value.size != 1 for t in limits):
+def _linear(
+    op: FakeQuantize, x: Tensor, limits: tuple[Tensor, ...]
+) -> tuple[float, int, ElementType] | None:
+    """Scale, zero point and type of the quantisation that rounds nothing else than FakeQuantize
+    does.
+    """
+    if (
+        op.levels != 256
+        or x.type is not T.f32
+        or any(t.value is None or t.value.size != 1 for t in limits)
+    ):
         return None
     il, ih, ol, oh = (float(t.value.reshape(-1)[0]) for t in limits if t.value is not None)
     if (il, ih) != (ol, oh) or not il < ih:
@@ -53,7 +68,9 @@ def _linear(op: FakeQuantize, x: Tensor, limits: tuple[Tensor, ...]) -> tuple[fl
 
 
 @lowers("FakeConvert")
-def fake_convert(g: Graph, op: FakeConvert, data: Tensor, scale: Tensor, shift: Tensor | None) -> Tensor:
+def fake_convert(
+    g: Graph, op: FakeConvert, data: Tensor, scale: Tensor, shift: Tensor | None
+) -> Tensor:
     """Moved into the range of the f8 type, cast there and back."""
     own = data.type
     data, scale = widened(g, data), widened(g, scale)

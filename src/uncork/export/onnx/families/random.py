@@ -17,7 +17,9 @@ T = ElementType
 
 
 def _seeded(g: Graph, op: RandomUniform | Multinomial) -> dict[str, Any]:
-    """Without seeds the numbers are anybody's; with seeds the IR names the generator, which ONNX does not have."""
+    """Without seeds the numbers are anybody's; with seeds the IR names the generator, which ONNX
+    does not have.
+    """
     if not op.global_seed and not op.op_seed:
         return {}
     g.approximate(f"{op.type_name} with seeds draws other numbers of the same distribution")
@@ -27,7 +29,15 @@ def _seeded(g: Graph, op: RandomUniform | Multinomial) -> dict[str, Any]:
 def _uniform(g: Graph, shape: Tensor, element_type: ElementType, seed: dict[str, Any]) -> Tensor:
     """Numbers of [0, 1)."""
     like = g.op("Expand", g.constant(np.array(0, element_type.dtype)), shape)
-    return g.op("RandomUniformLike", like, dtype=ONNX_TYPES[element_type], low=0.0, high=1.0, type=element_type, **seed)
+    return g.op(
+        "RandomUniformLike",
+        like,
+        dtype=ONNX_TYPES[element_type],
+        low=0.0,
+        high=1.0,
+        type=element_type,
+        **seed,
+    )
 
 
 @lowers("RandomUniform")
@@ -46,7 +56,9 @@ def random_uniform(g: Graph, op: RandomUniform, shape: Tensor, low: Tensor, high
 
 @lowers("Multinomial")
 def multinomial(g: Graph, op: Multinomial, probs: Tensor, num_samples: Tensor) -> Tensor:
-    """The largest of the logarithms with Gumbel's noise is a draw; the k largest are k draws without replacement."""
+    """The largest of the logarithms with Gumbel's noise is a draw; the k largest are k draws
+    without replacement.
+    """
     seed = _seeded(g, op)
     logits = g.cast(probs, T.f64) if op.log_probs else g.op("Log", g.cast(probs, T.f64))
     count = g.vector(num_samples)

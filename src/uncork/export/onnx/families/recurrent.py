@@ -1,6 +1,7 @@
 """GRU, LSTM, RNN: sequences and cells as ONNX's own recurrent nodes.
 
-ONNX has the steps in front and the batch second, the biases of input and state apart, the gates of LSTM in another order, and the
+ONNX has the steps in front and the batch second, the biases of input and state apart, the gates of
+LSTM in another order, and the
 initial state, where the IR has zeros, as the last state of a row of length 0.
 """
 
@@ -26,7 +27,16 @@ _LSTM_ORDER = (1, 3, 0, 2)
 
 
 @lowers("GRUSequence", "RNNSequence")
-def sequence(g: Graph, op: RecurrentSequence, x: Tensor, h: Tensor, lengths: Tensor, w: Tensor, r: Tensor, b: Tensor) -> list[Tensor]:
+def sequence(
+    g: Graph,
+    op: RecurrentSequence,
+    x: Tensor,
+    h: Tensor,
+    lengths: Tensor,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor,
+) -> list[Tensor]:
     """ONNX's own; where a length may be 0 its last state is made zeros."""
     return _sequence(g, op, x, [h], lengths, w, r, b)
 
@@ -49,12 +59,28 @@ def lstm_sequence(
 
 
 def _sequence(
-    g: Graph, op: RecurrentSequence, x: Tensor, states: Sequence[Tensor], lengths: Tensor, w: Tensor, r: Tensor, b: Tensor
+    g: Graph,
+    op: RecurrentSequence,
+    x: Tensor,
+    states: Sequence[Tensor],
+    lengths: Tensor,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor,
 ) -> list[Tensor]:
     steps, known = x.shape[1].size if x.rank == 3 else None, lengths.known()
     whole = known is not None and steps is not None and steps > 0 and all(n == steps for n in known)
     given = None if whole else g.cast(lengths, ElementType.i32)
-    y, *last = _node(g, op, g.transpose(x, [1, 0, 2]), [g.transpose(s, [1, 0, 2]) for s in states], given, w, r, b)
+    y, *last = _node(
+        g,
+        op,
+        g.transpose(x, [1, 0, 2]),
+        [g.transpose(s, [1, 0, 2]) for s in states],
+        given,
+        w,
+        r,
+        b,
+    )
     outputs = [g.transpose(y, [2, 1, 0, 3]), *(g.transpose(s, [1, 0, 2]) for s in last)]
     if whole or (known is not None and all(n > 0 for n in known)):
         return outputs
@@ -63,7 +89,14 @@ def _sequence(
 
 
 def _node(
-    g: Graph, op: Recurrent, x: Tensor, states: Sequence[Tensor], lengths: Tensor | None, w: Tensor, r: Tensor, b: Tensor | None
+    g: Graph,
+    op: Recurrent,
+    x: Tensor,
+    states: Sequence[Tensor],
+    lengths: Tensor | None,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor | None,
 ) -> list[Tensor]:
     """Y and the last states, all as ONNX has them."""
     count = len(WALKS[op.direction]) if isinstance(op, RecurrentSequence) else 1
@@ -82,16 +115,34 @@ def _node(
     order = _LSTM_ORDER if op.gates == 4 else tuple(range(op.gates))
     weights = [_ordered(g, t, op.gates, op.hidden_size, order) for t in (w, r)]
     bias = None if b is None else _bias(g, op, b, order)
-    return g.ops(_NODES[op.gates], x, *weights, bias, lengths, *states, types=[None] * (1 + len(states)), **attributes)
+    return g.ops(
+        _NODES[op.gates],
+        x,
+        *weights,
+        bias,
+        lengths,
+        *states,
+        types=[None] * (1 + len(states)),
+        **attributes,
+    )
 
 
 def _coupled(g: Graph, op: Recurrent, tensor: Tensor) -> Tensor:
-    """The weights of the gate i = 1 - f, which is f of the negated sum; ONNX's own coupling is the other way round."""
+    """The weights of the gate i = 1 - f, which is f of the negated sum; ONNX's own coupling is the
+    other way round.
+    """
     if op.functions()[0] != "sigmoid":
         g.refuse("input_forget with another activation than sigmoid")
     hidden = op.hidden_size
     forget = g.slice(tensor, 0, hidden, 1)
-    return g.op("Concat", forget, g.op("Neg", forget), g.slice(tensor, 2 * hidden, 4 * hidden, 1), axis=1, shape=tensor.shape)
+    return g.op(
+        "Concat",
+        forget,
+        g.op("Neg", forget),
+        g.slice(tensor, 2 * hidden, 4 * hidden, 1),
+        axis=1,
+        shape=tensor.shape,
+    )
 
 
 def _ordered(g: Graph, tensor: Tensor, gates: int, hidden: int, order: Sequence[int]) -> Tensor:
@@ -111,7 +162,9 @@ def _ordered(g: Graph, tensor: Tensor, gates: int, hidden: int, order: Sequence[
 
 
 def _bias(g: Graph, op: Recurrent, b: Tensor, order: Sequence[int]) -> Tensor:
-    """The biases of the input, then those of the state: zeros, or with linear_before_reset the fourth block."""
+    """The biases of the input, then those of the state: zeros, or with linear_before_reset the
+    fourth block.
+    """
     hidden = op.hidden_size
     split = isinstance(op, GRU) and op.linear_before_reset
 
@@ -132,20 +185,38 @@ def _bias(g: Graph, op: Recurrent, b: Tensor, order: Sequence[int]) -> Tensor:
 
 
 @lowers("GRUCell", "RNNCell")
-def cell(g: Graph, op: Recurrent, x: Tensor, h: Tensor, w: Tensor, r: Tensor, b: Tensor | None) -> list[Tensor]:
+def cell(
+    g: Graph, op: Recurrent, x: Tensor, h: Tensor, w: Tensor, r: Tensor, b: Tensor | None
+) -> list[Tensor]:
     """ONNX's own, as a sequence of one step."""
     return _cell(g, op, x, [h], w, r, b)
 
 
 @lowers("LSTMCell")
 def lstm_cell(
-    g: Graph, op: Recurrent, x: Tensor, h: Tensor, c: Tensor, w: Tensor, r: Tensor, b: Tensor | None, p: Tensor | None = None
+    g: Graph,
+    op: Recurrent,
+    x: Tensor,
+    h: Tensor,
+    c: Tensor,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor | None,
+    p: Tensor | None = None,
 ) -> list[Tensor]:
     """ONNX's own, as a sequence of one step."""
     return _cell(g, op, x, [h, c], w, r, b)
 
 
-def _cell(g: Graph, op: Recurrent, x: Tensor, states: Sequence[Tensor], w: Tensor, r: Tensor, b: Tensor | None) -> list[Tensor]:
+def _cell(
+    g: Graph,
+    op: Recurrent,
+    x: Tensor,
+    states: Sequence[Tensor],
+    w: Tensor,
+    r: Tensor,
+    b: Tensor | None,
+) -> list[Tensor]:
     weights = [None if t is None else _lifted(g, t) for t in (w, r, b)]
     assert weights[0] is not None and weights[1] is not None
     lifted = [g.unsqueeze(t, [0]) for t in (x, *states)]

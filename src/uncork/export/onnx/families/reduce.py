@@ -1,4 +1,6 @@
-"""Reductions along axes. No axes at all is the identity, which ONNX has as an attribute; integers are exact where theirs are."""
+"""Reductions along axes. No axes at all is the identity, which ONNX has as an attribute; integers
+are exact where theirs are.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,17 @@ T = ElementType
 
 @lowers("ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin", "ReduceL1")
 def reduce(g: Graph, op: _Reduction, data: Tensor, axes: Tensor) -> Tensor:
-    """ONNX's own; no axes at all is the identity. Sums of integers are products with ones, which are exact."""
+    """ONNX's own; no axes at all is the identity. Sums of integers are products with ones, which
+    are exact.
+    """
     if _no_axes(axes):
         return data
     where, known, own = _axes(g, data, axes), axes.known(), data.type
     if op.type_name in ("ReduceMax", "ReduceMin"):
         limited = _may_be_empty(data, known)
-        return _extreme(g, op, data, where) if limited else _reduced(g, op, op.type_name, data, where)
+        return (
+            _extreme(g, op, data, where) if limited else _reduced(g, op, op.type_name, data, where)
+        )
     if own.is_integer and own.bits >= 32 and op.type_name == "ReduceSum" and known is not None:
         return _exact_sum(g, op, data, [a % g.rank(data) for a in known])
     wide = T.f32 if own in (T.f16, T.bf16) else T.i64 if own.is_integer else own
@@ -52,11 +58,20 @@ def _no_axes(axes: Tensor) -> bool:
 def _axes(g: Graph, data: Tensor, axes: Tensor) -> Tensor:
     """In i64, counted from the front where they are known."""
     known = axes.known()
-    return g.vector(axes) if known is None else g.constant(np.array([a % g.rank(data) for a in known]))
+    return (
+        g.vector(axes) if known is None else g.constant(np.array([a % g.rank(data) for a in known]))
+    )
 
 
 def _reduced(g: Graph, op: _Reduction, node: str, data: Tensor, axes: Tensor) -> Tensor:
-    return g.op(node, data, axes, keepdims=int(op.keep_dims), noop_with_empty_axes=1, shape=g.outputs[0].shape)
+    return g.op(
+        node,
+        data,
+        axes,
+        keepdims=int(op.keep_dims),
+        noop_with_empty_axes=1,
+        shape=g.outputs[0].shape,
+    )
 
 
 def _exact_sum(g: Graph, op: _Reduction, data: Tensor, axes: list[int]) -> Tensor:
@@ -66,10 +81,18 @@ def _exact_sum(g: Graph, op: _Reduction, data: Tensor, axes: list[int]) -> Tenso
     last = g.transpose(g.cast(data, I64), [*kept, *axes])
     count = g.op("ReduceProd", g.concat([g.dim(data, a) for a in axes]), keepdims=1)
     lead = [g.dim(data, i) for i in kept]
-    flat = g.op("Reshape", last, g.concat([*lead, count]), allowzero=1, shape=[*(data.shape[i].size for i in kept), None])
+    flat = g.op(
+        "Reshape",
+        last,
+        g.concat([*lead, count]),
+        allowzero=1,
+        shape=[*(data.shape[i].size for i in kept), None],
+    )
     ones = g.op("Expand", g.constant(1, I64), g.concat([count, np.ones(1, np.int64)]))
     total = g.op("MatMul", flat, ones)
-    sizes: list[Tensor | list[int]] = [[1] if i in axes else g.dim(data, i) for i in range(rank)] if op.keep_dims else [*lead]
+    sizes: list[Tensor | list[int]] = (
+        [[1] if i in axes else g.dim(data, i) for i in range(rank)] if op.keep_dims else [*lead]
+    )
     shape = g.concat(sizes) if sizes else g.constant(np.zeros(0, np.int64))
     return g.cast(g.op("Reshape", total, shape, allowzero=1, shape=g.outputs[0].shape), data.type)
 
@@ -89,7 +112,9 @@ def _may_be_empty(data: Tensor, axes: list[int] | None) -> bool:
 
 
 def _extreme(g: Graph, op: _Reduction, data: Tensor, axes: Tensor) -> Tensor:
-    """Over no elements the lowest, or highest, value of the type: one more such element along the first axis does no harm."""
+    """Over no elements the lowest, or highest, value of the type: one more such element along the
+    first axis does no harm.
+    """
     known = axes.known()
     if known is None:
         return _reduced(g, op, op.type_name, data, axes)

@@ -1,4 +1,6 @@
-"""ROIPooling, ROIAlign with a maximum and ROIAlignRotated: boxes of images, read at places of a grid within each."""
+"""ROIPooling, ROIAlign with a maximum and ROIAlignRotated: boxes of images, read at places of a
+grid within each.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ T = ElementType
 
 
 def sampled(g: Graph, data: Tensor, images: Tensor, y: Tensor, x: Tensor) -> Tensor:
-    """Images [N, C, H, W], of which each box [R] takes one, between the cells at places [R, n]: [R, C, n]."""
+    """Images [N, C, H, W], of which each box [R] takes one, between the cells at places [R, n]: [R,
+    C, n].
+    """
     height, width = (g.cast(g.scalar(g.dim(data, axis)), T.f32) for axis in (2, 3))
     flat = g.op("Reshape", data, g.concat([g.dims(data, 0, 2), [-1]]), shape=[None, None, None])
     own = g.op("Gather", flat, images, axis=0, shape=[None, None, None])
@@ -34,7 +38,10 @@ def grid(g: Graph, rows: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
     shape = g.op("Shape", g.op("Add", y, x), type=I64)
     total = int(rows.shape[1]) * int(columns.shape[1])
     flat = g.concat([g.dim(rows, 0), [total]])
-    both = [g.op("Reshape", g.op("Expand", t, shape), flat, shape=[None, total], allowzero=1) for t in (y, x)]
+    both = [
+        g.op("Reshape", g.op("Expand", t, shape), flat, shape=[None, total], allowzero=1)
+        for t in (y, x)
+    ]
     return both[0], both[1]
 
 
@@ -46,12 +53,17 @@ def roi_pooling(g: Graph, op: ROIPooling1, data: Tensor, rois: Tensor) -> Tensor
     own = data.type
     data, rois = (g.cast(widened(g, t), T.f32) for t in (data, rois))
     number = g.op("Gather", rois, g.constant(np.array(0)), axis=1, shape=[None])
-    ended = g.op("CumSum", g.cast(g.op("Equal", number, g.constant(np.float32(-1))), I64), g.constant(0, I64))
+    ended = g.op(
+        "CumSum", g.cast(g.op("Equal", number, g.constant(np.float32(-1))), I64), g.constant(0, I64)
+    )
     live = g.op("Equal", ended, g.constant(0, I64), shape=[None])
     images = g.cast(g.op("Where", live, number, g.constant(np.float32(0)), shape=[None]), I64)
     x1, y1, x2, y2 = corners(g, rois, 1, 4)
     sizes = [g.cast(g.scalar(g.dim(data, axis)), T.f32) for axis in (2, 3)]
-    rows, columns = _places(g, y1, y2, op.pooled_h, sizes[0]), _places(g, x1, x2, op.pooled_w, sizes[1])
+    rows, columns = (
+        _places(g, y1, y2, op.pooled_h, sizes[0]),
+        _places(g, x1, x2, op.pooled_w, sizes[1]),
+    )
     y, x = grid(g, rows, columns)
     zero = g.constant(np.float32(0))
     inside = None
@@ -61,7 +73,9 @@ def roi_pooling(g: Graph, op: ROIPooling1, data: Tensor, rois: Tensor) -> Tensor
         inside = within if inside is None else g.op("And", inside, within)
     assert inside is not None
     inside = g.op("And", inside, g.op("Unsqueeze", live, [1]))
-    found = sampled(g, data, images, *(g.op("Where", inside, v, zero, shape=[None, None]) for v in (y, x)))
+    found = sampled(
+        g, data, images, *(g.op("Where", inside, v, zero, shape=[None, None]) for v in (y, x))
+    )
     kept = g.op("Where", g.op("Unsqueeze", inside, [1]), found, zero)
     shape = g.concat([[0, 0, op.pooled_h, op.pooled_w]])
     return g.cast(g.op("Reshape", kept, shape, shape=g.outputs[0].shape), own)
@@ -71,10 +85,19 @@ def _places(g: Graph, start: Tensor, end: Tensor, count: int, size: Tensor) -> T
     """[R, count] from the first cell's centre to the last one's; the middle for one."""
     last = g.op("Sub", size, g.constant(np.float32(1)))
     if count == 1:
-        return g.op("Mul", g.op("Mul", g.op("Add", start, end), g.constant(np.float32(0.5))), last, shape=[None, 1])
-    step = g.op("Div", g.op("Mul", g.op("Sub", end, start), last), g.constant(np.float32(count - 1)))
+        return g.op(
+            "Mul",
+            g.op("Mul", g.op("Add", start, end), g.constant(np.float32(0.5))),
+            last,
+            shape=[None, 1],
+        )
+    step = g.op(
+        "Div", g.op("Mul", g.op("Sub", end, start), last), g.constant(np.float32(count - 1))
+    )
     first = g.op("Mul", start, last)
-    moved = g.op("Add", g.op("Mul", step, g.constant(np.arange(count - 1, dtype=np.float32))), first)
+    moved = g.op(
+        "Add", g.op("Mul", step, g.constant(np.arange(count - 1, dtype=np.float32))), first
+    )
     return g.op("Concat", moved, g.op("Mul", end, last), axis=1, shape=[None, count])
 
 
@@ -105,7 +128,14 @@ def rotated(g: Graph, op: ROIAlignRotated15, data: Tensor, rois: Tensor, images:
     turn = g.op("Neg", angle) if op.clockwise_mode else angle
     two = g.constant(np.float32(-2))
     frame = (g.op("Div", width, two), g.op("Div", height, two), width, height)
-    values = _read(g, op, data, g.cast(images, I64), frame, (g.op("Sin", turn), g.op("Cos", turn), centre[0], centre[1]))
+    values = _read(
+        g,
+        op,
+        data,
+        g.cast(images, I64),
+        frame,
+        (g.op("Sin", turn), g.op("Cos", turn), centre[0], centre[1]),
+    )
     return g.cast(g.op("ReduceMean", values, [3, 5], keepdims=0, shape=g.outputs[0].shape), own)
 
 
@@ -122,7 +152,10 @@ def _read(
     if not count:
         g.refuse("sampling_ratio 0, with as many cells as the box is large")
     left, top, width, height = frame
-    columns, rows = (_cells(g, s, size, bins, count) for s, size, bins in ((left, width, op.pooled_w), (top, height, op.pooled_h)))
+    columns, rows = (
+        _cells(g, s, size, bins, count)
+        for s, size, bins in ((left, width, op.pooled_w), (top, height, op.pooled_h))
+    )
     y, x = grid(g, rows, columns)
     if turn is not None:
         sine, cosine, centre_x, centre_y = turn
@@ -133,10 +166,16 @@ def _read(
     moved = []
     for v, axis in ((y, 2), (x, 3)):
         size = g.cast(g.scalar(g.dim(data, axis)), T.f32)
-        within = g.op("And", g.op("GreaterOrEqual", v, g.constant(np.float32(-1))), g.op("LessOrEqual", v, size))
+        within = g.op(
+            "And",
+            g.op("GreaterOrEqual", v, g.constant(np.float32(-1))),
+            g.op("LessOrEqual", v, size),
+        )
         near = within if near is None else g.op("And", near, within)
         last = g.op("Sub", size, g.constant(np.float32(1)))
-        moved.append(g.op("Max", g.op("Min", v, last), g.constant(np.float32(0)), shape=[None, None]))
+        moved.append(
+            g.op("Max", g.op("Min", v, last), g.constant(np.float32(0)), shape=[None, None])
+        )
     assert near is not None
     found = sampled(g, data, images, moved[0], moved[1])
     values = g.op("Where", g.op("Unsqueeze", near, [1]), found, g.constant(np.float32(0)))

@@ -1,4 +1,6 @@
-"""TopK, Unique, NonZero, OneHot, Select, Bucketize, SearchSorted, Range, Eye and the filling of empty rows."""
+"""TopK, Unique, NonZero, OneHot, Select, Bucketize, SearchSorted, Range, Eye and the filling of
+empty rows.
+"""
 
 from __future__ import annotations
 
@@ -36,9 +38,19 @@ def topk(g: Graph, op: TopK3, data: Tensor, k: Tensor) -> list[Tensor]:
         top = g.constant(np.uint64(2**63))
         values, places = topk(g, op, g.cast(g.op("BitwiseXor", data, top), I64), k)
         return [g.op("BitwiseXor", g.cast(values, T.u64), top), places]
-    values, places = g.ops("TopK", data, count, types=[None, I64], axis=op.axis, largest=int(op.mode == "max"), sorted=1)
+    values, places = g.ops(
+        "TopK",
+        data,
+        count,
+        types=[None, I64],
+        axis=op.axis,
+        largest=int(op.mode == "max"),
+        sorted=1,
+    )
     if op.sort == "index":
-        places = g.ops("TopK", places, count, types=[None, I64], axis=op.axis, largest=0, sorted=1)[0]
+        places = g.ops("TopK", places, count, types=[None, I64], axis=op.axis, largest=0, sorted=1)[
+            0
+        ]
         values = g.op("GatherElements", data, places, axis=op.axis)
     return [values, g.cast(places, op.index_element_type)]
 
@@ -66,7 +78,9 @@ def non_zero(g: Graph, op: NonZero3, data: Tensor) -> Tensor:
 
 
 @lowers("OneHot")
-def one_hot(g: Graph, op: OneHot1, indices: Tensor, depth: Tensor, on: Tensor, off: Tensor) -> Tensor:
+def one_hot(
+    g: Graph, op: OneHot1, indices: Tensor, depth: Tensor, on: Tensor, off: Tensor
+) -> Tensor:
     """A comparison with all classes: ONNX's own counts negative indices from the end."""
     along = op.axis % (g.rank(indices) + 1)
     if indices.type is T.u64:
@@ -74,10 +88,14 @@ def one_hot(g: Graph, op: OneHot1, indices: Tensor, depth: Tensor, on: Tensor, o
     place = g.cast(indices, I64)
     size = g.scalar(g.cast(depth, I64))
     if isinstance(op, OneHot16) and op.negative_indices_mode == "normalize":
-        place = g.op("Where", g.op("Less", place, g.constant(0, I64)), g.op("Add", place, size), place)
+        place = g.op(
+            "Where", g.op("Less", place, g.constant(0, I64)), g.op("Add", place, size), place
+        )
     known = depth.known()
     classes = g.constant(np.arange(known[0])) if known else _range(g, size)
-    classes = g.unsqueeze(replace(classes, shape=PartialShape([None])), list(range(1, g.rank(indices) - along + 1)))
+    classes = g.unsqueeze(
+        replace(classes, shape=PartialShape([None])), list(range(1, g.rank(indices) - along + 1))
+    )
     same = g.op("Equal", g.unsqueeze(replace(place, shape=indices.shape), [along]), classes)
     if on.type is T.string:
         same = g.op("Expand", same, g.op("Shape", same))
@@ -93,7 +111,10 @@ def select(g: Graph, op: Select1, cond: Tensor, then: Tensor, other: Tensor) -> 
     """ONNX's Where."""
     cond, other = placed(g, op, then, cond), placed(g, op, then, other)
     if then.type is T.string:
-        shapes = [g.op("Shape", g.cast(t, I64) if t.type is not T.string else g.op("Equal", t, t)) for t in (cond, then, other)]
+        shapes = [
+            g.op("Shape", g.cast(t, I64) if t.type is not T.string else g.op("Equal", t, t))
+            for t in (cond, then, other)
+        ]
         blank = [g.op("Expand", g.constant(0, I64), s) for s in shapes]
         shape = g.op("Shape", g.op("Add", g.op("Add", blank[0], blank[1]), blank[2]))
         cond, then, other = (g.op("Expand", t, shape) for t in (cond, then, other))
@@ -121,7 +142,9 @@ def _counted(g: Graph, smaller: Tensor) -> Tensor:
 def bucketize(g: Graph, op: Bucketize3, data: Tensor, buckets: Tensor) -> Tensor:
     """The number of boundaries that are smaller; NaN lies behind all."""
     values, bounds = _comparable(g, data, buckets)
-    below = g.op("Less" if op.with_right_bound else "LessOrEqual", bounds, g.op("Unsqueeze", values, [-1]))
+    below = g.op(
+        "Less" if op.with_right_bound else "LessOrEqual", bounds, g.op("Unsqueeze", values, [-1])
+    )
     found = _counted(g, below)
     if values.type.is_float:
         found = g.op("Where", g.op("IsNaN", values), g.scalar(g.dim(buckets, 0)), found)
@@ -130,7 +153,7 @@ def bucketize(g: Graph, op: Bucketize3, data: Tensor, buckets: Tensor) -> Tensor
 
 @lowers("SearchSorted")
 def search_sorted(g: Graph, op: SearchSorted15, rows: Tensor, values: Tensor) -> Tensor:
-    """The number of elements of the row that are smaller; NaN counts as greater than every number."""
+    """The number of elements of the row that are smaller; NaN is greater than every number."""
     rows, values = decoded(g, rows), decoded(g, values)
     table = rows if g.rank(rows) == 1 else g.op("Unsqueeze", rows, [-2])
     wanted = g.op("Unsqueeze", values, [-1])
@@ -153,7 +176,9 @@ def range_(g: Graph, op: _Range, *bounds: Tensor) -> Tensor:
 
 
 @lowers("Eye")
-def eye(g: Graph, op: Eye9, rows: Tensor, columns: Tensor, diagonal: Tensor, batch: Tensor | None) -> Tensor:
+def eye(
+    g: Graph, op: Eye9, rows: Tensor, columns: Tensor, diagonal: Tensor, batch: Tensor | None
+) -> Tensor:
     """Where column - row is the number of the diagonal."""
     height, width, shift = (g.scalar(g.cast(t, I64)) for t in (rows, columns, diagonal))
     places = g.op("Add", g.op("Unsqueeze", _range(g, height), [1]), shift)
@@ -164,8 +189,12 @@ def eye(g: Graph, op: Eye9, rows: Tensor, columns: Tensor, diagonal: Tensor, bat
 
 
 @lowers("SparseFillEmptyRows")
-def fill_empty_rows(g: Graph, op: Operation, values: Tensor, dense: Tensor, indices: Tensor, default: Tensor) -> list[Tensor]:
-    """One entry more for each empty row, then all in the order of their places; equal places keep their order."""
+def fill_empty_rows(
+    g: Graph, op: Operation, values: Tensor, dense: Tensor, indices: Tensor, default: Tensor
+) -> list[Tensor]:
+    """One entry more for each empty row, then all in the order of their places; equal places keep
+    their order.
+    """
     own = indices.type
     places, sizes = g.cast(indices, I64), g.vector(dense)
     rows = g.op("Slice", places, [0], [1], [1])

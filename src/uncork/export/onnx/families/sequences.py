@@ -26,7 +26,9 @@ def decoder(g: Graph, op: CTCGreedyDecoder1, data: Tensor, mask: Tensor) -> Tens
 
 
 @lowers("CTCGreedyDecoderSeqLen")
-def decoder_with_lengths(g: Graph, op: CTCGreedyDecoderSeqLen6, data: Tensor, lengths: Tensor, blank: Tensor | None) -> list[Tensor]:
+def decoder_with_lengths(
+    g: Graph, op: CTCGreedyDecoderSeqLen6, data: Tensor, lengths: Tensor, blank: Tensor | None
+) -> list[Tensor]:
     """The first steps of each row count."""
     best = g.op("ArgMax", data, axis=2, keepdims=0)
     steps = g.op("Range", g.constant(0, I64), g.scalar(g.dim(data, 1)), g.constant(1, I64))
@@ -37,7 +39,9 @@ def decoder_with_lengths(g: Graph, op: CTCGreedyDecoderSeqLen6, data: Tensor, le
     return [g.cast(rows, op.classes_index_type), g.cast(counts, op.sequence_length_type)]
 
 
-def _path(g: Graph, best: Tensor, present: Tensor, blank: Tensor, merge: bool) -> tuple[Tensor, Tensor]:
+def _path(
+    g: Graph, best: Tensor, present: Tensor, blank: Tensor, merge: bool
+) -> tuple[Tensor, Tensor]:
     """The classes [N, T] that stay, moved to the front of rows of -1, and how many they are."""
     kept = g.op("And", present, g.op("Not", g.op("Equal", best, blank)))
     if merge:
@@ -48,14 +52,18 @@ def _path(g: Graph, best: Tensor, present: Tensor, blank: Tensor, merge: bool) -
     width = g.op("Shape", best, start=1, end=2, type=I64)
     # What does not stay goes to one more column, which is cut off.
     place = g.op("Where", kept, place, width)
-    room = g.concat([g.op("Shape", best, start=0, end=1, type=I64), g.op("Add", width, g.constant(ONE))])
+    room = g.concat(
+        [g.op("Shape", best, start=0, end=1, type=I64), g.op("Add", width, g.constant(ONE))]
+    )
     blank_rows = g.op("Expand", g.constant(-1, I64), room)
     rows = g.op("Slice", g.op("ScatterElements", blank_rows, place, best, axis=1), [0], [-1], [1])
     return rows, g.op("ReduceSum", ones, [1], keepdims=0)
 
 
 @lowers("GatherTree")
-def gather_tree(g: Graph, op: Operation, ids: Tensor, parents: Tensor, lengths: Tensor, end: Tensor) -> Tensor:
+def gather_tree(
+    g: Graph, op: Operation, ids: Tensor, parents: Tensor, lengths: Tensor, end: Tensor
+) -> Tensor:
     """Step by step from the last one, of rows that are that long."""
     steps = ids.shape[0].size if ids.rank == 3 else None
     if steps is None:

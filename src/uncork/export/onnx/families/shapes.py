@@ -1,4 +1,6 @@
-"""Reshape, Squeeze, Unsqueeze, Transpose, Concat, Split, ShapeOf, Identity, Broadcast, Tile: moves of whole dimensions."""
+"""Reshape, Squeeze, Unsqueeze, Transpose, Concat, Split, ShapeOf, Identity, Broadcast, Tile: moves
+of whole dimensions.
+"""
 
 from __future__ import annotations
 
@@ -13,29 +15,40 @@ from uncork.ops.broadcast import _Broadcast
 from uncork.ops.concat import Concat1
 from uncork.ops.reshape import Reshape1
 from uncork.ops.split import Split1, VariadicSplit1
-from uncork.types import ElementType
 
 
 def numbers(g: Graph, tensor: Tensor | None, what: str) -> list[int]:
     """The elements of an input that ONNX has as an attribute, or needs to be known."""
     found = None if tensor is None else tensor.known()
     if found is None:
-        g.refuse(f"input '{what}' is computed as the model runs, and ONNX needs it to be a constant")
+        g.refuse(
+            f"input '{what}' is computed as the model runs, and ONNX needs it to be a constant"
+        )
     return found
 
 
 @lowers("Reshape")
 def reshape(g: Graph, op: Reshape1, data: Tensor, shape: Tensor) -> Tensor:
-    """0 copies a dimension or means 0; beside a -1 ONNX takes no 0 that is one, and an empty tensor has no size for it."""
+    """0 copies a dimension or means 0; beside a -1 ONNX takes no 0 that is one, and an empty tensor
+    has no size for it.
+    """
     target = shape.known()
     spec = g.outputs[0].shape
     if target is None:
-        return g.op("Reshape", data, g.cast(shape, I64), shape=spec, allowzero=int(not op.special_zero))
+        return g.op(
+            "Reshape", data, g.cast(shape, I64), shape=spec, allowzero=int(not op.special_zero)
+        )
     if spec.is_static:
         return g.reshape(data, np.array(spec.static, np.int64))
     open_sizes = [i for i, d in enumerate(spec) if not d.is_static]
-    if len(open_sizes) == 1 and not any(d == 0 for d in spec) and not _may_be_empty(data, target, op):
-        return g.reshape(data, [-1 if i in open_sizes else int(d) for i, d in enumerate(spec)], list(spec))
+    if (
+        len(open_sizes) == 1
+        and not any(d == 0 for d in spec)
+        and not _may_be_empty(data, target, op)
+    ):
+        return g.reshape(
+            data, [-1 if i in open_sizes else int(d) for i, d in enumerate(spec)], list(spec)
+        )
     if not op.special_zero or 0 not in target:
         return g.op("Reshape", data, target, shape=spec, allowzero=1)
     if -1 not in target or not _may_be_empty(data, target, op):
@@ -58,18 +71,27 @@ def _sizes(g: Graph, data: Tensor, target: Sequence[int]) -> Tensor:
     for size in rest[1:]:
         product = g.op("Mul", product, size)
     remaining = g.op("Div", product, g.constant(np.array([given], np.int64)))
-    return g.concat([g.dim(data, i) if n == 0 else remaining if n == -1 else [n] for i, n in enumerate(target)])
+    return g.concat(
+        [g.dim(data, i) if n == 0 else remaining if n == -1 else [n] for i, n in enumerate(target)]
+    )
 
 
 @lowers("Squeeze")
 def squeeze(g: Graph, op: Operation, data: Tensor, axes: Tensor | None) -> Tensor:
     """An axis of another size than 1 is left as it is; ONNX refuses it."""
     rank = g.rank(data)
-    if axes is not None and axes.known() is None and axes.shape.size != 0 and g.outputs[0].rank is not None:
+    if (
+        axes is not None
+        and axes.known() is None
+        and axes.shape.size != 0
+        and g.outputs[0].rank is not None
+    ):
         return g.op("Squeeze", data, g.vector(axes), shape=g.outputs[0].shape)
     named = [] if axes is None else numbers(g, axes, "axes")
     chosen = sorted({a % rank for a in named}) if named else list(range(rank))
-    if any(data.shape[a].contains(1) and not data.shape[a].is_static for a in chosen) and (not named or g.outputs[0].rank is None):
+    if any(data.shape[a].contains(1) and not data.shape[a].is_static for a in chosen) and (
+        not named or g.outputs[0].rank is None
+    ):
         g.refuse("the rank of the output is known only as the model runs")
     if any(not data.shape[a].is_static for a in chosen):
         return g.op("Squeeze", data, chosen, shape=g.outputs[0].shape)
@@ -82,7 +104,9 @@ def unsqueeze(g: Graph, op: Operation, data: Tensor, axes: Tensor) -> Tensor:
     if axes.known() is None:
         return g.op("Unsqueeze", data, g.vector(axes), shape=g.outputs[0].shape)
     places = numbers(g, axes, "axes")
-    return g.unsqueeze(data, [a % (g.rank(data) + len(places)) if data.rank is not None else a for a in places])
+    return g.unsqueeze(
+        data, [a % (g.rank(data) + len(places)) if data.rank is not None else a for a in places]
+    )
 
 
 @lowers("Transpose")
@@ -95,7 +119,11 @@ def transpose(g: Graph, op: Operation, data: Tensor, order: Tensor) -> Tensor:
 @lowers("Concat")
 def concat(g: Graph, op: Concat1, *tensors: Tensor) -> Tensor:
     """Tensors one after the other."""
-    return g.op("Concat", *tensors, axis=op.axis, shape=g.outputs[0].shape) if len(tensors) > 1 else tensors[0]
+    return (
+        g.op("Concat", *tensors, axis=op.axis, shape=g.outputs[0].shape)
+        if len(tensors) > 1
+        else tensors[0]
+    )
 
 
 @lowers("Split")
@@ -112,7 +140,9 @@ def split(g: Graph, op: Split1, data: Tensor, axis: Tensor) -> list[Tensor]:
 
 
 @lowers("VariadicSplit")
-def variadic_split(g: Graph, op: VariadicSplit1, data: Tensor, axis: Tensor, lengths: Tensor) -> list[Tensor]:
+def variadic_split(
+    g: Graph, op: VariadicSplit1, data: Tensor, axis: Tensor, lengths: Tensor
+) -> list[Tensor]:
     """Parts of given lengths; a -1 takes what the others leave, which ONNX wants computed."""
     along = numbers(g, axis, "axis")[0]
     count = len(g.outputs)
@@ -146,7 +176,9 @@ def identity(g: Graph, op: Operation, data: Tensor) -> Tensor:
 
 
 @lowers("Broadcast")
-def broadcast(g: Graph, op: _Broadcast, data: Tensor, target: Tensor, axes: Tensor | None) -> Tensor:
+def broadcast(
+    g: Graph, op: _Broadcast, data: Tensor, target: Tensor, axes: Tensor | None
+) -> Tensor:
     """Stretched to a shape; in mode explicit the dimensions lie at given axes of it."""
     shape = g.vector(target)
     known = target.known()
@@ -159,7 +191,8 @@ def broadcast(g: Graph, op: _Broadcast, data: Tensor, target: Tensor, axes: Tens
         data = g.unsqueeze(data, [i for i in range(total) if i not in places])
     if known is not None and data.shape.is_static and list(data.shape.static) == known:
         return data
-    # Expand stretches both ways, which mode bidirectional asks for; in the others the target has no 1 that would be stretched.
+    # Expand stretches both ways, which mode bidirectional asks for; in the others the target has no
+    # 1 that would be stretched.
     return g.op("Expand", data, shape, shape=g.outputs[0].shape)
 
 
@@ -176,13 +209,3 @@ def tile(g: Graph, op: Operation, data: Tensor, repeats: Tensor) -> Tensor:
     if count > rank:
         data = g.unsqueeze(data, list(range(count - rank)))
     return g.op("Tile", data, times, shape=g.outputs[0].shape)
-
-
-def flipped(g: Graph, data: Tensor, axis: int) -> Tensor:
-    """Places of an axis in reverse order."""
-    return g.op("Slice", data, [-1], [-(2**62)], [axis], [-1], shape=data.shape)
-
-
-def as_type(g: Graph, data: Tensor, element_type: ElementType) -> Tensor:
-    """An index in the type that the layer gives."""
-    return g.cast(data, element_type)

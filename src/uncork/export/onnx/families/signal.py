@@ -64,7 +64,9 @@ def rdft(g: Graph, op: Operation, data: Tensor, axes: Tensor, signal_size: Tenso
 
 
 @lowers("IRDFT")
-def irdft(g: Graph, op: Operation, data: Tensor, axes: Tensor, signal_size: Tensor | None) -> Tensor:
+def irdft(
+    g: Graph, op: Operation, data: Tensor, axes: Tensor, signal_size: Tensor | None
+) -> Tensor:
     """The last axis is filled up with the conjugates of what it has, then transformed back."""
     own, rank = data.type, g.rank(data) - 1
     places = [a % rank for a in numbers(g, axes, "axes")]
@@ -92,19 +94,30 @@ def irdft(g: Graph, op: Operation, data: Tensor, axes: Tensor, signal_size: Tens
     return g.cast(real, own)
 
 
+def _frames(g: Graph, size: Tensor, step: Tensor) -> tuple[int, int]:
+    return numbers(g, size, "frame_size")[0], numbers(g, step, "frame_step")[0]
+
+
+def _in_frame(g: Graph, window: Tensor, width: int, size: int) -> Tensor:
+    """A window in the middle of its frame."""
+    before = (size - width) // 2
+    return g.op("Pad", _wide(g, window), [before, size - width - before])
+
+
 @lowers("STFT")
-def stft(g: Graph, op: STFT15, signal: Tensor, window: Tensor, frame_size: Tensor, frame_step: Tensor) -> Tensor:
+def stft(
+    g: Graph, op: STFT15, signal: Tensor, window: Tensor, frame_size: Tensor, frame_step: Tensor
+) -> Tensor:
     """Frames picked by number, weighed and transformed."""
     own = signal.type
-    size, step = (numbers(g, t, n)[0] for t, n in ((frame_size, "frame_size"), (frame_step, "frame_step")))
+    size, step = _frames(g, frame_size, frame_step)
     length = signal.shape[-1].size if signal.rank is not None else None
     width = window.shape[0].size if window.rank == 1 else None
     if length is None or width is None:
         g.refuse("the length of the signal or of the window is not known")
     frames = (length - size) // step + 1
     places = np.arange(frames)[:, None] * step + np.arange(size)
-    before = (size - width) // 2
-    framed = g.op("Pad", _wide(g, window), [before, size - width - before])
+    framed = _in_frame(g, window, width, size)
     pieces = g.op("Mul", g.op("Gather", _wide(g, signal), g.constant(places), axis=-1), framed)
     axis = g.rank(signal)
     spectra = _transformed(g, _pairs(g, pieces), axis, -1, False)
@@ -115,26 +128,42 @@ def stft(g: Graph, op: STFT15, signal: Tensor, window: Tensor, frame_size: Tenso
 
 
 @lowers("ISTFT")
-def istft(g: Graph, op: ISTFT16, data: Tensor, window: Tensor, frame_size: Tensor, frame_step: Tensor, signal_length: Tensor | None) -> Tensor:
+def istft(
+    g: Graph,
+    op: ISTFT16,
+    data: Tensor,
+    window: Tensor,
+    frame_size: Tensor,
+    frame_step: Tensor,
+    signal_length: Tensor | None,
+) -> Tensor:
     """Every frame transformed back and weighed, then added at its place."""
     own = data.type
-    size, step = (numbers(g, t, n)[0] for t, n in ((frame_size, "frame_size"), (frame_step, "frame_step")))
+    size, step = _frames(g, frame_size, frame_step)
     frames = data.shape[-2].size if data.rank is not None else None
     width = window.shape[0].size if window.rank == 1 else None
     if frames is None or width is None:
         g.refuse("the number of frames or the length of the window is not known")
-    before = (size - width) // 2
-    framed = g.op("Pad", _wide(g, window), [before, size - width - before])
+    framed = _in_frame(g, window, width, size)
     batched = _wide(g, data) if g.rank(data) == 4 else g.op("Unsqueeze", _wide(g, data), [0])
     pieces = _real_inverse(g, batched, size)
     reached = (frames - 1) * step + size
     places = (np.arange(frames)[:, None] * step + np.arange(size)).reshape(1, -1)
-    terms = g.op("Reshape", g.op("Mul", pieces, framed), [0, frames * size], shape=[None, frames * size])
+    terms = g.op(
+        "Reshape", g.op("Mul", pieces, framed), [0, frames * size], shape=[None, frames * size]
+    )
     blank = g.op("Expand", g.constant(np.float64(0)), g.concat([g.dim(batched, 0), [reached]]))
     where = g.op("Expand", g.constant(places), g.op("Shape", terms))
     total = g.op("ScatterElements", blank, where, terms, axis=1, reduction="add")
     squares = g.op("Reshape", g.op("Expand", g.op("Mul", framed, framed), [frames, size]), [-1])
-    weight = g.op("ScatterElements", g.constant(np.zeros(reached)), g.constant(places[0]), squares, axis=0, reduction="add")
+    weight = g.op(
+        "ScatterElements",
+        g.constant(np.zeros(reached)),
+        g.constant(places[0]),
+        squares,
+        axis=0,
+        reduction="add",
+    )
     none = g.op("Equal", weight, g.constant(np.float64(0)))
     signal = g.op("Div", total, g.op("Where", none, g.constant(np.float64(1)), weight))
     signal = g.op("Where", none, g.constant(np.float64(0)), signal)
@@ -156,5 +185,13 @@ def _real_inverse(g: Graph, spectra: Tensor, size: int) -> Tensor:
     rest = size - (size // 2 + 1)
     if rest > 0:
         mirrored = g.op("Slice", half, [rest], [0], [2], [-1])
-        half = g.op("Concat", half, g.op("Mul", mirrored, g.constant(np.array([1.0, -1.0]))), axis=2)
-    return g.op("Gather", _transformed(g, half, 2, -1, True), g.constant(np.array(0)), axis=3, shape=[None, None, size])
+        half = g.op(
+            "Concat", half, g.op("Mul", mirrored, g.constant(np.array([1.0, -1.0]))), axis=2
+        )
+    return g.op(
+        "Gather",
+        _transformed(g, half, 2, -1, True),
+        g.constant(np.array(0)),
+        axis=3,
+        shape=[None, None, size],
+    )

@@ -1,4 +1,6 @@
-"""Slice, StridedSlice, Reverse, Roll, Pad and their like: regions of a tensor and places moved along axes."""
+"""Slice, StridedSlice, Reverse, Roll, Pad and their like: regions of a tensor and places moved
+along axes.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,15 @@ _FAR = 2**62
 
 
 @lowers("Slice")
-def slice_(g: Graph, op: Operation, data: Tensor, start: Tensor, stop: Tensor, step: Tensor, axes: Tensor | None) -> Tensor:
+def slice_(
+    g: Graph,
+    op: Operation,
+    data: Tensor,
+    start: Tensor,
+    stop: Tensor,
+    step: Tensor,
+    axes: Tensor | None,
+) -> Tensor:
     """ONNX's Slice."""
     wide = [g.vector(t) for t in (start, stop)]
     wide[1] = _none_before(g, data, wide, step, axes)
@@ -27,11 +37,19 @@ def slice_(g: Graph, op: Operation, data: Tensor, start: Tensor, stop: Tensor, s
     return g.op("Slice", data, *wide, g.vector(axes), g.vector(step), shape=g.outputs[0].shape)
 
 
-def _none_before(g: Graph, data: Tensor, bounds: list[Tensor], step: Tensor, axes: Tensor | None) -> Tensor:
-    """The stops: backwards from before the first element there is nothing, where ONNX begins at the first element."""
+def _none_before(
+    g: Graph, data: Tensor, bounds: list[Tensor], step: Tensor, axes: Tensor | None
+) -> Tensor:
+    """The stops: backwards from before the first element there is nothing, where ONNX begins at the
+    first element.
+    """
     start, stop = bounds
     steps, firsts = step.known(), start.known()
-    if steps is None or all(s > 0 for s in steps) or (firsts is not None and all(f >= 0 or s > 0 for f, s in zip(firsts, steps))):
+    if (
+        steps is None
+        or all(s > 0 for s in steps)
+        or (firsts is not None and all(f >= 0 or s > 0 for f, s in zip(firsts, steps)))
+    ):
         return stop
     along = list(range(len(steps))) if axes is None else numbers(g, axes, "axes")
     sizes = g.concat([g.dim(data, a) for a in along])
@@ -41,7 +59,9 @@ def _none_before(g: Graph, data: Tensor, bounds: list[Tensor], step: Tensor, axe
 
 
 @lowers("StridedSlice")
-def strided_slice(g: Graph, op: StridedSlice1, data: Tensor, begin: Tensor, end: Tensor, stride: Tensor | None) -> Tensor:
+def strided_slice(
+    g: Graph, op: StridedSlice1, data: Tensor, begin: Tensor, end: Tensor, stride: Tensor | None
+) -> Tensor:
     """A Slice, then the shrunken axes taken out and the new ones put in."""
     count = begin.shape[0].size if begin.rank == 1 else None
     if count is None:
@@ -100,7 +120,12 @@ def _after(g: Graph, first: int | Tensor) -> int | Tensor:
     if isinstance(first, int):
         return _FAR if first == -1 else first + 1
     following = g.op("Add", first, g.constant(np.array([1])))
-    return g.op("Where", g.op("Equal", first, g.constant(np.array([-1]))), g.constant(np.array([_FAR])), following)
+    return g.op(
+        "Where",
+        g.op("Equal", first, g.constant(np.array([-1]))),
+        g.constant(np.array([_FAR])),
+        following,
+    )
 
 
 def _not_before(g: Graph, data: Tensor, axis: int, first: int | Tensor) -> int | Tensor:
@@ -120,7 +145,11 @@ def reverse(g: Graph, op: Reverse1, data: Tensor, axis: Tensor) -> Tensor:
     """Slices with a step of -1."""
     named = numbers(g, axis, "axis")
     rank = g.rank(data)
-    axes = [i for i, bit in enumerate(named) if bit] if op.mode == "mask" else sorted({a % rank for a in named})
+    axes = (
+        [i for i, bit in enumerate(named) if bit]
+        if op.mode == "mask"
+        else sorted({a % rank for a in named})
+    )
     if not axes:
         return data
     count = len(axes)
@@ -134,7 +163,9 @@ def reverse_sequence(g: Graph, op: ReverseSequence1, data: Tensor, lengths: Tens
     batch, along = op.batch_axis % rank, op.seq_axis % rank
     order = [along, batch, *(i for i in range(rank) if i not in (along, batch))]
     front = g.transpose(data, order)
-    turned = g.op("ReverseSequence", front, g.cast(lengths, I64), batch_axis=1, time_axis=0, shape=front.shape)
+    turned = g.op(
+        "ReverseSequence", front, g.cast(lengths, I64), batch_axis=1, time_axis=0, shape=front.shape
+    )
     return g.transpose(turned, [order.index(i) for i in range(rank)])
 
 
@@ -165,7 +196,13 @@ def _rolled_by(g: Graph, data: Tensor, shift: Tensor, axes: list[int]) -> Tensor
         move = moves if single else g.slice(moves, position, position + 1, 0)
         size = g.dim(data, axis)
         places = g.op("Range", g.constant(0, I64), g.scalar(size), g.constant(1, I64))
-        data = g.op("Gather", data, g.op("Mod", g.op("Sub", places, move), size), axis=axis, shape=data.shape)
+        data = g.op(
+            "Gather",
+            data,
+            g.op("Mod", g.op("Sub", places, move), size),
+            axis=axis,
+            shape=data.shape,
+        )
     return data
 
 
@@ -184,7 +221,9 @@ def _rolled(g: Graph, data: Tensor, axis: int, move: int) -> Tensor:
 
 
 @lowers("Pad")
-def pad(g: Graph, op: Pad12, data: Tensor, begins: Tensor, ends: Tensor, value: Tensor | None) -> Tensor:
+def pad(
+    g: Graph, op: Pad12, data: Tensor, begins: Tensor, ends: Tensor, value: Tensor | None
+) -> Tensor:
     """ONNX's Pad has no symmetric mode: there the mirrored parts are cut out, axis by axis."""
     if data.rank == 0:
         return data

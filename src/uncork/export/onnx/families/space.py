@@ -1,4 +1,6 @@
-"""Blocks of space moved into depth or batch and back, shuffled channels, patches of images and images of patches."""
+"""Blocks of space moved into depth or batch and back, shuffled channels, patches of images and
+images of patches.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +30,21 @@ def split(g: Graph, data: Tensor, parts: Sequence[Operand]) -> Tensor:
 def over(g: Graph, data: Tensor, axis: int, divisor: int) -> Operand:
     """A dimension divided by a number."""
     size = data.shape[axis].size
-    return size // divisor if size is not None else g.op("Div", g.dim(data, axis), g.constant(np.array([divisor])))
+    return (
+        size // divisor
+        if size is not None
+        else g.op("Div", g.dim(data, axis), g.constant(np.array([divisor])))
+    )
 
 
 def times(g: Graph, data: Tensor, axis: int, factor: int) -> Operand:
     """A dimension multiplied by a number."""
     size = data.shape[axis].size
-    return size * factor if size is not None else g.op("Mul", g.dim(data, axis), g.constant(np.array([factor])))
+    return (
+        size * factor
+        if size is not None
+        else g.op("Mul", g.dim(data, axis), g.constant(np.array([factor])))
+    )
 
 
 @lowers("SpaceToDepth")
@@ -49,7 +59,15 @@ def space_to_depth(g: Graph, op: SpaceToDepth1, data: Tensor) -> Tensor:
     within = [a + 1 for a in spatial]
     order = [0, *within, 1, *spatial] if op.mode == "blocks_first" else [0, 1, *within, *spatial]
     moved = g.transpose(split(g, data, parts), order)
-    return split(g, moved, [g.dim(data, 0), times(g, data, 1, block**count), *(over(g, data, a, block) for a in range(2, rank))])
+    return split(
+        g,
+        moved,
+        [
+            g.dim(data, 0),
+            times(g, data, 1, block**count),
+            *(over(g, data, a, block) for a in range(2, rank)),
+        ],
+    )
 
 
 @lowers("DepthToSpace")
@@ -63,32 +81,54 @@ def depth_to_space(g: Graph, op: DepthToSpace1, data: Tensor) -> Tensor:
     depth = over(g, data, 1, block**count)
     sizes: list[Operand] = [g.dim(data, a) for a in range(2, rank)]
     blocks: list[Operand] = [block] * count
-    parts = [g.dim(data, 0), *blocks, depth, *sizes] if first else [g.dim(data, 0), depth, *blocks, *sizes]
+    parts = (
+        [g.dim(data, 0), *blocks, depth, *sizes]
+        if first
+        else [g.dim(data, 0), depth, *blocks, *sizes]
+    )
     channels, within = (1 + count, 1) if first else (1, 2)
     order = [0, channels, *(a for k in range(count) for a in (2 + count + k, within + k))]
     moved = g.transpose(split(g, data, parts), order)
-    return split(g, moved, [g.dim(data, 0), depth, *(times(g, data, a, block) for a in range(2, rank))])
+    return split(
+        g, moved, [g.dim(data, 0), depth, *(times(g, data, a, block) for a in range(2, rank))]
+    )
 
 
 @lowers("SpaceToBatch")
-def space_to_batch(g: Graph, op: Operation, data: Tensor, blocks: Tensor, begins: Tensor, ends: Tensor) -> Tensor:
+def space_to_batch(
+    g: Graph, op: Operation, data: Tensor, blocks: Tensor, begins: Tensor, ends: Tensor
+) -> Tensor:
     """Padded, cut into blocks, the places within a block in front of the batch."""
     sizes = numbers(g, blocks, "block_shape")
     pads = [numbers(g, t, n) for t, n in ((begins, "pads_begin"), (ends, "pads_end"))]
     if any(pads[0]) or any(pads[1]):
         dims = [d + b + e for d, b, e in zip(data.shape, *pads)] if data.rank is not None else None
-        data = g.op("Pad", data, [*pads[0], *pads[1]], shape=None if dims is None else [d.size for d in dims])
+        data = g.op(
+            "Pad",
+            data,
+            [*pads[0], *pads[1]],
+            shape=None if dims is None else [d.size for d in dims],
+        )
     rank = g.rank(data)
     parts: list[Operand] = [g.dim(data, 0)]
     for axis in range(1, rank):
         parts += [over(g, data, axis, sizes[axis]), sizes[axis]]
     spatial = list(range(1, 2 * rank - 2, 2))
     moved = g.transpose(split(g, data, parts), [*(a + 1 for a in spatial), 0, *spatial])
-    return split(g, moved, [times(g, data, 0, math.prod(sizes)), *(over(g, data, a, sizes[a]) for a in range(1, rank))])
+    return split(
+        g,
+        moved,
+        [
+            times(g, data, 0, math.prod(sizes)),
+            *(over(g, data, a, sizes[a]) for a in range(1, rank)),
+        ],
+    )
 
 
 @lowers("BatchToSpace")
-def batch_to_space(g: Graph, op: Operation, data: Tensor, blocks: Tensor, begins: Tensor, ends: Tensor) -> Tensor:
+def batch_to_space(
+    g: Graph, op: Operation, data: Tensor, blocks: Tensor, begins: Tensor, ends: Tensor
+) -> Tensor:
     """The reverse, and cropped."""
     sizes = numbers(g, blocks, "block_shape")
     crops = [numbers(g, t, n) for t, n in ((begins, "crops_begin"), (ends, "crops_end"))]
@@ -101,7 +141,9 @@ def batch_to_space(g: Graph, op: Operation, data: Tensor, blocks: Tensor, begins
     joined = split(g, moved, [batch, *(times(g, data, a, sizes[a]) for a in range(1, rank))])
     if not any(crops[0]) and not any(crops[1]):
         return joined
-    return g.op("Slice", joined, crops[0], [-e if e else 2**62 for e in crops[1]], list(range(rank)))
+    return g.op(
+        "Slice", joined, crops[0], [-e if e else 2**62 for e in crops[1]], list(range(rank))
+    )
 
 
 @lowers("ShuffleChannels")
@@ -124,12 +166,18 @@ def reorg(g: Graph, op: ReorgYolo2, data: Tensor) -> Tensor:
         g.refuse("the sizes of the image are not known")
     sizes = data.shape.static
     place = op.reference(np.arange(math.prod(sizes)).reshape(sizes))
-    return g.op("Gather", g.op("Reshape", data, [-1]), g.constant(np.ascontiguousarray(place)), axis=0, shape=place.shape)
+    return g.op(
+        "Gather",
+        g.op("Reshape", data, [-1]),
+        g.constant(np.ascontiguousarray(place)),
+        axis=0,
+        shape=place.shape,
+    )
 
 
 @lowers("ExtractImagePatches")
 def patches(g: Graph, op: ExtractImagePatches3, data: Tensor) -> Tensor:
-    """Slices with steps, one for each place of the kernel, one after the other along the channels."""
+    """Slices with steps, one for each place of the kernel, joined along the channels."""
     sides = data.shape[2:]
     if not sides.is_static:
         g.refuse("the sizes of the image are not known")
@@ -149,13 +197,21 @@ def patches(g: Graph, op: ExtractImagePatches3, data: Tensor) -> Tensor:
 
 
 @lowers("Col2Im")
-def col2im(g: Graph, op: Col2Im15, data: Tensor, output_size: Tensor, kernel_size: Tensor) -> Tensor:
+def col2im(
+    g: Graph, op: Col2Im15, data: Tensor, output_size: Tensor, kernel_size: Tensor
+) -> Tensor:
     """ONNX's own, on a batch."""
     own = data.type
     single = g.rank(data) == 2
     wide = data if own in (ElementType.f32, ElementType.f16) else None
     if wide is None:
-        if own not in (ElementType.bf16, ElementType.i8, ElementType.u8, ElementType.i16, ElementType.u16):
+        if own not in (
+            ElementType.bf16,
+            ElementType.i8,
+            ElementType.u8,
+            ElementType.i16,
+            ElementType.u16,
+        ):
             g.approximate(f"Col2Im of {own} is computed in f32")
         wide = g.cast(data, ElementType.f32)
     batched = g.unsqueeze(wide, [0]) if single else wide

@@ -1,6 +1,8 @@
-"""ReadValue and Assign: a variable is an input and an output more, which the caller carries from one call to the next.
+"""ReadValue and Assign: a variable is an input and an output more, which the caller carries from
+one call to the next.
 
-The input has a value for the first call, which holds when it is left out. Where the model computes the first value there is a
+The input has a value for the first call, which holds when it is left out. Where the model computes
+the first value there is a
 second input, `is_set`, which says whether the first one is given; left out, it is false.
 """
 

@@ -1,4 +1,6 @@
-"""Functions of one number. Of integers, functions of real numbers are computed in f64 and rounded, halves upwards."""
+"""Functions of one number. Of integers, functions of real numbers are computed in f64 and rounded,
+halves upwards.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def same(g: Graph, op: Operation, data: Tensor) -> Tensor:
 @lowers("Negative")
 def negative(g: Graph, op: Operation, data: Tensor) -> Tensor:
     """Of unsigned integers the difference from 0, which wraps."""
-    return g.op("Sub", g.number(0, data), data) if data.type.kind == "unsigned" else g.op("Neg", data)
+    return (
+        g.op("Sub", g.number(0, data), data) if data.type.kind == "unsigned" else g.op("Neg", data)
+    )
 
 
 @lowers("Sign")
@@ -65,7 +69,9 @@ def rounded(g: Graph, op: Operation, data: Tensor) -> Tensor:
 
 @lowers("Round")
 def round_(g: Graph, op: Round, data: Tensor) -> Tensor:
-    """Halves to the even number as ONNX has it, or away from zero: by the rest, since adding 0.5 would round 0.49999997 up."""
+    """Halves to the even number as ONNX has it, or away from zero: by the rest, since adding 0.5
+    would round 0.49999997 up.
+    """
     if not data.type.is_float:
         return data
     if op.mode == "half_to_even":
@@ -73,7 +79,9 @@ def round_(g: Graph, op: Round, data: Tensor) -> Tensor:
     magnitude = g.op("Abs", data)
     whole = g.op("Floor", magnitude)
     up = g.op("GreaterOrEqual", g.op("Sub", magnitude, whole), g.number(0.5, data))
-    return g.op("Mul", g.op("Sign", data), g.op("Where", up, g.op("Add", whole, g.number(1, data)), whole))
+    return g.op(
+        "Mul", g.op("Sign", data), g.op("Where", up, g.op("Add", whole, g.number(1, data)), whole)
+    )
 
 
 @lowers("Log", "Sin", "Cos", "Tanh")
@@ -85,9 +93,13 @@ def real(g: Graph, op: Operation, data: Tensor) -> Tensor:
     return nearest(g, g.op(node, g.cast(data, ElementType.f64)), data.type)
 
 
-@lowers(*sorted(set(SAME) - {"Abs", "Exp", "Negative", "Sign", "Sqrt", "Log", "Sin", "Cos", "Tanh"}))
+@lowers(
+    *sorted(set(SAME) - {"Abs", "Exp", "Negative", "Sign", "Sqrt", "Log", "Sin", "Cos", "Tanh"})
+)
 def real_single(g: Graph, op: Operation, data: Tensor) -> Tensor:
-    """A function of real numbers that onnxruntime has in f32 only; of f64 it is the standard's node."""
+    """A function of real numbers that onnxruntime has in f32 only; of f64 it is the standard's
+    node.
+    """
     node = SAME[op.type_name]
     if data.type.is_float:
         return g.op(node, data)
@@ -123,4 +135,6 @@ def _raised(g: Graph, low: Tensor, rest: Tensor) -> tuple[Tensor, Tensor]:
     one, two = g.number(1, low), g.number(2, low)
     step = g.op("Add", g.op("Mul", low, two), one)
     reaches = g.op("GreaterOrEqual", rest, step)
-    return g.op("Where", reaches, g.op("Add", low, one), low), g.op("Where", reaches, g.op("Sub", rest, step), rest)
+    return g.op("Where", reaches, g.op("Add", low, one), low), g.op(
+        "Where", reaches, g.op("Sub", rest, step), rest
+    )
