@@ -162,6 +162,43 @@ def test_an_unknown_rank_is_refused() -> None:
         uncork.to_onnx(builder.model())
 
 
+def test_an_output_of_unknown_rank_is_refused() -> None:
+    builder = uncork.Builder("tuples")
+    data, places = (
+        builder.parameter("data", "f32", [2, 3]),
+        builder.parameter("at", "i64", [None, None]),
+    )
+    builder.result(builder.add("GatherND", 8, data, places, name="pick")[0], "y")
+    message = "layer 'pick' .*: the rank of its output is not known, and an output of an ONNX"
+    with pytest.raises(UnsupportedError, match=message):
+        uncork.to_onnx(builder.model())
+
+
+def branches() -> Model:
+    """x twice, or all its elements as a vector: what a condition asks for."""
+    bodies = {}
+    for name in ("then_body", "else_body"):
+        inner = uncork.Builder(name)
+        x = inner.parameter("x", "f32", [2, 3])
+        if name == "then_body":
+            (y,) = inner.add("Add", 1, x, x, name="twice")
+        else:
+            shape = inner.constant(np.array([-1]))
+            (y,) = inner.add("Reshape", 1, x, shape, name="flat", special_zero=False)
+        inner.result(y)
+        bodies[name] = BodyMap(GraphBody(inner.model()), (BodyInput(1, 0),), (BodyOutput(0, 0),))
+    outer = uncork.Builder("either")
+    condition, x = outer.parameter("condition", "boolean", []), outer.parameter("x", "f32", [2, 3])
+    (either,) = outer.add_with_bodies("If", 8, condition, x, bodies=bodies, name="choose")
+    (shape,) = outer.add("ShapeOf", 3, either)
+    outer.result(shape, "shape")
+    return outer.model()
+
+
+def test_branches_of_different_ranks() -> None:
+    assert "If" in {node.op_type for node in checked(branches()).graph.node}
+
+
 def seeded() -> Model:
     builder = uncork.Builder("noise")
     low, high = builder.constant(np.float32(2)), builder.constant(np.float32(3))

@@ -10,7 +10,7 @@ import pytest
 import uncork
 
 from ._run import run, session
-from .test_model import counter, running_sum, seeded, two_inputs
+from .test_model import branches, counter, running_sum, seeded, two_inputs
 
 pytest.importorskip("onnx")
 pytestmark = [pytest.mark.oracle, pytest.mark.filterwarnings("default")]
@@ -52,6 +52,12 @@ def test_a_loop(steps: int) -> None:
     every, last = run(uncork.to_onnx(running_sum()), [x])
     np.testing.assert_array_equal(every, np.cumsum(x, 0))
     np.testing.assert_array_equal(last, [x.sum(0)])
+
+
+def test_branches() -> None:
+    proto, x = uncork.to_onnx(branches()), np.zeros((2, 3), np.float32)
+    for condition, shape in ((True, [2, 3]), (False, [6])):
+        np.testing.assert_array_equal(run(proto, [np.array(condition), x])[0], shape)
 
 
 def test_an_approximation_keeps_to_its_range() -> None:

@@ -86,7 +86,7 @@ class Settings:
     approximations: list[tuple[str, str]] = field(default_factory=list)
     #: The constants of the model, whose bytes are filled in, or streamed, at the end: name of the
     #: initializer and the constant.
-    weights: dict[str, Any] = field(default_factory=dict)
+    weights: dict[str, Const] = field(default_factory=dict)
     #: The variables of the model, by their ids.
     states: dict[str, State] = field(default_factory=dict)
 

@@ -56,6 +56,7 @@ def export(model: Model, opset: int = FIRST_OPSET, approximate: bool = False) ->
     ]
     values: Values = {Source(p, 0): t for p, t in zip(model.parameters, inputs)}
     lower_nodes(graph, model, values, problems)
+    problems.extend(_outputs_without_rank(model, values))
     if problems:
         raise UnsupportedError.of_all(model.source, problems)
     infos = [value_info(t.name, t.type, t.shape, t.name) for t in inputs]
@@ -311,6 +312,16 @@ def _inputs(graph: Graph, model: Model, problems: list[Problem]) -> list[Tensor]
     return tensors
 
 
+def _outputs_without_rank(model: Model, values: Values) -> Iterator[Problem]:
+    for result in model.results:
+        source = model.by_id[result].inputs[0]
+        if values[source].rank is None and model.by_id[source.node].type_name != "Parameter":
+            message = (
+                "the rank of its output is not known, and an output of an ONNX model needs one"
+            )
+            yield Problem(model.by_id[source.node].label, message)
+
+
 def value_info(
     name: str,
     element_type: ElementType,
@@ -327,9 +338,7 @@ def value_info(
     if shape.rank is None and inner:
         return helper.make_tensor_value_info(name, number, None)
     if shape.rank is None:
-        raise UnsupportedError(
-            f"the rank of '{name}' is not known, and inputs and outputs of an ONNX graph need one"
-        )
+        raise UnsupportedError(f"the rank of variable '{name}' is not known, and ONNX needs it")
     dims = [
         d.size if d.is_static else f"{open_names}_{i}" if open_names else None
         for i, d in enumerate(shape)
