@@ -20,7 +20,7 @@ from benchmarks.timing import Contender
 from uncork.types import Array
 
 if TYPE_CHECKING:
-    from uncork.kernels.emit import Value
+    from uncork.kernels.codegen.emit import Value
 
 _AHEAD = (0, 8, 16, 32, 64)
 _BLOCK = 16  # vector registers that hold sums
@@ -35,8 +35,8 @@ def available() -> bool:
 
 def program(name: str, make: Callable[[], str], words: Sequence[int]) -> Callable[[], int]:
     """A native call on fixed arguments."""
-    from uncork.kernels.program import Call, Program
-    from uncork.kernels.store import STORE
+    from uncork.kernels.runtime.kernel_cache import STORE
+    from uncork.kernels.runtime.program import Call, Program
 
     return Program([Call(STORE.function(name, _source(), make), tuple(words))]).run
 
@@ -69,7 +69,7 @@ def sums(table: Array, indices: Sequence[Array], offsets: Sequence[Array]) -> li
     """Bags of an f32 table whose rows are whole vectors."""
     if table.dtype != np.float32 or not available():
         return []
-    from uncork.kernels.store import lanes
+    from uncork.kernels.runtime.kernel_cache import lanes
 
     columns, vector = table.shape[1], lanes()
     if columns % vector:
@@ -97,7 +97,7 @@ def sums(table: Array, indices: Sequence[Array], offsets: Sequence[Array]) -> li
 
 
 def _emit_sums(name: str, columns: int, lanes: int, ahead: int) -> str:
-    from uncork.kernels.emit import F32, I64, Kernel, Variable
+    from uncork.kernels.codegen.emit import F32, I64, Kernel, Variable
 
     k = Kernel(name, ["table", "indices", "offsets", "bags", "output"])
     table, indices, offsets, bags, output = k.arguments
@@ -167,7 +167,7 @@ def copies(data: Array, indices: Sequence[Array]) -> list[Contender]:
 
 
 def _emit_copies(name: str, item: int, ahead: int, streaming: bool) -> str:
-    from uncork.kernels.emit import F32, I64, Kernel
+    from uncork.kernels.codegen.emit import F32, I64, Kernel
 
     k = Kernel(name, ["data", "indices", "count", "output"])
     data, indices, count, output = k.arguments
@@ -197,7 +197,7 @@ def multiplying() -> tuple[Callable[[], int], float]:
 
     The inner loop of a product of matrices, with nothing around it: libraries reach a part of this rate.
     """
-    from uncork.kernels.store import lanes
+    from uncork.kernels.runtime.kernel_cache import lanes
 
     vector = lanes()
     rows, vectors, inner, times = (4 if vector == 8 else 8), 3, 64, 2000  # as many sums as there are registers for
@@ -208,7 +208,7 @@ def multiplying() -> tuple[Callable[[], int], float]:
     name = f"limit_multiplying_{vector}"
 
     def make() -> str:
-        from uncork.kernels.emit import F32, Kernel
+        from uncork.kernels.codegen.emit import F32, Kernel
 
         k = Kernel(name, ["source", "panel", "times", "result"])
         left, right, repeats, target = k.arguments
@@ -235,7 +235,7 @@ def multiplying() -> tuple[Callable[[], int], float]:
 
 def reading(memory: Array, times: int) -> Callable[[], int]:
     """A call that adds up all of `memory`, f32 and aligned, so many times."""
-    from uncork.kernels.store import lanes
+    from uncork.kernels.runtime.kernel_cache import lanes
 
     vector = lanes()
     step = 8 * vector * 4
@@ -243,7 +243,7 @@ def reading(memory: Array, times: int) -> Callable[[], int]:
     name = f"limit_reading_{vector}"
 
     def make() -> str:
-        from uncork.kernels.emit import F32, Kernel
+        from uncork.kernels.codegen.emit import F32, Kernel
 
         k = Kernel(name, ["memory", "size", "times", "result"])
         source, size, repeats, target = k.arguments

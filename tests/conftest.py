@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import site
 import sys
+import tempfile
 from collections.abc import Iterator
 
 import pytest
@@ -24,6 +28,17 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--without-llvmlite"):
         assert "llvmlite" not in sys.modules, "too late to hide it"
         sys.modules["llvmlite"] = None  # type: ignore[assignment]  # which is how Python spells that an import fails
+    if "PYTEST_XDIST_WORKER" not in os.environ:  # workers have the environment of the process that starts them
+        _use_own_home(config)
+
+
+def _use_own_home(config: pytest.Config) -> None:
+    """Kernels are kept in the user's home: give all processes of this session one that goes with it."""
+    os.environ.setdefault("PYTHONUSERBASE", site.getuserbase())  # packages that a user installed are still found
+    home = tempfile.mkdtemp(prefix="uncork-tests-")
+    for name in ("HOME", "USERPROFILE"):
+        os.environ[name] = home
+    config.add_cleanup(lambda: shutil.rmtree(home, ignore_errors=True))
 
 
 @pytest.fixture(scope="session")

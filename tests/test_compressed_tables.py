@@ -13,9 +13,9 @@ import pytest
 import uncork
 from uncork import Builder, ElementType, InputError, Model
 from uncork.compiler import execute
-from uncork.compiler.passes.compressed_tables import compressed_tables, packed_tables
+from uncork.internal_ops.quantized_lookup import CompressedLookup, PackedConst
 from uncork.ir.model import Source
-from uncork.ops._compressed import CompressedLookup, PackedConst
+from uncork.passes.quantized_tables import compressed_tables, packed_tables
 
 ROWS, COLUMNS = 5000, 12
 IDS = np.array([0, 4999, 17, 17, 2500, 1, 4998])

@@ -9,8 +9,8 @@ pytest.importorskip("llvmlite")
 
 import uncork
 from uncork.compiler.compile import compile_model
-from uncork.compiler.passes import fold_constants
 from uncork.errors import InputError
+from uncork.passes import fold_constants
 
 CODES = np.random.default_rng(0).integers(0, 256, (100, 64)).astype(np.uint8)
 X = np.random.default_rng(1).standard_normal((3, 100)).astype(np.float32)

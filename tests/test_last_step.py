@@ -17,9 +17,9 @@ from tests.kernels._run import run_native, spec_of
 from uncork.compiler import execute
 from uncork.compiler.compile import compile_model
 from uncork.errors import InputError
+from uncork.internal_ops.final_states import StepLengths
 from uncork.ir.model import Source
-from uncork.kernels.choose import Native
-from uncork.ops._last_step import StepLengths
+from uncork.kernels.select import Native
 from uncork.types import ElementType
 
 HIDDEN, INNER, STEPS = 19, 7, 9

@@ -64,7 +64,7 @@ def test_the_same_as_two_layers(type_name: str, attributes: dict[str, Any], dire
         assert "LookedUp" in plan and "Gather" not in plan
         monkeypatch.setattr("uncork.compiler.specialise._SPLIT_COST", 0)
         for team in (False, True):
-            monkeypatch.setattr("uncork.kernels.recurrent._suits_team", lambda *_, team=team: team)
+            monkeypatch.setattr("uncork.kernels.recurrent.select._suits_team", lambda *_, team=team: team)
             check(made, items, d, hidden, states, threads=4)
 
 
@@ -89,7 +89,7 @@ def test_strict_calls_look_at_every_id() -> None:
 
 
 def test_large_tables_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("uncork.compiler.passes.looked_up._MOST_BYTES", 1000)
+    monkeypatch.setattr("uncork.passes.precompute_input_projection._MOST_BYTES", 1000)
     items = np.ones((BATCH, STEPS), np.int64)
     assert "LookedUp" not in check(model("GRUSequence", "forward", 20, 8, "i64"), items, 1, 20, 1)
 

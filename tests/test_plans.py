@@ -17,7 +17,7 @@ pytest.importorskip("llvmlite")
 
 import uncork
 from uncork.ir.model import Source
-from uncork.kernels import choose
+from uncork.kernels import select as choose
 
 ROOT = Path(__file__).resolve().parents[1]
 GOLDEN = Path(__file__).parent / "plans"
@@ -30,7 +30,7 @@ EXAMPLES = {
 @pytest.fixture(autouse=True)
 def _eight_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
     for family in choose.FAMILIES:
-        module = importlib.import_module(f"uncork.kernels.{family}")
+        module = importlib.import_module(choose.module_of(family))
         if hasattr(module, "lanes"):
             monkeypatch.setattr(module, "lanes", lambda: 8)
 
@@ -205,24 +205,21 @@ def views(builder: uncork.Builder) -> list[Source]:
 
 
 FAMILIES = {
-    f.__name__: f
-    for f in (
-        convolution,
-        einsum,
-        elementwise,
-        embedding,
-        gather,
-        last_step,
-        linear,
-        move,
-        pick,
-        quantised,
-        recurrent,
-        reduce,
-        sparse_lookup,
-        transpose,
-        views,
-    )
+    "convolution": convolution,
+    "gemm.einsum": einsum,
+    "elementwise": elementwise,
+    "embedding.bags": embedding,
+    "movement.gather": gather,
+    "recurrent.final_states": last_step,
+    "gemm.matmul": linear,
+    "movement.copy_table": move,
+    "selection": pick,
+    "embedding.quantized": quantised,
+    "recurrent": recurrent,
+    "reduction": reduce,
+    "embedding.sparse": sparse_lookup,
+    "movement.transpose": transpose,
+    "movement.view": views,
 }
 #: The sizes of what the models leave open.
 SIZES = {"ids": 30, "segments": 30, "feature_values": 30, "feature_indices": 30}

@@ -9,7 +9,7 @@ from tests.samples._recurrent import running_sum
 from tests.samples._sample import Case
 from uncork.errors import UnsupportedError, ValidationError
 from uncork.ops import Operation, find
-from uncork.ops._recurrent import Recurrent, sigmoid
+from uncork.ops._common.recurrent import Recurrent, sigmoid
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
 SEQUENCES = ["GRU", "LSTM", "RNN"]

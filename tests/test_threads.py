@@ -143,7 +143,7 @@ def layer(type_name: str, batch: int, steps: int, inputs: int, hidden: int, dire
 def test_units_of_a_sequence_are_shared(type_name: str, attributes: dict[str, Any], direction: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the others are at, to the last bit: also with more members than parts, and with more threads than processors."""
     monkeypatch.setattr("uncork.compiler.specialise._SPLIT_COST", 0)
-    monkeypatch.setattr("uncork.kernels.recurrent._suits_team", lambda *_: True)
+    monkeypatch.setattr("uncork.kernels.recurrent.select._suits_team", lambda *_: True)
     for batch, steps, inputs, hidden in [(1, 30, 5, 17), (9, 12, 33, 70), (2, 1, 3, 100)]:
         add, inputs_of_call = layer(type_name, batch, steps, inputs, hidden, direction, **attributes)
         expected = uncork.compile_model(model(add), threads=1)(*inputs_of_call)

@@ -12,7 +12,7 @@ from tests.test_every_op import ALL
 
 from tools.pages import write_or_check
 from uncork import ops
-from uncork.kernels import choose
+from uncork.kernels import select as choose
 from uncork.ops import _ports
 from uncork.types import ElementType
 
@@ -77,7 +77,7 @@ def types_of(operation: type[ops.Operation]) -> str:
 
 def runs_by(operation: type[ops.Operation]) -> str:
     """What runs it where the reference need not."""
-    if operation.type_name in choose.FAMILIES["views"]:
+    if operation.type_name in choose.FAMILIES["movement.view"]:
         return "view"
     if choose.family_of(operation.type_name) is not None:
         return "kernel"

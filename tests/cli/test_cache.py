@@ -13,7 +13,7 @@ import pytest
 import uncork
 from tests.cli.conftest import Command
 from uncork.cli import cache
-from uncork.kernels.folder import MAX_BYTES, Folder, default_folder
+from uncork.kernels.runtime.disk_cache import MAX_BYTES, Folder, default_folder
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_usage_errors(command: Command, words: list[str], message: str) -> None:
 
 def test_kernels_of_a_run_are_listed_by_name(folder: Path, command: Command) -> None:
     pytest.importorskip("llvmlite")
-    from uncork.kernels.store import ObjectStore
+    from uncork.kernels.runtime.kernel_cache import ObjectStore
 
     builder = uncork.Builder()
     data = builder.parameter("x", "f32", [3])
@@ -125,7 +125,7 @@ def test_kernels_of_a_run_are_listed_by_name(folder: Path, command: Command) -> 
 
 
 def _nothing(name: str) -> Callable[[], str]:
-    from uncork.kernels.emit import Kernel
+    from uncork.kernels.codegen.emit import Kernel
 
     kernel = Kernel(name, [])
     kernel.finish()

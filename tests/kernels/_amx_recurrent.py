@@ -12,13 +12,15 @@ import numpy as np
 
 from tests.kernels import _amx as amx
 from tests.kernels import _fences
-from uncork.kernels import choose
+from uncork.kernels import select as choose
 from uncork.types import TensorSpec
 
 
 def _pretend() -> None:
     """The processor has AMX, as far as kernels know."""
-    from uncork.kernels import cpu, recurrent, store
+    from uncork.kernels.recurrent import select as recurrent
+    from uncork.kernels.runtime import kernel_cache as store
+    from uncork.kernels.runtime import target as cpu
 
     name, features = cpu.host()
     kept = [feature for feature in features.split(",") if feature[1:] not in ("amx-tile", "amx-bf16")]

@@ -22,9 +22,9 @@ from tests.samples._sample import Case as Drawn
 from tests.samples._sample import Samples
 from uncork import storage
 from uncork.errors import UncorkError
-from uncork.kernels import choose
-from uncork.kernels.choose import Alias, Choice, In, Length, Native, Operand, Out, Room
-from uncork.kernels.cpu import let_run
+from uncork.kernels import select as choose
+from uncork.kernels.runtime.target import let_run
+from uncork.kernels.select import Alias, Choice, In, Length, Native, Operand, Out, Room
 from uncork.ops import Operation, find
 from uncork.types import ElementType, PartialShape, TensorSpec
 
@@ -185,7 +185,7 @@ def gather(generator: np.random.Generator) -> Iterator[Case]:
 
 
 def linear(generator: np.random.Generator) -> Iterator[Case]:
-    from uncork.ops._fused import FusedLinear
+    from uncork.internal_ops.fused import FusedLinear
 
     for rows, columns, inner in product([1, 2, 3, 7, 9], [1, 3, 15, 16, 17, 33, 49], [1, 3, 4, 5, 17]):
         a, b = numbers(generator, rows, inner), numbers(generator, inner, columns)
@@ -197,7 +197,7 @@ def linear(generator: np.random.Generator) -> Iterator[Case]:
 
 
 def convolution(generator: np.random.Generator) -> Iterator[Case]:
-    from uncork.ops._fused_convolution import FusedConvolution
+    from uncork.internal_ops.fused_convolution import FusedConvolution
 
     for columns, outputs, stride in product([1, 3, 8, 15, 16, 17, 33, 49], [1, 3, 8, 13, 20], [1, 2]):
         around = {"strides": [1, stride], "dilations": [1, 1], "pads_begin": [1, 1], "pads_end": [0, 1]}
@@ -239,8 +239,8 @@ def recurrent(generator: np.random.Generator) -> Iterator[Case]:
 
 
 def last_step(generator: np.random.Generator) -> Iterator[Case]:
-    from uncork.ops._last_step import LastStates, StepLengths
-    from uncork.ops._looked_up import LookedUp
+    from uncork.internal_ops.final_states import LastStates, StepLengths
+    from uncork.internal_ops.looked_up_sequence import LookedUp
 
     for name, operation, specs in recurrent(generator):
         yield f"states of {name}", LastStates(operation), specs
@@ -256,7 +256,7 @@ def last_step(generator: np.random.Generator) -> Iterator[Case]:
 
 
 def elementwise(generator: np.random.Generator) -> Iterator[Case]:
-    from uncork.ops._fused import Fused, FusedMember
+    from uncork.internal_ops.fused import Fused, FusedMember
 
     multiply, add, tanh = (find(name, 1)() for name in ("Multiply", "Add", "Tanh"))
     fused = Fused([FusedMember(multiply, (0, 1)), FusedMember(add, (3, 2)), FusedMember(tanh, (4,))])
@@ -298,7 +298,7 @@ def pick(generator: np.random.Generator) -> Iterator[Case]:
 
 def quantised(generator: np.random.Generator) -> Iterator[Case]:
     from tests.kernels.test_quantised import ROWS, STORED, compressed
-    from uncork.ops._compressed import CompressedBag, CompressedGather, CompressedSegments
+    from uncork.internal_ops.quantized_lookup import CompressedBag, CompressedGather, CompressedSegments
 
     for stored, columns in product(STORED, [1, 2, 3, 15, 17, 64, 66, 130]):
         table, _ = compressed(stored, columns, ("row", "row", False))
@@ -311,7 +311,7 @@ def quantised(generator: np.random.Generator) -> Iterator[Case]:
 
 
 def sparse_lookup(generator: np.random.Generator) -> Iterator[Case]:
-    from uncork.ops._sparse_lookup import SparseLookup
+    from uncork.internal_ops.sparse_lookup import SparseLookup
 
     fill, gather = find("SparseFillEmptyRows", 16)(), find("Gather", 8)()
     for columns, ids, filtered, mean in product([1, 3, 15, 16, 17, 64, 130, 200], ["int64", "int32"], [True, False], [True, False]):
@@ -330,25 +330,22 @@ def transpose(generator: np.random.Generator) -> Iterator[Case]:
 
 
 #: Random cases of an operation where 20 would take long: nearly each is a kernel of its own, or there are many operations.
-_DRAWN = {"elementwise": 3, "move": 8, "recurrent": 3}
+_DRAWN = {"elementwise": 3, "movement.copy_table": 8, "recurrent": 3}
 EDGES = {
-    f.__name__: f
-    for f in (
-        convolution,
-        einsum,
-        elementwise,
-        embedding,
-        gather,
-        last_step,
-        linear,
-        move,
-        pick,
-        quantised,
-        recurrent,
-        reduce,
-        sparse_lookup,
-        transpose,
-    )
+    "convolution": convolution,
+    "gemm.einsum": einsum,
+    "elementwise": elementwise,
+    "embedding.bags": embedding,
+    "movement.gather": gather,
+    "recurrent.final_states": last_step,
+    "gemm.matmul": linear,
+    "movement.copy_table": move,
+    "selection": pick,
+    "embedding.quantized": quantised,
+    "recurrent": recurrent,
+    "reduction": reduce,
+    "embedding.sparse": sparse_lookup,
+    "movement.transpose": transpose,
 }
 
 
@@ -358,7 +355,7 @@ def registered(family: str) -> Iterator[Case]:
 
     for entry in ALL.values():
         own = choose.family_of(entry.operation.type_name)
-        if (own or "move") != family or (own is None and not any(port.moved for port in entry.operation.inputs)):
+        if (own or "movement.copy_table") != family or (own is None and not any(port.moved for port in entry.operation.inputs)):
             continue
         for case in [*(sample.case for sample in entry.samples), *_drawn(entry, _DRAWN.get(family, 20))]:
             if all(array is not None for array in case.inputs):
@@ -394,11 +391,11 @@ def main(family: str) -> None:
             taken += found
             if family == "recurrent":  # and by threads that share every step
                 with pytest.MonkeyPatch.context() as patch:
-                    patch.setattr("uncork.kernels.recurrent._suits_team", lambda *_: True)
+                    patch.setattr("uncork.kernels.recurrent.select._suits_team", lambda *_: True)
                     taken += check(operation, specs)
                 # and with weights that only the call knows
                 taken += check(operation, specs, [*specs[:-3], *(TensorSpec(s.element_type, s.shape) for s in specs[-3:])])
-            if family == "linear":  # and with both matrices of the call
+            if family == "gemm.matmul":  # and with both matrices of the call
                 taken += check(operation, specs, [TensorSpec(s.element_type, s.shape) for s in specs])
     print(taken)
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from uncork.kernels.choose import Choice, In, Length, Native, Out, Room, choose
-from uncork.kernels.program import Address, Call, Program, Size
+from uncork.kernels.runtime.program import Address, Call, Program, Size
+from uncork.kernels.select import Alias, Choice, In, Length, Native, Out, Room, choose
 from uncork.ops import Operation
 from uncork.types import PartialShape, TensorSpec
 
@@ -36,15 +36,21 @@ class Guarded:
 def run_native(operation: Operation, specs: Sequence[TensorSpec | None], shift: int = 0) -> tuple[list[np.ndarray] | None, Choice]:
     """(outputs, the choice); outputs None when the kernel refused the values or there is no kernel.
 
+    An output that is an input in another shape is that input.
+
     `shift` moves inputs and outputs off their natural alignment, by so many bytes.
     """
     outputs = [TensorSpec(o.element_type, o.shape) for o in operation.describe(specs)]
     choice = choose(operation, specs, outputs)
+    if isinstance(choice, Alias):
+        return [specs[choice.position].value.reshape(outputs[0].shape.static)], choice
     if not isinstance(choice, Native):
         return None, choice
     given: list[Guarded] = []
     for spec in specs:
-        assert spec is not None
+        if spec is None:  # an optional input that is left out
+            given.append(Guarded((0,), np.dtype(np.uint8)))
+            continue
         guarded = Guarded(spec.value.shape, spec.value.dtype, shift)
         guarded.array[...] = spec.value
         given.append(guarded)

@@ -11,26 +11,26 @@ import pytest
 pytest.importorskip("llvmlite")
 
 from tests.kernels._fences import EDGES
-from uncork.kernels import choose
+from uncork.kernels import select as choose
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith(("linux", "darwin")), reason="pages are forbidden by mprotect")
 ROOT = Path(__file__).parents[2]
 #: How many cases a family has at least: fewer mean that kernels are no longer chosen.
 LEAST = {
     "convolution": 300,
-    "einsum": 250,
+    "gemm.einsum": 250,
     "elementwise": 300,
-    "embedding": 100,
-    "gather": 80,
-    "last_step": 100,
-    "linear": 300,
-    "move": 60,
-    "pick": 80,
-    "quantised": 150,
+    "embedding.bags": 100,
+    "movement.gather": 80,
+    "recurrent.final_states": 100,
+    "gemm.matmul": 300,
+    "movement.copy_table": 60,
+    "selection": 80,
+    "embedding.quantized": 150,
     "recurrent": 70,
-    "reduce": 80,
-    "sparse_lookup": 60,
-    "transpose": 90,
+    "reduction": 80,
+    "embedding.sparse": 60,
+    "movement.transpose": 90,
 }
 
 
@@ -39,7 +39,7 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_every_family_is_fenced() -> None:
-    assert set(EDGES) == set(choose.FAMILIES) - {"views"} == set(LEAST)
+    assert set(EDGES) == set(choose.FAMILIES) - {"movement.view"} == set(LEAST)
 
 
 @pytest.mark.parametrize("family", sorted(LEAST))
@@ -53,9 +53,9 @@ PROGRAM = """
 import ctypes, sys
 import numpy as np
 from tests.kernels._fences import run_fenced, spec
-from uncork.kernels.choose import In, Native, Out, Room
-from uncork.kernels.emit import I8, Kernel
-from uncork.kernels.store import STORE
+from uncork.kernels.select import In, Native, Out, Room
+from uncork.kernels.codegen.emit import I8, Kernel
+from uncork.kernels.runtime.kernel_cache import STORE
 
 kernel = Kernel("outside", ["input", "output", "room", "input_at", "output_at", "room_at"])
 a = dict(zip(("input", "output", "room", "input_at", "output_at", "room_at"), kernel.arguments))

@@ -17,8 +17,9 @@ from tests.kernels._fences import check, run_fenced
 from tests.kernels._run import spec_of
 from uncork.compiler.compile import compile_model
 from uncork.errors import UncorkError
-from uncork.kernels import convolution_planes, convolution_rows
-from uncork.kernels.choose import Native, choose
+from uncork.kernels.convolution import direct as convolution_planes
+from uncork.kernels.convolution import im2col as convolution_rows
+from uncork.kernels.select import Native, choose
 from uncork.ops import find
 from uncork.types import ElementType, TensorSpec
 

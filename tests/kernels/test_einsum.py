@@ -11,7 +11,7 @@ pytest.importorskip("llvmlite")
 
 from tests.kernels._fences import run_fenced
 from tests.kernels._run import spec_of
-from uncork.kernels.choose import Native, choose
+from uncork.kernels.select import Native, choose
 from uncork.ops import find
 from uncork.types import ElementType, TensorSpec
 

@@ -13,9 +13,9 @@ pytest.importorskip("llvmlite")
 
 from tests.kernels._run import run_native, spec_of
 from uncork import storage
-from uncork.kernels.choose import Native
+from uncork.internal_ops.fused import Fused, FusedMember
+from uncork.kernels.select import Native
 from uncork.ops import Operation, find
-from uncork.ops._fused import Fused, FusedMember
 from uncork.types import ElementType, TensorSpec
 
 SIZES = [1, 2, 3, 7, 8, 15, 16, 17, 31, 32, 33, 64, 70]

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from uncork.kernels import folder as folder_module
-from uncork.kernels.folder import Folder, default_folder
+from uncork.kernels.runtime import disk_cache as folder_module
+from uncork.kernels.runtime.disk_cache import Folder, default_folder
 
 ROOT = Path(__file__).parents[2]
 #: Long ago for the grain at which uses are noted.
@@ -160,7 +160,7 @@ def test_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from uncork.kernels.folder import Folder
+from uncork.kernels.runtime.disk_cache import Folder
 folder = Folder(Path(sys.argv[1]))
 good = 0
 for turn in range(200):
@@ -179,3 +179,10 @@ def test_processes_that_write_read_and_clear_at_once(tmp_path: Path) -> None:
     processes = [subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True, cwd=ROOT) for _ in range(3)]
     assert all(int(process.communicate(timeout=120)[0]) > 0 for process in processes)
     assert [path for path in tmp_path.iterdir() if path.suffix == ".tmp"] == []
+
+
+def test_tests_have_a_folder_of_their_own() -> None:
+    """What the user has compiled neither helps the tests nor is thrown out by them."""
+    folder = default_folder()
+    assert folder is not None
+    assert any(part.startswith("uncork-tests-") for part in folder.parts)

@@ -10,7 +10,7 @@ pytest.importorskip("llvmlite")
 import uncork
 from tests.kernels._run import run_native, spec_of
 from uncork.compiler.compile import compile_model
-from uncork.kernels.choose import Native
+from uncork.kernels.select import Native
 from uncork.ops import find
 from uncork.types import ElementType
 

@@ -14,10 +14,10 @@ pytest.importorskip("llvmlite")
 from llvmlite import binding, ir
 
 from tests.kernels.test_store import answer
-from uncork.kernels.activations import exact_tanh
-from uncork.kernels.emit import F32, F64, I64, Kernel, Value
-from uncork.kernels.executable import can_map, mapped
-from uncork.kernels.link import Unlinkable, link
+from uncork.kernels.codegen.activations import exact_tanh
+from uncork.kernels.codegen.emit import F32, F64, I64, Kernel, Value
+from uncork.kernels.runtime.elf_link import Unlinkable, link
+from uncork.kernels.runtime.exec_memory import can_map, mapped
 
 #: Systems and processors that objects are made for.
 X86_64, AARCH64 = ("x86_64-unknown-linux-gnu", "x86-64-v3"), ("aarch64-unknown-linux-gnu", "cortex-a72")

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("llvmlite")
 
 from tests.kernels._run import run_native, spec_of
-from uncork.kernels.choose import Native
+from uncork.kernels.select import Native
 from uncork.ops import find
 from uncork.types import ElementType
 

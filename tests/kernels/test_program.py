@@ -9,9 +9,9 @@ import pytest
 
 pytest.importorskip("llvmlite")
 
-from uncork.kernels.emit import F32, Kernel
-from uncork.kernels.program import OTHERS, WELL, Address, Call, Is, Like, Program, Size, native_entry
-from uncork.kernels.store import STORE
+from uncork.kernels.codegen.emit import F32, Kernel
+from uncork.kernels.runtime.kernel_cache import STORE
+from uncork.kernels.runtime.program import OTHERS, WELL, Address, Call, Is, Like, Program, Size, native_entry
 
 
 def doubling() -> int:

@@ -9,10 +9,17 @@ pytest.importorskip("llvmlite")
 
 from tests.kernels._run import run_native, spec_of
 from uncork import storage
-from uncork.kernels.choose import Native
-from uncork.kernels.quantised import rows_of
+from uncork.internal_ops.quantized_lookup import (
+    CompressedBag,
+    CompressedGather,
+    CompressedLookup,
+    CompressedPacked,
+    CompressedSegments,
+    CompressedTable,
+)
+from uncork.kernels.embedding.select_quantized import rows_of
+from uncork.kernels.select import Native
 from uncork.ops import find
-from uncork.ops._compressed import CompressedBag, CompressedGather, CompressedLookup, CompressedPacked, CompressedSegments, CompressedTable
 from uncork.types import ElementType, TensorSpec
 
 ROWS = 60
@@ -136,7 +143,7 @@ def test_every_lookup(stored: str) -> None:
 @pytest.mark.parametrize("lanes", [4, 8, 16])
 @pytest.mark.parametrize("stored", STORED)
 def test_vectors_of_other_machines(stored: str, lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("uncork.kernels.quantised.lanes", lambda: lanes)
+    monkeypatch.setattr("uncork.kernels.embedding.select_quantized.lanes", lambda: lanes)
     for columns in (6, 64, 131, 200):
         table, whole = compressed(stored, columns, ("row", "row", False))
         check(CompressedBag(find("EmbeddingBagOffsetsSum", 3)(), table), [i64([3, 1, 59]), i64([0])], summed(whole, np.array([3, 1, 59]))[None])

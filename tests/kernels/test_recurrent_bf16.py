@@ -20,7 +20,7 @@ import uncork
 pytest.importorskip("llvmlite")
 
 from tests.kernels import _amx as amx
-from uncork.kernels.recurrent import supports
+from uncork.kernels.recurrent.select import supports
 
 F32 = np.float32
 available = pytest.mark.skipif(not supports("bf16"), reason="this CPU has no AVX512-BF16")
@@ -134,6 +134,6 @@ def test_what_it_takes_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     model = builder.model()
     with pytest.raises(uncork.UnsupportedError, match="'bf16' needs kernels, which the reference has none of"):
         uncork.compile_model(model, precision="bf16", backend="reference")
-    monkeypatch.setattr("uncork.kernels.recurrent.has_feature", lambda name: False)
+    monkeypatch.setattr("uncork.kernels.recurrent.select.has_feature", lambda name: False)
     with pytest.raises(uncork.UnsupportedError, match="'bf16' needs a CPU with AVX512-BF16"):
         uncork.compile_model(model, precision="bf16")

@@ -9,7 +9,7 @@ pytest.importorskip("llvmlite")
 
 from tests.kernels._run import run_native, spec_of
 from uncork import storage
-from uncork.kernels.choose import Native
+from uncork.kernels.select import Native
 from uncork.ops import Operation, find
 from uncork.types import ElementType, TensorSpec
 

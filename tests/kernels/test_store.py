@@ -15,11 +15,12 @@ import pytest
 pytest.importorskip("llvmlite")
 
 import uncork
-from uncork.kernels import cpu, executable
-from uncork.kernels import store as store_module
-from uncork.kernels.emit import F64, I64, Kernel
-from uncork.kernels.folder import Folder
-from uncork.kernels.store import ObjectStore, kernel_name
+from uncork.kernels.codegen.emit import F64, I64, Kernel
+from uncork.kernels.runtime import exec_memory as executable
+from uncork.kernels.runtime import kernel_cache as store_module
+from uncork.kernels.runtime import target as cpu
+from uncork.kernels.runtime.disk_cache import Folder
+from uncork.kernels.runtime.kernel_cache import ObjectStore, kernel_name
 
 ROOT = Path(__file__).parents[2]
 
@@ -154,7 +155,7 @@ def test_the_cpu_is_asked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     described = cpu.described_by_system()
     if described is None:
         pytest.skip("this system does not describe its CPU in a file")
-    from uncork.kernels import llvm
+    from uncork.kernels.runtime import llvm
 
     assert cpu.remembered(Folder(tmp_path), described) == llvm.host()
     with monkeypatch.context() as patch:
@@ -197,7 +198,7 @@ PROGRAM = """
 import sys
 from pathlib import Path
 from tests.kernels.test_store import answer, call
-from uncork.kernels.store import ObjectStore
+from uncork.kernels.runtime.kernel_cache import ObjectStore
 store = ObjectStore(Path(sys.argv[1]))
 print(sum(call(store.function("answer", str(n), lambda n=n: answer(n))) for n in range(12)))
 """
@@ -219,7 +220,7 @@ def test_a_child_forked_while_a_thread_compiles(tmp_path: Path) -> None:
 import os, sys, threading
 from pathlib import Path
 from tests.kernels.test_store import answer, call
-from uncork.kernels.store import ObjectStore
+from uncork.kernels.runtime.kernel_cache import ObjectStore
 store = ObjectStore(Path(sys.argv[1]))
 first = store.function("answer", "1", lambda: answer(1))
 inside, go = threading.Event(), threading.Event()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from uncork.errors import Problem
-from uncork.ir.findings import Findings
+from uncork.ir.diagnostics import Findings
 from uncork.ir.model import Model, Node
 from uncork.ir.read import read_structure
 from uncork.ir.validate import infer

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from uncork.compiler.passes.compressed_tables import LOOKUPS
 from uncork.ir.model import Model, Source
 from uncork.ops.embedding_bag_offsets import EmbeddingBagOffsets15, EmbeddingBagOffsetsSum3
 from uncork.ops.embedding_segments_sum import EmbeddingSegmentsSum3
+from uncork.passes.quantized_tables import LOOKUPS
 from uncork.types import Array
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from uncork.cli._output import counted, emit, emit_json, printable, table
 from uncork.cli._parser import Parser, one_of
-from uncork.kernels.folder import Entry, Folder, default_folder
-from uncork.kernels.store import kernel_name
+from uncork.kernels.runtime.disk_cache import Entry, Folder, default_folder
+from uncork.kernels.runtime.kernel_cache import kernel_name
 
 _EPILOG = """\
 ls lists the files, those used last first; clear deletes them. What is deleted is compiled again when it is needed: the folder

@@ -11,7 +11,7 @@ from typing import Any
 from uncork.cli._look import Look, all_nodes, look, problems_as_json
 from uncork.cli._output import counted, emit, emit_json, printable, table, without_empty_columns
 from uncork.cli._parser import Parser
-from uncork.ir.findings import opset_number
+from uncork.ir.diagnostics import opset_number
 from uncork.ir.model import Model, Node
 from uncork.ops import find, versions_of
 from uncork.ops.parameter import Const

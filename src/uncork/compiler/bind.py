@@ -9,7 +9,7 @@ import numpy as np
 
 from uncork.compiler.arguments import ModelPort, Results, did_you_mean
 from uncork.errors import InputError
-from uncork.kernels.program import WELL
+from uncork.kernels.runtime.program import WELL
 from uncork.types import Array, describe_array
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from uncork.compiler.execute import Executor, kernels_available
 from uncork.compiler.plan import Plan
 from uncork.compiler.together import available_threads
 from uncork.errors import InputError, UncorkError, UnsupportedError, ValidationError
-from uncork.ir.bodies import configure
 from uncork.ir.interpret import State
 from uncork.ir.model import Model
 from uncork.ir.read import read_structure
+from uncork.ir.subgraphs import configure
 from uncork.ir.validate import infer
 from uncork.types import Array
 
@@ -241,12 +241,12 @@ def compile_model(
     if backend == "reference":
         return CompiledModel(model, Executor(model, False))
     if precision != "f32":
-        from uncork.compiler.passes.set_precision import set_precision
+        from uncork.passes.set_precision import set_precision
 
         model = set_precision(model, precision)
     runs = model
     if any(node.type_name == "Convert" for node in model.nodes):  # by which every compressed table becomes f32
-        from uncork.compiler.passes.compressed_tables import compressed_tables, packed_tables
+        from uncork.passes.quantized_tables import compressed_tables, packed_tables
 
         model = packed_tables(model)
         runs = compressed_tables(model)  # before anything runs: references too are then given the rows that they need
@@ -259,7 +259,7 @@ def _missing_for(precision: Precision, backend: Backend) -> str:
         return "kernels, which the reference has none of"
     if not kernels_available():
         return "llvmlite, which is not installed"
-    from uncork.kernels.recurrent import supports  # imports what only recurrent layers need
+    from uncork.kernels.recurrent.select import supports  # imports what only recurrent layers need
 
     return "" if supports(precision) else "a CPU with AVX512-BF16"
 

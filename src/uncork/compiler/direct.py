@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from uncork.kernels.program import BUSY, OTHERS, Is, Like, Program
+from uncork.kernels.runtime.program import BUSY, OTHERS, Is, Like, Program
 from uncork.types import Array
 
 

@@ -16,19 +16,19 @@ import numpy as np
 
 from uncork.compiler.direct import Direct, Refused
 from uncork.compiler.lengths import open_lengths
-from uncork.compiler.passes.fold_constants import fold_constants
-from uncork.compiler.passes.fuse_ids import fuse_ids
-from uncork.compiler.passes.fuse_linear import fuse_linear
-from uncork.compiler.passes.views_of_moves import views_of_moves
 from uncork.compiler.plan import Plan
 from uncork.compiler.specialise import Specialisation
 from uncork.errors import ValidationError
 from uncork.ir.interpret import State, interpret
 from uncork.ir.model import Model
 from uncork.ir.validate import infer
-from uncork.kernels import choose
-from uncork.kernels.program import Like
-from uncork.ops._body import SubGraphOperation
+from uncork.kernels import select as choose
+from uncork.kernels.runtime.program import Like
+from uncork.ops._common.body import SubGraphOperation
+from uncork.passes.absorb_index_converts import fuse_ids
+from uncork.passes.eliminate_noop_moves import views_of_moves
+from uncork.passes.fold_constants import fold_constants
+from uncork.passes.fuse_matmul import fuse_linear
 from uncork.types import Array, PartialShape, TensorSpec
 
 if TYPE_CHECKING:
@@ -55,12 +55,12 @@ def _with_fused_layers(model: Model) -> Model:
     types = {node.type_name for node in model.nodes}
     model = fold_constants(fuse_ids(model))
     if "SparseFillEmptyRows" in types:
-        from uncork.compiler.passes.sparse_lookups import sparse_lookups  # few models have them
+        from uncork.passes.sparse_lookups import sparse_lookups  # few models have them
 
         model = sparse_lookups(model)
     model = fuse_linear(model)
     if any(choose.family_of(type_name) == "convolution" for type_name in types):
-        from uncork.compiler.passes.fuse_convolution import fuse_convolution
+        from uncork.passes.fuse_convolution import fuse_convolution
 
         model = fuse_convolution(model)
     return model
@@ -102,8 +102,8 @@ class Executor:
     @cached_property
     def _stateful(self) -> StateExecutor | None:
         """What runs the model when it has variables; None when only the interpreter does."""
-        from uncork.compiler.passes.lift_state import lift_state
         from uncork.compiler.state import StateExecutor
+        from uncork.passes.functionalize_variables import lift_state
 
         lifted = lift_state(self.model) if self.use_kernels and self.model.sinks else None
         return None if lifted is None else StateExecutor(self.model, lifted)
@@ -267,11 +267,11 @@ class Executor:
         """What can only be fused when the shapes of the call are known."""
         if not self.use_kernels:
             return model
-        from uncork.compiler.passes.fuse_elementwise import fuse_elementwise  # with kernels only
+        from uncork.passes.fuse_elementwise import fuse_elementwise  # with kernels only
 
         if any(choose.family_of(node.type_name) == "recurrent" for node in model.nodes):
-            from uncork.compiler.passes.last_step import last_step
-            from uncork.compiler.passes.looked_up import looked_up
+            from uncork.passes.precompute_input_projection import looked_up
+            from uncork.passes.sink_selection import last_step
 
             model = looked_up(last_step(model))
         return fuse_elementwise(views_of_moves(model))

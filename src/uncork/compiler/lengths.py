@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from uncork.ir.model import Model, Source
-from uncork.kernels import choose
+from uncork.kernels import select as choose
 
 #: The numbers of inputs that must have one length, and the length that a constant beside them prescribes.
 Equal = tuple[tuple[int, ...], int | None]

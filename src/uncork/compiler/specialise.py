@@ -20,9 +20,9 @@ from uncork.compiler.plan import Plan, Step
 from uncork.compiler.together import Together
 from uncork.errors import UncorkError
 from uncork.ir.model import Model, Node, Source
-from uncork.kernels import choose
-from uncork.kernels.expect import expecting
-from uncork.kernels.program import WELL, Address, Call, Is, Like, Program, Size, Word
+from uncork.kernels import select as choose
+from uncork.kernels.runtime.program import WELL, Address, Call, Is, Like, Program, Size, Word
+from uncork.kernels.runtime.value_guard import expecting
 from uncork.ops._operation import check_memory
 from uncork.ops.parameter import Const
 from uncork.types import Array, PartialShape, TensorSpec

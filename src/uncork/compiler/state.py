@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from uncork.compiler.execute import Executor
-from uncork.compiler.passes.lift_state import Lifted
 from uncork.errors import UncorkError
 from uncork.ir.interpret import State, interpret
 from uncork.ir.model import Model, Node
 from uncork.ops.state import ReadValue3
+from uncork.passes.functionalize_variables import Lifted
 from uncork.types import Array
 
 

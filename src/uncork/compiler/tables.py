@@ -13,11 +13,11 @@ from typing import Any, Union
 import numpy as np
 
 from uncork.compiler.arguments import did_you_mean
-from uncork.compiler.passes.compressed_tables import LOOKUPS
 from uncork.errors import InputError, Problem, UncorkError, ValidationError
 from uncork.ir.model import Model, Node
 from uncork.ir.validate import infer
 from uncork.ops.parameter import Const
+from uncork.passes.quantized_tables import LOOKUPS
 from uncork.types import Array, ElementType, TensorSpec
 
 #: What gives a table: the path of a file, with `:key` after the name of a .safetensors file of several, or an array.

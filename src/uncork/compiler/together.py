@@ -11,7 +11,7 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from uncork.kernels.program import WELL, Program
+from uncork.kernels.runtime.program import WELL, Program
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor

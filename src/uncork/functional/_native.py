@@ -20,10 +20,10 @@ from uncork.compiler.direct import Direct, Refused
 from uncork.compiler.execute import Executor, kernels_available
 from uncork.errors import UncorkError
 from uncork.functional._call import Call
-from uncork.ir.bodies import configure
 from uncork.ir.build import Builder
 from uncork.ir.model import Source
-from uncork.kernels.program import OTHERS, Is, Like, Program
+from uncork.ir.subgraphs import configure
+from uncork.kernels.runtime.program import OTHERS, Is, Like, Program
 from uncork.types import Array, ElementType, TensorSpec
 
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -16,15 +16,15 @@ import numpy as np
 
 from uncork import storage
 from uncork.errors import ReadError, UncorkError, UnsupportedError
+from uncork.internal_ops.quantized_lookup import PackedConst
 from uncork.ir import xml
-from uncork.ir.bodies import attach
-from uncork.ir.findings import Findings, listed, opset_number, shown, unsigned
+from uncork.ir.diagnostics import Findings, listed, opset_number, shown, unsigned
 from uncork.ir.model import Model, Node, Port, Source, XmlElement, split_names
+from uncork.ir.subgraphs import attach
 from uncork.ir.validate import agree, settled
 from uncork.ir.weights import Weights
 from uncork.ops import Operation, find
-from uncork.ops._body import SubGraphOperation
-from uncork.ops._compressed import PackedConst
+from uncork.ops._common.body import SubGraphOperation
 from uncork.ops._operation import FOLD_LIMIT
 from uncork.ops.parameter import Const
 from uncork.ops.state import Assign3, ReadValue3

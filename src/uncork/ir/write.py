@@ -15,12 +15,12 @@ from typing import BinaryIO
 from uncork import storage
 from uncork.errors import UncorkError, ValidationError
 from uncork.ir import xml
-from uncork.ir.bodies import write_maps
-from uncork.ir.findings import shown
+from uncork.ir.subgraphs import write_maps
+from uncork.ir.diagnostics import shown
 from uncork.ir.model import Model, Node, join_names
 from uncork.ir.replacement import Replacement
-from uncork.ops._body import SubGraphOperation
-from uncork.ops._compressed import PackedConst
+from uncork.ops._common.body import SubGraphOperation
+from uncork.internal_ops.quantized_lookup import PackedConst
 from uncork.ops.parameter import Const
 from uncork.types import ElementType, TensorSpec
 

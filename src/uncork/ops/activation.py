@@ -13,11 +13,11 @@ import math
 
 import numpy as np
 
-from uncork.ops._broadcast import broadcast_shapes
-from uncork.ops._elementwise import Unary, erf, sigmoid, softplus
+from uncork.ops._common.broadcast import broadcast_shapes
+from uncork.ops._common.elementwise import Unary, erf, sigmoid, softplus
+from uncork.ops._common.shapes import require_one
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ARITHMETIC, REAL, Attribute, Input, Output, number, one_of
-from uncork.ops._shapes import require_one
 from uncork.types import Array, PartialShape, TensorSpec
 
 

@@ -16,10 +16,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from uncork.ops._common.shapes import require_rank
+from uncork.ops._common.vectors import vector
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import I32_I64, REAL, Attribute, Input, Output, element_type
-from uncork.ops._shapes import require_rank
-from uncork.ops._vectors import vector
 from uncork.ops.max_pool import index_type_problem
 from uncork.types import Array, Dimension, ElementType, PartialShape, TensorSpec
 

@@ -16,10 +16,10 @@ import math
 
 import numpy as np
 
-from uncork.ops._broadcast import broadcast_shapes
+from uncork.ops._common.broadcast import broadcast_shapes
+from uncork.ops._common.shapes import require_one
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import BOOLEAN, REAL, Attribute, Input, Output, boolean
-from uncork.ops._shapes import require_one
 from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
 
 

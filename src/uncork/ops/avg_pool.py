@@ -19,9 +19,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from uncork.ops._common.spatial import Slide, Sliding, all_at_least, reduced
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ARITHMETIC, Attribute, Input, Output, boolean, integers, one_of
-from uncork.ops._spatial import Slide, Sliding, all_at_least, reduced
 from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 

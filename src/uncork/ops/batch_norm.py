@@ -13,9 +13,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from uncork.ops._common.shapes import require_rank
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import REAL, Attribute, Input, Output, at_least, integer, number
-from uncork.ops._shapes import require_rank
 from uncork.ops.mvn import standardised
 from uncork.types import Array, Dimension, PartialShape, TensorSpec
 

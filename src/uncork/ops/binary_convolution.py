@@ -15,10 +15,10 @@ Page: operation-specs/convolution/binary-convolution-1; the arithmetic of window
 from __future__ import annotations
 
 from uncork.errors import UnsupportedError
-from uncork.ops._indices import refuse_first
+from uncork.ops._common.indices import refuse_first
+from uncork.ops._common.spatial import Sliding, all_at_least
 from uncork.ops._operation import register
 from uncork.ops._ports import ARITHMETIC, Attribute, Input, Output, integers, number, one_of
-from uncork.ops._spatial import Sliding, all_at_least
 from uncork.ops.convolution import correlate
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from uncork.ops._elementwise import Binary, Unary
-from uncork.ops._indices import refuse_first
+from uncork.ops._common.elementwise import Binary, Unary
+from uncork.ops._common.indices import refuse_first
 from uncork.ops._operation import register
 from uncork.ops._ports import BOOLEAN, INTEGER, Input
 from uncork.types import Array

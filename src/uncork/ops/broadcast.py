@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from uncork.ops._broadcast import broadcast_shapes
+from uncork.ops._common.broadcast import broadcast_shapes
+from uncork.ops._common.vectors import Numbers, all_known, length, vector
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Output, one_of
-from uncork.ops._vectors import Numbers, all_known, length, vector
 from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
 
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from uncork.ops._indices import refuse_first
+from uncork.ops._common.indices import refuse_first
+from uncork.ops._common.shapes import require_rank
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import I32_I64, NUMERIC, Attribute, Input, Output, boolean, element_type
-from uncork.ops._shapes import require_rank
 from uncork.types import Array, ElementType, TensorSpec
 
 

@@ -14,11 +14,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from uncork.ops._common.shapes import check_room, divided
+from uncork.ops._common.spatial import all_at_least, extent
+from uncork.ops._common.vectors import all_known, length, vector
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ARITHMETIC, I32_I64, Attribute, Input, Output, integers
-from uncork.ops._shapes import check_room, divided
-from uncork.ops._spatial import all_at_least, extent
-from uncork.ops._vectors import all_known, length, vector
 from uncork.types import DYNAMIC, Array, PartialShape, TensorSpec
 
 

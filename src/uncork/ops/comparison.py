@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from uncork.ops._elementwise import Binary, Unary
+from uncork.ops._common.elementwise import Binary, Unary
 from uncork.ops._operation import register
 from uncork.ops._ports import ANY, FLOAT, Attribute, Input, Output, boolean
 from uncork.types import Array, ElementType

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from uncork.ops._indices import normalised_axis
+from uncork.ops._common.indices import normalised_axis
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, Attribute, Input, Output, integer
 from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec

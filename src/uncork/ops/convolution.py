@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from uncork.ops._common.spatial import Slide, Sliding, all_at_least, block_ranges, windows
 from uncork.ops._operation import register
 from uncork.ops._ports import ARITHMETIC, Attribute, Input, Output, integers
-from uncork.ops._spatial import Slide, Sliding, all_at_least, block_ranges, windows
 from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 

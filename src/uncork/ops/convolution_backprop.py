@@ -25,11 +25,11 @@ from typing import Any
 
 import numpy as np
 
+from uncork.ops._common.shapes import check_room
+from uncork.ops._common.spatial import Sliding, all_at_least, block_ranges, extent
+from uncork.ops._common.vectors import vector
 from uncork.ops._operation import register
 from uncork.ops._ports import ARITHMETIC, INTEGER, Attribute, Input, Output, integers
-from uncork.ops._shapes import check_room
-from uncork.ops._spatial import Sliding, all_at_least, block_ranges, extent
-from uncork.ops._vectors import vector
 from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
 
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from uncork.ops._indices import refuse_first
+from uncork.ops._common.indices import refuse_first
+from uncork.ops._common.sequences import agreed_sizes, check_blank, check_lengths, shape_in_words
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import I32_I64, REAL, Attribute, Input, Output, boolean, element_type
-from uncork.ops._sequences import agreed_sizes, check_blank, check_lengths, shape_in_words
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
 

@@ -22,10 +22,10 @@ import math
 
 import numpy as np
 
+from uncork.ops._common.sampling import bilinear, pixels
+from uncork.ops._common.spatial import Sliding, all_at_least
 from uncork.ops._operation import register
 from uncork.ops._ports import ARITHMETIC, Attribute, Input, Output, at_least, boolean, integer, integers
-from uncork.ops._sampling import bilinear, pixels
-from uncork.ops._spatial import Sliding, all_at_least
 from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from uncork.ops._boxes import best_first, without_overlap
+from uncork.ops._common.boxes import best_first, without_overlap
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import REAL, Attribute, Input, Output, at_least, boolean, integer, integers, number, one_of
 from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec

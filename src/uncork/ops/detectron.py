@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from uncork.ops._boxes import best_first, touching_overlaps, without_overlap
+from uncork.ops._common.boxes import best_first, touching_overlaps, without_overlap
+from uncork.ops._common.proposals import moved
+from uncork.ops._common.sequences import agreed_sizes
+from uncork.ops._common.shapes import image_dims
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import REAL, Attribute, Input, Output, at_least, boolean, integer, integers, number, numbers
-from uncork.ops._proposals import moved
-from uncork.ops._sequences import agreed_sizes
-from uncork.ops._shapes import image_dims
 from uncork.ops.proposal import whole
 from uncork.ops.roi_align import ROIAlign3
 from uncork.types import DYNAMIC, Array, Dimension, ElementType, PartialShape, TensorSpec

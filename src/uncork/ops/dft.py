@@ -19,9 +19,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from uncork.ops._common.vectors import known_axes, vector
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import I32_I64, REAL, Input, Output
-from uncork.ops._vectors import known_axes, vector
 from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
 
 

@@ -18,10 +18,10 @@ from typing import Union
 
 import numpy as np
 
-from uncork.ops._broadcast import broadcast_dimension
+from uncork.ops._common.broadcast import broadcast_dimension
+from uncork.ops._common.shapes import check_room
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ARITHMETIC, Attribute, Input, Output, text
-from uncork.ops._shapes import check_room
 from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
 
 _ELLIPSIS = "..."

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from uncork.ops._embedding import Embedding, ReducedEmbedding, averaged
-from uncork.ops._indices import refuse_first
+from uncork.ops._common.embedding import Embedding, ReducedEmbedding, averaged
+from uncork.ops._common.indices import refuse_first
 from uncork.ops._operation import register
 from uncork.ops._ports import ARITHMETIC, I32_I64, Input
 from uncork.types import DYNAMIC, Array, PartialShape, TensorSpec

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from uncork.ops._embedding import Embedding, ReducedEmbedding, averaged
+from uncork.ops._common.embedding import Embedding, ReducedEmbedding, averaged
 from uncork.ops._operation import register
 from uncork.ops._ports import ARITHMETIC, Input
 from uncork.types import DYNAMIC, Array, PartialShape, TensorSpec

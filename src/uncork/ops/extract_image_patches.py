@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from uncork.ops._common.shapes import image_dims
+from uncork.ops._common.spatial import Slide, all_at_least, extent, windows
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, STRING, Attribute, Input, Output, integers, one_of
-from uncork.ops._shapes import image_dims
-from uncork.ops._spatial import Slide, all_at_least, extent, windows
 from uncork.types import Array, Dimension, ElementType, PartialShape, TensorSpec
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from uncork.ops._common.vectors import scalar, vector
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import I32_I64, NUMERIC, Attribute, Input, Output, element_type
-from uncork.ops._vectors import scalar, vector
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
 #: f8e8m0 has no 0.

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from uncork.ops._broadcast import Broadcasting, broadcast_shapes
+from uncork.ops._common.broadcast import Broadcasting, broadcast_shapes
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import REAL, Attribute, Input, Output, at_least, element_type, integer
 from uncork.storage import code_book, decode, encode

@@ -17,10 +17,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from uncork.ops._indices import normalised_axis, refuse_first
+from uncork.ops._common.indices import normalised_axis, refuse_first
+from uncork.ops._common.shapes import require_one
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Output, integer
-from uncork.ops._shapes import require_one
 from uncork.types import Array, PartialShape, TensorSpec
 
 

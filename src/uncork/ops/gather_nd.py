@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from uncork.ops._broadcast import broadcast_dimension
+from uncork.ops._common.broadcast import broadcast_dimension
+from uncork.ops._common.vectors import places
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Output, at_least, integer
-from uncork.ops._vectors import places
 from uncork.types import DYNAMIC, Array, PartialShape, TensorSpec
 
 

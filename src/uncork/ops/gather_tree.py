@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from uncork.ops._indices import refuse_first
+from uncork.ops._common.indices import refuse_first
+from uncork.ops._common.sequences import agreed_sizes, shape_in_words
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ARITHMETIC, Input, Output
-from uncork.ops._sequences import agreed_sizes, shape_in_words
 from uncork.types import Array, PartialShape, TensorSpec
 
 LAYOUT = {

@@ -21,11 +21,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from uncork.ops._common.resize import keys_kernel, whole
+from uncork.ops._common.sampling import pixels
+from uncork.ops._common.shapes import image_dims
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ARITHMETIC, REAL, Attribute, Input, Output, boolean, one_of
-from uncork.ops._resize import keys_kernel, whole
-from uncork.ops._sampling import pixels
-from uncork.ops._shapes import image_dims
 from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from uncork.ops._common.recurrent import Recurrent, State, activation_names, bias_parts
 from uncork.ops._operation import register
 from uncork.ops._ports import REAL, Attribute, Input, Output, boolean
-from uncork.ops._recurrent import Recurrent, State, activation_names, bias_parts
 from uncork.types import Array
 
 

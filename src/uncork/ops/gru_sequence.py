@@ -8,9 +8,9 @@ Page: operation-specs/sequence/gru-sequence-5. Decisions: _recurrent.py.
 
 from __future__ import annotations
 
+from uncork.ops._common.recurrent import RecurrentSequence
 from uncork.ops._operation import register
 from uncork.ops._ports import INTEGER, REAL, Input, Output
-from uncork.ops._recurrent import RecurrentSequence
 from uncork.ops.gru_cell import GRU
 from uncork.types import Array
 

@@ -41,12 +41,12 @@ import math
 import numpy as np
 
 from uncork.errors import UnsupportedError
+from uncork.ops._common.resize import Axis, Settings, resize
+from uncork.ops._common.shapes import check_room
+from uncork.ops._common.spatial import all_at_least
+from uncork.ops._common.vectors import Numbers, vector
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ARITHMETIC, INTEGER, REAL, Attribute, Input, Output, boolean, describe_types, integers, number, one_of
-from uncork.ops._resize import Axis, Settings, resize
-from uncork.ops._shapes import check_room
-from uncork.ops._spatial import all_at_least
-from uncork.ops._vectors import Numbers, vector
 from uncork.storage import decode
 from uncork.types import DYNAMIC, Array, Dimension, ElementType, PartialShape, TensorSpec
 

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing, SubGraphOperation, union
-from uncork.ops._indices import normalised_axis
+from uncork.ops._common.body import BodyInput, BodyMap, BodyOutput, Slicing, SubGraphOperation, union
+from uncork.ops._common.indices import normalised_axis
 from uncork.ops._operation import register
 from uncork.ops._ports import ANY, BOOLEAN, I32_I64, Input, Output
 from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec

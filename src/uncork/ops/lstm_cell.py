@@ -19,9 +19,9 @@ from __future__ import annotations
 import numpy as np
 
 from uncork.errors import UnsupportedError
+from uncork.ops._common.recurrent import Recurrent, State, activation_names, bias_parts
 from uncork.ops._operation import register
 from uncork.ops._ports import REAL, Attribute, Input, Output, boolean, one_of
-from uncork.ops._recurrent import Recurrent, State, activation_names, bias_parts
 from uncork.types import Array, PartialShape, TensorSpec
 
 

@@ -6,9 +6,9 @@ Decisions: _recurrent.py.
 
 from __future__ import annotations
 
+from uncork.ops._common.recurrent import RecurrentSequence
 from uncork.ops._operation import register
 from uncork.ops._ports import INTEGER, REAL, Input, Output
-from uncork.ops._recurrent import RecurrentSequence
 from uncork.ops.lstm_cell import LSTM, LSTM1
 from uncork.types import Array
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from uncork.ops._broadcast import broadcast_shapes
+from uncork.ops._common.broadcast import broadcast_shapes
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ARITHMETIC, Attribute, Input, Output, boolean
 from uncork.types import Array, PartialShape, TensorSpec

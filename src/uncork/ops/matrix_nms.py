@@ -19,11 +19,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from uncork.ops._boxes import best_first, touching_overlaps
-from uncork.ops._class_selection import ClassSelection, Image
+from uncork.ops._common.boxes import best_first, touching_overlaps
+from uncork.ops._common.class_selection import ClassSelection, Image
+from uncork.ops._common.sequences import agreed_sizes
 from uncork.ops._operation import register
 from uncork.ops._ports import Attribute, number, one_of
-from uncork.ops._sequences import agreed_sizes
 from uncork.types import DYNAMIC, Array, Dimension, TensorSpec
 
 SHARED = {"boxes": "num_batches, num_boxes, 4", "scores": "num_batches, num_classes, num_boxes"}

@@ -18,10 +18,10 @@ import math
 
 import numpy as np
 
-from uncork.ops._indices import normalised_axis
+from uncork.ops._common.indices import normalised_axis
+from uncork.ops._common.spatial import all_at_least, reduced, windows
 from uncork.ops._operation import register
 from uncork.ops._ports import Attribute, Output, element_type, integer, integers, one_of
-from uncork.ops._spatial import all_at_least, reduced, windows
 from uncork.ops.avg_pool import Pooling
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
 

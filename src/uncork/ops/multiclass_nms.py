@@ -20,12 +20,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from uncork.ops._boxes import best_first, without_overlap
-from uncork.ops._class_selection import ClassSelection, Image
-from uncork.ops._indices import refuse_first
+from uncork.ops._common.boxes import best_first, without_overlap
+from uncork.ops._common.class_selection import ClassSelection, Image
+from uncork.ops._common.indices import refuse_first
+from uncork.ops._common.sequences import agreed_sizes
 from uncork.ops._operation import register
 from uncork.ops._ports import I32_I64, Attribute, Input, number
-from uncork.ops._sequences import agreed_sizes
 from uncork.ops.matrix_nms import FOUR, SHARED, shared_boxes
 from uncork.types import DYNAMIC, Array, TensorSpec
 

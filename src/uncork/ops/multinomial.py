@@ -14,12 +14,12 @@ import secrets
 
 import numpy as np
 
-from uncork.ops._indices import refuse_first
+from uncork.ops._common.indices import refuse_first
+from uncork.ops._common.random import fractions
+from uncork.ops._common.shapes import require_rank
+from uncork.ops._common.vectors import scalar
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import I32_I64, REAL, Attribute, Input, Output, at_least, boolean, element_type, integer
-from uncork.ops._random import fractions
-from uncork.ops._shapes import require_rank
-from uncork.ops._vectors import scalar
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
 

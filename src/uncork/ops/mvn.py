@@ -13,10 +13,10 @@ import math
 
 import numpy as np
 
-from uncork.ops._indices import normalised_axes
+from uncork.ops._common.indices import normalised_axes
+from uncork.ops._common.vectors import check_axes
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import I32_I64, REAL, Attribute, Input, Output, boolean, integers, number, one_of
-from uncork.ops._vectors import check_axes
 from uncork.types import Array, PartialShape, TensorSpec
 
 

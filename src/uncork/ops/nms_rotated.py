@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from uncork.ops._common.suppression import SuppressionWithScores
 from uncork.ops._operation import register
 from uncork.ops._ports import INTEGER, REAL, Attribute, Input, boolean
-from uncork.ops._suppression import SuppressionWithScores
 from uncork.types import Array, TensorSpec
 
 #: How far past an edge, as a part of the size of the boxes, a point still counts as on it.

@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from uncork.ops._boxes import overlaps
-from uncork.ops._indices import refuse_first
+from uncork.ops._common.boxes import overlaps
+from uncork.ops._common.indices import refuse_first
+from uncork.ops._common.suppression import Suppression, SuppressionWithScores, index_type, single
 from uncork.ops._operation import register
 from uncork.ops._ports import REAL, Attribute, Input, Output, one_of
-from uncork.ops._suppression import Suppression, SuppressionWithScores, index_type, single
 from uncork.storage import decode
 from uncork.types import Array, TensorSpec
 

@@ -14,10 +14,10 @@ import itertools
 
 import numpy as np
 
-from uncork.ops._indices import normalised_axes
+from uncork.ops._common.indices import normalised_axes
+from uncork.ops._common.vectors import check_axes
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import INTEGER, REAL, Attribute, Input, Output, at_least, integer, number, one_of
-from uncork.ops._vectors import check_axes
 from uncork.types import Array, PartialShape, TensorSpec
 
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from uncork.ops._indices import normalised_axis, refuse_first
+from uncork.ops._common.indices import normalised_axis, refuse_first
+from uncork.ops._common.shapes import require_rank
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Kind, Output, integer
-from uncork.ops._shapes import require_rank
 from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
 
 _MODES = {"ignore_negative": "ignore_negative", "ignore-negative": "ignore_negative", "normalize": "normalize"}

@@ -29,9 +29,9 @@ from typing import Any
 
 import numpy as np
 
+from uncork.ops._common.vectors import vector
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import INTEGER, Attribute, Input, Output, boolean, number, numbers
-from uncork.ops._vectors import vector
 from uncork.types import DYNAMIC, Array, Dimension, ElementType, PartialShape, TensorSpec
 
 

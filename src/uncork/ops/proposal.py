@@ -24,11 +24,11 @@ from typing import Any
 
 import numpy as np
 
-from uncork.ops._boxes import touching_overlaps, without_overlap
-from uncork.ops._indices import refuse_first
+from uncork.ops._common.boxes import touching_overlaps, without_overlap
+from uncork.ops._common.indices import refuse_first
+from uncork.ops._common.proposals import inside, large_enough, moved, selected_first
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import REAL, Attribute, Input, Output, boolean, integer, number, numbers, one_of
-from uncork.ops._proposals import inside, large_enough, moved, selected_first
 from uncork.storage import decode
 from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
 

@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from uncork.ops._common.regions import box_count, boxes_with_images, rounded
+from uncork.ops._common.sampling import bilinear
+from uncork.ops._common.shapes import image_dims
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import REAL, Attribute, Input, Output, at_least, integer, number, one_of
-from uncork.ops._regions import box_count, boxes_with_images, rounded
-from uncork.ops._sampling import bilinear
-from uncork.ops._shapes import image_dims
 from uncork.types import Array, PartialShape, TensorSpec
 
 

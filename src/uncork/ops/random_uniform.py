@@ -12,11 +12,11 @@ from __future__ import annotations
 import math
 import secrets
 
+from uncork.ops._common.random import fractions, integers
+from uncork.ops._common.shapes import require_one
+from uncork.ops._common.vectors import vector
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import I32_I64, REAL, Attribute, Input, Output, at_least, element_type, integer, one_of
-from uncork.ops._random import fractions, integers
-from uncork.ops._shapes import require_one
-from uncork.ops._vectors import vector
 from uncork.types import Array, PartialShape, TensorSpec
 
 _TYPES = REAL | I32_I64

@@ -18,11 +18,11 @@ import math
 
 import numpy as np
 
-from uncork.ops._elementwise import nearest_root
-from uncork.ops._indices import normalised_axes
+from uncork.ops._common.elementwise import nearest_root
+from uncork.ops._common.indices import normalised_axes
+from uncork.ops._common.shapes import require_rank
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ARITHMETIC, BOOLEAN, INTEGER, Attribute, Input, Output, boolean
-from uncork.ops._shapes import require_rank
 from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 

@@ -18,11 +18,11 @@ import math
 
 import numpy as np
 
-from uncork.ops._elementwise import sigmoid
-from uncork.ops._indices import normalised_axis
+from uncork.ops._common.elementwise import sigmoid
+from uncork.ops._common.indices import normalised_axis
+from uncork.ops._common.shapes import image_dims
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import REAL, Attribute, Input, Output, at_least, boolean, integer, integers, numbers
-from uncork.ops._shapes import image_dims
 from uncork.ops.softmax import softmax
 from uncork.types import Array, Dimension, PartialShape, TensorSpec
 

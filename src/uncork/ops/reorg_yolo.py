@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from uncork.ops._common.shapes import divided, image_dims
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, Attribute, Input, Output, at_least, integer
-from uncork.ops._shapes import divided, image_dims
 from uncork.types import Array, PartialShape, TensorSpec
 
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import math
 
+from uncork.ops._common.vectors import Numbers, vector
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Output, boolean
-from uncork.ops._vectors import Numbers, vector
 from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
 
 

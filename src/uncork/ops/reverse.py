@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from uncork.ops._common.vectors import known_axes, length, vector
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, BOOLEAN, INTEGER, Attribute, Input, Output, one_of
-from uncork.ops._vectors import known_axes, length, vector
 from uncork.types import Array, PartialShape, TensorSpec
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from uncork.ops._indices import normalised_axis, refuse_first
+from uncork.ops._common.indices import normalised_axis, refuse_first
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Output, integer
 from uncork.types import Array, ElementType, PartialShape, TensorSpec

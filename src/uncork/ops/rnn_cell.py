@@ -8,9 +8,9 @@ where it is absent it counts as zeros, as in the other cells. Further decisions:
 
 from __future__ import annotations
 
+from uncork.ops._common.recurrent import Recurrent, State, activation_names, bias_parts
 from uncork.ops._operation import register
 from uncork.ops._ports import REAL, Input, Output
-from uncork.ops._recurrent import Recurrent, State, activation_names, bias_parts
 from uncork.types import Array
 
 

@@ -5,9 +5,9 @@ Page: operation-specs/sequence/rnn-sequence-5. Decisions: _recurrent.py.
 
 from __future__ import annotations
 
+from uncork.ops._common.recurrent import RecurrentSequence
 from uncork.ops._operation import register
 from uncork.ops._ports import INTEGER, REAL, Input, Output
-from uncork.ops._recurrent import RecurrentSequence
 from uncork.ops.rnn_cell import RNN
 from uncork.types import Array
 

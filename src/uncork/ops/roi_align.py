@@ -24,12 +24,12 @@ from typing import Any
 
 import numpy as np
 
-from uncork.ops._indices import refuse_first
+from uncork.ops._common.indices import refuse_first
+from uncork.ops._common.regions import box_count
+from uncork.ops._common.sampling import bilinear
+from uncork.ops._common.shapes import check_room, image_dims, require_rank
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import INTEGER, REAL, Attribute, Input, Output, at_least, boolean, integer, number, one_of
-from uncork.ops._regions import box_count
-from uncork.ops._sampling import bilinear
-from uncork.ops._shapes import check_room, image_dims, require_rank
 from uncork.types import DYNAMIC, Array, PartialShape, TensorSpec
 
 

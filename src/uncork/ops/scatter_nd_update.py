@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from uncork.ops._common.scatter import Reducing, accumulate
+from uncork.ops._common.vectors import places
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, I32_I64, Attribute, Input, Output, one_of
-from uncork.ops._scatter import Reducing, accumulate
-from uncork.ops._vectors import places
 from uncork.types import Array, PartialShape, TensorSpec
 
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from uncork.ops._indices import normalised_axis
+from uncork.ops._common.indices import normalised_axis
+from uncork.ops._common.vectors import places, scalar
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, INTEGER, Input, Output
-from uncork.ops._vectors import places, scalar
 from uncork.types import Array, PartialShape, TensorSpec
 
 

@@ -13,10 +13,10 @@ import math
 
 import numpy as np
 
-from uncork.ops._indices import refuse_first
+from uncork.ops._common.indices import refuse_first
+from uncork.ops._common.shapes import require_rank
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ARITHMETIC, I32_I64, Attribute, Input, Output, one_of
-from uncork.ops._shapes import require_rank
 from uncork.ops.bucketize import refuse_unsorted
 from uncork.storage import decode
 from uncork.types import DYNAMIC, Array, Dimension, ElementType, PartialShape, TensorSpec

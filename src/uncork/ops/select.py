@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from uncork.ops._broadcast import Broadcasting
+from uncork.ops._common.broadcast import Broadcasting
 from uncork.ops._operation import register
 from uncork.ops._ports import ANY, BOOLEAN, Input, Output
 from uncork.types import Array, PartialShape, TensorSpec

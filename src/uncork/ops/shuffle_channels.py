@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from uncork.ops._indices import normalised_axis
+from uncork.ops._common.indices import normalised_axis
+from uncork.ops._common.shapes import divided
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, Attribute, Input, Output, at_least, integer
-from uncork.ops._shapes import divided
 from uncork.types import Array, PartialShape, TensorSpec
 
 

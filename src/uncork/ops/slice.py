@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from uncork.ops._common.slices import sliced_shape, slices
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, INTEGER, Input, Output
-from uncork.ops._slices import sliced_shape, slices
 from uncork.types import Array, PartialShape, TensorSpec
 
 

@@ -5,9 +5,9 @@ Page: operation-specs/movement/slice-scatter-15. `updates` has exactly the shape
 
 from __future__ import annotations
 
+from uncork.ops._common.slices import sliced_shape, slices
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, INTEGER, Input, Output
-from uncork.ops._slices import sliced_shape, slices
 from uncork.types import Array, PartialShape, TensorSpec
 
 

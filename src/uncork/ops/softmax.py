@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from uncork.ops._elementwise import Unary
-from uncork.ops._indices import normalised_axis
+from uncork.ops._common.elementwise import Unary
+from uncork.ops._common.indices import normalised_axis
 from uncork.ops._operation import register
 from uncork.ops._ports import Attribute, at_least, integer
 from uncork.types import Array, PartialShape, TensorSpec

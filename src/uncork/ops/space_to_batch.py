@@ -14,10 +14,10 @@ import math
 
 import numpy as np
 
+from uncork.ops._common.shapes import divided
+from uncork.ops._common.vectors import Numbers, all_known, length, vector
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, INTEGER, Input, Output
-from uncork.ops._shapes import divided
-from uncork.ops._vectors import Numbers, all_known, length, vector
 from uncork.types import DYNAMIC, Array, PartialShape, TensorSpec
 
 

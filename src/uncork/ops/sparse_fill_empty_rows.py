@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from uncork.ops._indices import refuse_first
+from uncork.ops._common.indices import refuse_first
+from uncork.ops._common.shapes import require_rank
+from uncork.ops._common.vectors import length, vector
 from uncork.ops._operation import FOLD_LIMIT, Operation, register
 from uncork.ops._ports import ANY, I32_I64, Input, Output
-from uncork.ops._shapes import require_rank
-from uncork.ops._vectors import length, vector
 from uncork.types import DYNAMIC, Array, Dimension, ElementType, PartialShape, TensorSpec
 
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from uncork.ops._indices import normalised_axis
+from uncork.ops._common.indices import normalised_axis
+from uncork.ops._common.shapes import divided
+from uncork.ops._common.vectors import length, scalar, vector
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Output, integer
-from uncork.ops._shapes import divided
-from uncork.ops._vectors import length, scalar, vector
 from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
 
 

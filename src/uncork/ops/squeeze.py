@@ -7,9 +7,9 @@ known; with `allow_axis_skip` (Squeeze-15) the rank is left open instead. Withou
 
 from __future__ import annotations
 
+from uncork.ops._common.vectors import all_known, known_axes, vector
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Output, boolean
-from uncork.ops._vectors import all_known, known_axes, vector
 from uncork.types import Array, PartialShape, TensorSpec
 
 

@@ -20,10 +20,10 @@ import math
 
 import numpy as np
 
+from uncork.ops._common.shapes import check_room, require_rank
+from uncork.ops._common.vectors import scalar
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import I32_I64, REAL, Attribute, Input, Output, boolean
-from uncork.ops._shapes import check_room, require_rank
-from uncork.ops._vectors import scalar
 from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
 
 

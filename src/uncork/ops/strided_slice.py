@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
+from uncork.ops._common.slices import python_ends, sliced
+from uncork.ops._common.vectors import common_length, vector
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Output, integers
-from uncork.ops._slices import python_ends, sliced
-from uncork.ops._vectors import common_length, vector
 from uncork.types import Array, DimensionLike, PartialShape, TensorSpec
 
 _INFINITE = 2**62  # beyond every size

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from uncork.ops._indices import refuse_first
+from uncork.ops._common.indices import refuse_first
+from uncork.ops._common.shapes import require_rank
 from uncork.ops._operation import FOLD_LIMIT, Operation, register
 from uncork.ops._ports import I32_I64, STRING, Input, Output
-from uncork.ops._shapes import require_rank
 from uncork.types import DYNAMIC, Array, Dimension, ElementType, PartialShape, TensorSpec
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from uncork.ops._common.vectors import length, vector
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, INTEGER, Input, Output
-from uncork.ops._vectors import length, vector
 from uncork.types import Array, PartialShape, TensorSpec
 
 

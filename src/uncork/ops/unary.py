@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from uncork.ops._elementwise import RealFunction, Unary, by_element, erf, nearest_root
+from uncork.ops._common.elementwise import RealFunction, Unary, by_element, erf, nearest_root
 from uncork.ops._operation import register
 from uncork.ops._ports import ARITHMETIC, Attribute, Input, one_of
 from uncork.types import Array

@@ -16,10 +16,10 @@ import math
 
 import numpy as np
 
-from uncork.ops._indices import normalised_axis
+from uncork.ops._common.indices import normalised_axis
+from uncork.ops._common.vectors import scalar
 from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, I32_I64, Attribute, Input, Output, boolean, element_type
-from uncork.ops._vectors import scalar
 from uncork.types import DYNAMIC, Array, Dimension, ElementType, PartialShape, TensorSpec
 
 

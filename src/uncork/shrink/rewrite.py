@@ -12,16 +12,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from uncork.compiler.passes.compressed_tables import LOOKUPS, is_by_rows
-from uncork.compiler.passes.graph import readers
 from uncork.errors import UncorkError, ValidationError
+from uncork.internal_ops.quantized_lookup import PackedConst
 from uncork.ir.model import Model, Node, Port, Source, XmlElement
 from uncork.ir.validate import infer
 from uncork.ops import Operation
-from uncork.ops._compressed import PackedConst
 from uncork.ops.arithmetic import Multiply, Subtract
 from uncork.ops.convert import Convert1
 from uncork.ops.parameter import Const
+from uncork.passes.quantized_tables import LOOKUPS, is_by_rows
+from uncork.passes.rewrite import readers
 from uncork.shrink.rows import Codes, as_codes
 from uncork.storage import packed_size
 from uncork.types import Array, ElementType, PartialShape, TensorSpec

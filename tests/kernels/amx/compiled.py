@@ -5,9 +5,9 @@ from __future__ import annotations
 import ctypes
 
 from tests.kernels.amx.case import FULL, bits_of, case, emulators, integers, paired
-from uncork.kernels.executable import mapped
-from uncork.kernels.link import link
-from uncork.kernels.llvm import compiled, host
+from uncork.kernels.runtime.elf_link import link
+from uncork.kernels.runtime.exec_memory import mapped
+from uncork.kernels.runtime.llvm import compiled, host
 
 #: f32 `c` (16 x 16) += bf16 `a` (16 x 64) times `b` (64 x 16 in pairs: 32 rows of 16 pairs).
 LLVM = """

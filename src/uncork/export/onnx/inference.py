@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from uncork.ops._broadcast import broadcast_dimension
+from uncork.ops._common.broadcast import broadcast_dimension
 from uncork.types import DYNAMIC, Dimension, PartialShape
 
 #: From the shapes of the inputs, their values where they are known, and the attributes.

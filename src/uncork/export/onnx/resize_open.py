@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from uncork.export.onnx.graph import I64, Graph, Tensor
-from uncork.ops._resize import Settings
+from uncork.ops._common.resize import Settings
 from uncork.types import ElementType, PartialShape
 
 T = ElementType

@@ -8,7 +8,7 @@ import math
 
 from uncork.export.onnx.graph import BOOLEAN, Graph, Tensor
 from uncork.export.onnx.registry import lowers
-from uncork.ops._broadcast import Broadcasting
+from uncork.ops._common.broadcast import Broadcasting
 from uncork.ops._operation import Operation
 from uncork.ops.arithmetic import Divide
 

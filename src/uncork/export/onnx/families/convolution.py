@@ -9,7 +9,7 @@ import numpy as np
 
 from uncork.export.onnx.graph import Graph, Tensor
 from uncork.export.onnx.registry import lowers
-from uncork.ops._spatial import Sliding, extent
+from uncork.ops._common.spatial import Sliding, extent
 from uncork.ops.binary_convolution import BinaryConvolution1
 from uncork.ops.convolution import Convolution1
 from uncork.ops.convolution_backprop import ConvolutionBackpropData1

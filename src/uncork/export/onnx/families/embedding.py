@@ -15,7 +15,7 @@ from uncork.export.onnx.families.gather import counted_forward
 from uncork.export.onnx.graph import I64, Graph, Tensor
 from uncork.export.onnx.registry import lowers
 from uncork.export.onnx.signatures import carrier
-from uncork.ops._embedding import Embedding
+from uncork.ops._common.embedding import Embedding
 from uncork.types import ElementType, PartialShape
 
 T = ElementType

@@ -15,7 +15,7 @@ import numpy as np
 
 from uncork.export.onnx.graph import I64, Graph, Tensor
 from uncork.export.onnx.registry import lowers
-from uncork.ops._recurrent import WALKS, Recurrent, RecurrentSequence
+from uncork.ops._common.recurrent import WALKS, Recurrent, RecurrentSequence
 from uncork.ops.gru_cell import GRU
 from uncork.ops.lstm_cell import LSTM1
 from uncork.types import Array, ElementType

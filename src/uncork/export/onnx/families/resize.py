@@ -18,7 +18,7 @@ import numpy as np
 from uncork.export.onnx.graph import I64, Graph, Tensor
 from uncork.export.onnx.registry import lowers
 from uncork.export.onnx.resize_open import OpenAxis
-from uncork.ops._resize import Axis, Settings, nearest_cells, taps
+from uncork.ops._common.resize import Axis, Settings, nearest_cells, taps
 from uncork.ops.interpolate import (
     Interpolate1,
     _Interpolate,

@@ -14,7 +14,7 @@ from uncork.export.onnx.families.shapes import numbers
 from uncork.export.onnx.graph import BOOLEAN, I64, Graph, Tensor
 from uncork.export.onnx.registry import lowers
 from uncork.ops._operation import Operation
-from uncork.ops._scatter import Reducing
+from uncork.ops._common.scatter import Reducing
 from uncork.ops.scatter_elements_update import ScatterElementsUpdate12
 from uncork.ops.segment_max import SegmentMax16
 from uncork.types import ElementType, PartialShape

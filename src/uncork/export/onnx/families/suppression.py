@@ -16,8 +16,8 @@ import numpy as np
 from uncork.export.onnx.families.normalization import widened
 from uncork.export.onnx.graph import I64, Graph, Tensor
 from uncork.export.onnx.registry import lowers
-from uncork.ops._class_selection import ClassSelection
-from uncork.ops._suppression import Suppression
+from uncork.ops._common.class_selection import ClassSelection
+from uncork.ops._common.suppression import Suppression
 from uncork.ops.matrix_nms import MatrixNms8
 from uncork.ops.multiclass_nms import MulticlassNms8
 from uncork.ops.non_max_suppression import _Corners

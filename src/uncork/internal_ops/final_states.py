@@ -1,0 +1,69 @@
+"""Operations that no file has: sequences of which only some states are wanted. See the compiler's pass `last_step`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from uncork.ops._common.indices import refuse_first
+from uncork.ops._common.recurrent import RecurrentSequence
+from uncork.ops._common.sequences import check_lengths
+from uncork.ops._operation import Operation
+from uncork.ops._ports import ANY, INTEGER, Input, Output
+from uncork.types import Array, Dimension, ElementType, PartialShape, TensorSpec
+
+
+class LastStates(Operation):
+    """A sequence without its first output: the last states of each row alone."""
+
+    type_name, opset = "LastStates", 0
+    values = Input(ANY, variadic=True)
+    states = Output()
+
+    def __init__(self, sequence: RecurrentSequence) -> None:
+        super().__init__()
+        self.sequence = sequence
+
+    def describe(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
+        return self.sequence.describe(specs)[1:]
+
+    def evaluate(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
+        return self.sequence.evaluate(specs)[1:]
+
+
+class StepLengths(Operation):
+    """How far each row of a sequence must run so that its last state is the one at a step that is asked for.
+
+        output[b] = p + 1 where p < lengths[b], else 0        p = the element number b * stride of `indices`
+
+    0 gives zeros, as the sequence's Y has after the end of a row. `indices` of any shape, `lengths [B]` -> i64 [B].
+    """
+
+    type_name, opset = "StepLengths", 0
+    indices = Input(INTEGER)
+    lengths = Input(INTEGER)
+    output = Output(ElementType.i64)
+
+    def __init__(self, steps: int, stride: int, counts_from_end: bool, zeros: bool) -> None:
+        """`counts_from_end`: a negative p does. A p that is outside of 0..steps - 1 gives 0 where `zeros` says so, else it is refused."""
+        super().__init__()
+        self.steps = steps
+        self.stride = stride
+        self.counts_from_end = counts_from_end
+        self.zeros = zeros
+
+    def infer(self, indices: TensorSpec, lengths: TensorSpec) -> PartialShape:
+        check_lengths(self, "lengths", lengths, Dimension.of(self.steps), "seq_length")
+        return lengths.shape
+
+    def reference(self, indices: Array, lengths: Array) -> Array:
+        place = indices.reshape(-1)[np.arange(len(lengths)) * self.stride]
+        inside = place < self.steps  # as they are: an i64 has not all numbers of a u64
+        place = np.where(inside, place, 0).astype(np.int64)
+        if self.counts_from_end:
+            place = np.where(place < 0, place + self.steps, place)
+        inside &= place >= 0
+        if not self.zeros:
+            refuse_first(self, "indices", place, ~inside, f"a step, up to {self.steps - 1}")
+        return np.where(inside & (place < lengths.astype(np.int64)), place + 1, 0)

@@ -1,0 +1,444 @@
+"""A small vector language over LLVM: kernels are written in Python with numbers, vectors and loops, and compiled.
+
+    kernel = Kernel("scale", ["source", "target", "count"])
+    source, target, count = kernel.arguments
+    with kernel.loop(0, count) as i:
+        x = kernel.load(source + i * 4, F32)
+        kernel.store(x * kernel.number(2.0, F32), target + i * 4)
+    kernel.finish(kernel.integer(0))
+    text = kernel.text()
+
+Every kernel is one native function `i64 name(i64 *arguments)`: addresses, sizes and scalars all travel as 64-bit integers in
+one block, so that a plan can be a table of (function, arguments). Vectors have any number of lanes; LLVM splits them for
+the machine, so one text serves NEON, AVX2 and AVX-512. The returned number says how it went; 0 is well.
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from llvmlite import ir
+
+from uncork.kernels.codegen.scalar_types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, INDEX_TYPES, U8, U16, U32, U64, Type
+
+__all__ = [
+    "BF16",
+    "BOOL",
+    "F16",
+    "F32",
+    "F64",
+    "I8",
+    "I16",
+    "I32",
+    "I64",
+    "INDEX_TYPES",
+    "U8",
+    "U16",
+    "U32",
+    "U64",
+    "Kernel",
+    "Type",
+    "Value",
+    "Variable",
+    "pieces",
+]
+
+
+class Value:
+    """A number, or a vector of numbers, inside a kernel. Arithmetic with Python numbers is by splats."""
+
+    __slots__ = ("kernel", "lanes", "llvm", "type")
+
+    def __init__(self, kernel: Kernel, llvm: Any, type_: Type, lanes: int = 1) -> None:
+        self.kernel = kernel
+        self.llvm = llvm
+        self.type = type_
+        self.lanes = lanes
+
+    def _with(self, other: Value | int | float) -> Any:
+        if isinstance(other, Value):
+            return other.llvm if other.lanes == self.lanes else self.kernel.splat(other, self.lanes).llvm
+        return self.kernel.number(other, self.type, self.lanes).llvm
+
+    def _same(self, llvm: Any) -> Value:
+        return Value(self.kernel, llvm, self.type, self.lanes)
+
+    def _arithmetic(self, name: str, other: Value | int | float) -> Value:
+        prefix = "f" if self.type.kind == "float" else ""
+        return self._same(getattr(self.kernel.builder, prefix + name)(self.llvm, self._with(other)))
+
+    def __add__(self, other: Value | int | float) -> Value:
+        return self._arithmetic("add", other)
+
+    def __sub__(self, other: Value | int | float) -> Value:
+        return self._arithmetic("sub", other)
+
+    def __mul__(self, other: Value | int | float) -> Value:
+        return self._arithmetic("mul", other)
+
+    def __truediv__(self, other: Value | float) -> Value:
+        return self._same(self.kernel.builder.fdiv(self.llvm, self._with(other)))
+
+    def __floordiv__(self, other: Value | int) -> Value:
+        """Integer division that truncates, as the machine's."""
+        divide = self.kernel.builder.sdiv if self.type.kind == "signed" else self.kernel.builder.udiv
+        return self._same(divide(self.llvm, self._with(other)))
+
+    def __and__(self, other: Value | int) -> Value:
+        return self._same(self.kernel.builder.and_(self.llvm, self._with(other)))
+
+    def __or__(self, other: Value | int) -> Value:
+        return self._same(self.kernel.builder.or_(self.llvm, self._with(other)))
+
+    def __lshift__(self, other: int) -> Value:
+        return self._same(self.kernel.builder.shl(self.llvm, self._with(other)))
+
+    def __rshift__(self, other: int) -> Value:
+        """Arithmetic for signed types, logical for unsigned."""
+        shift = self.kernel.builder.ashr if self.type.kind == "signed" else self.kernel.builder.lshr
+        return self._same(shift(self.llvm, self._with(other)))
+
+    def __neg__(self) -> Value:
+        return (
+            self._same(self.kernel.builder.fneg(self.llvm))
+            if self.type.kind == "float"
+            else self.kernel.number(0, self.type, self.lanes) - self
+        )
+
+    def _compared(self, operator: str, other: Value | int | float) -> Value:
+        builder = self.kernel.builder
+        compare = {"float": builder.fcmp_ordered, "signed": builder.icmp_signed, "unsigned": builder.icmp_unsigned}[self.type.kind]
+        return Value(self.kernel, compare(operator, self.llvm, self._with(other)), BOOL, self.lanes)
+
+    def __lt__(self, other: Value | int | float) -> Value:
+        return self._compared("<", other)
+
+    def __le__(self, other: Value | int | float) -> Value:
+        return self._compared("<=", other)
+
+    def __gt__(self, other: Value | int | float) -> Value:
+        return self._compared(">", other)
+
+    def __ge__(self, other: Value | int | float) -> Value:
+        return self._compared(">=", other)
+
+    def equals(self, other: Value | int | float) -> Value:
+        return self._compared("==", other)
+
+    def below(self, limit: Value) -> Value:
+        """0 <= self < limit in one unsigned comparison: negative numbers are huge ones."""
+        return Value(self.kernel, self.kernel.builder.icmp_unsigned("<", self.llvm, limit.llvm), BOOL, self.lanes)
+
+    def to(self, target: Type) -> Value:
+        """The nearest number of another type; integers wrap, floats round to nearest even."""
+        if target == self.type:
+            return self
+        builder = self.kernel.builder
+        llvm_type = target.llvm if self.lanes == 1 else ir.VectorType(target.llvm, self.lanes)
+        source, wider = self.type.kind, target.bits > self.type.bits
+        if source == target.kind == "float":
+            convert = builder.fpext if wider else builder.fptrunc
+        elif source == "float":
+            convert = builder.fptosi if target.kind == "signed" else builder.fptoui
+        elif target.kind == "float":
+            convert = builder.sitofp if source == "signed" else builder.uitofp
+        elif target.bits == self.type.bits:
+            return Value(self.kernel, self.llvm, target, self.lanes)
+        else:
+            convert = (builder.sext if source == "signed" else builder.zext) if wider else builder.trunc
+        return Value(self.kernel, convert(self.llvm, llvm_type), target, self.lanes)
+
+    def part(self, first: int, lanes: int) -> Value:
+        """Some consecutive lanes of a vector; one lane is a number."""
+        builder = self.kernel.builder
+        if lanes == self.lanes:
+            return self
+        if lanes == 1:
+            return Value(self.kernel, builder.extract_element(self.llvm, ir.Constant(ir.IntType(32), first)), self.type)
+        picks = ir.Constant(ir.VectorType(ir.IntType(32), lanes), list(range(first, first + lanes)))
+        return Value(self.kernel, builder.shuffle_vector(self.llvm, ir.Constant(self.llvm.type, ir.Undefined), picks), self.type, lanes)
+
+    def bits_as(self, target: Type) -> Value:
+        """The same bits read as another type of the same width."""
+        llvm_type = target.llvm if self.lanes == 1 else ir.VectorType(target.llvm, self.lanes)
+        return Value(self.kernel, self.kernel.builder.bitcast(self.llvm, llvm_type), target, self.lanes)
+
+
+class Variable:
+    """A value that changes, such as an accumulator. LLVM keeps it in a register."""
+
+    __slots__ = ("_kernel", "_lanes", "_place", "_type")
+
+    def __init__(self, kernel: Kernel, first: Value) -> None:
+        self._kernel, self._type, self._lanes = kernel, first.type, first.lanes
+        with kernel.builder.goto_entry_block():
+            self._place = kernel.builder.alloca(first.llvm.type)
+        self.set(first)
+
+    def get(self) -> Value:
+        return Value(self._kernel, self._kernel.builder.load(self._place), self._type, self._lanes)
+
+    def set(self, value: Value) -> None:
+        self._kernel.builder.store(value.llvm, self._place)
+
+
+@functools.lru_cache(maxsize=4096)
+def _constant(type_: Type, value: str, lanes: int) -> Any:
+    """A constant in every lane. It keeps its text: of long kernels, writing constants again and again would be a third of the time."""
+    if type_.kind == "float":
+        # LLVM's text wants the exact bits of the rounded number.
+        number = float.fromhex(value)
+        scalar = ir.Constant(type_.llvm, struct.unpack("<f", struct.pack("<f", number))[0] if type_.bits == 32 else number)
+    else:
+        scalar = ir.Constant(type_.llvm, int(value))
+    return scalar if lanes == 1 else ir.Constant(ir.VectorType(type_.llvm, lanes), [scalar] * lanes)
+
+
+class Kernel:
+    """One native function under construction. See the module's example."""
+
+    #: The machine has AVX-512's estimate of a reciprocal, and x86's pause in loops that wait; set by whoever knows the machine.
+    estimates = False
+    pauses = False
+
+    def __init__(self, name: str, arguments: Sequence[str], inside: Kernel | None = None, direct: bool = False) -> None:
+        """With `direct` it takes its arguments as they are, not in a block; with `inside` also, and is a function of that kernel's own."""
+        self.name = name
+        self.module: Any = inside.module if inside else ir.Module(name="uncork")
+        direct = direct or inside is not None
+        word = ir.IntType(64)
+        parameters = [word] * len(arguments) if direct else [word.as_pointer()]
+        self.function = ir.Function(self.module, ir.FunctionType(word, parameters), name)
+        if inside:
+            self.function.linkage = "internal"
+            self.function.attributes.add("noinline")
+        elif not direct:
+            self.function.args[0].add_attribute("noalias")
+        entry = self.function.append_basic_block("entry")
+        body = self.function.append_basic_block("body")
+        # Variables live in a block of their own that ends in a jump, so they can be added at any time.
+        self.builder: Any = ir.IRBuilder(entry)
+        self.builder.branch(body)
+        self.builder.position_at_end(body)
+        self.arguments: list[Value] = []
+        for number, argument in enumerate(arguments):
+            given = self.function.args[number if direct else 0]
+            value = given if direct else self.builder.load(self.builder.gep(given, [ir.Constant(word, number)]), name=argument)
+            self.arguments.append(Value(self, value, I64))
+
+    def call_address(self, address: Value, arguments: Sequence[Value]) -> Value:
+        """Call a function by its address: all arguments and the result are 64-bit words."""
+        word = ir.IntType(64)
+        kind = ir.FunctionType(word, [word] * len(arguments)).as_pointer()
+        return Value(self, self.builder.call(self.builder.inttoptr(address.llvm, kind), [a.llvm for a in arguments]), I64)
+
+    def call(self, function: Kernel, arguments: Sequence[Value]) -> Value:
+        """Call a function made `inside` this kernel; its status."""
+        return Value(self, self.builder.call(function.function, [a.llvm for a in arguments]), I64)
+
+    # ---- numbers
+
+    def integer(self, value: int) -> Value:
+        """A 64-bit integer."""
+        return self.number(value, I64)
+
+    def number(self, value: int | float, type_: Type, lanes: int = 1) -> Value:
+        """A constant, in every lane."""
+        exact = float(value).hex() if type_.kind == "float" else str(int(value))  # 0.0 and -0.0 are equal, but not the same
+        return Value(self, _constant(type_, exact, lanes), type_, lanes)
+
+    def splat(self, value: Value, lanes: int) -> Value:
+        """A vector with the same number in every lane."""
+        if lanes == 1:
+            return value
+        vector = ir.VectorType(value.type.llvm, lanes)
+        first = self.builder.insert_element(ir.Constant(vector, ir.Undefined), value.llvm, ir.Constant(ir.IntType(32), 0))
+        picks = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
+        return Value(self, self.builder.shuffle_vector(first, ir.Constant(vector, ir.Undefined), picks), value.type, lanes)
+
+    def select(self, condition: Value, yes: Value, no: Value) -> Value:
+        """Lane by lane, one of two."""
+        return Value(self, self.builder.select(condition.llvm, yes.llvm, no.llvm), yes.type, yes.lanes)
+
+    def all_of(self, condition: Value) -> Value:
+        """Every lane is true."""
+        bits = self.builder.bitcast(condition.llvm, ir.IntType(condition.lanes))
+        return Value(self, self.builder.icmp_unsigned("==", bits, ir.Constant(ir.IntType(condition.lanes), -1)), BOOL)
+
+    def bits_of(self, condition: Value) -> Value:
+        """The lanes as bits of an integer, the first lane lowest."""
+        bits = self.builder.bitcast(condition.llvm, ir.IntType(condition.lanes))
+        return Value(self, self.builder.zext(bits, ir.IntType(64)), I64)
+
+    def trailing_zeros(self, value: Value) -> Value:
+        """The number of the lowest bit that is set, of a 64-bit integer that is not 0."""
+        function = self._declared("llvm.cttz.i64", ir.IntType(64), [ir.IntType(64), ir.IntType(1)])
+        return Value(self, self.builder.call(function, [value.llvm, ir.Constant(ir.IntType(1), 1)]), I64)
+
+    def minimum(self, a: Value, b: Value) -> Value:
+        return self.select(a < b, a, b)
+
+    def maximum(self, a: Value, b: Value) -> Value:
+        return self.select(a > b, a, b)
+
+    def fma(self, a: Value, b: Value, c: Value) -> Value:
+        """a * b + c, rounded once."""
+        return self._intrinsic("fma", [a, self._like(b, a), self._like(c, a)])
+
+    def dot_pairs(self, total: Value, a: Value, b: Value) -> Value:
+        """`total` of 16 f32 plus the products of 16 pairs of bf16, each pair in a 32-bit integer (AVX512-BF16; small numbers are 0)."""
+        pairs = ir.VectorType(BF16.llvm, 32)
+        function = self._declared("llvm.x86.avx512bf16.dpbf16ps.512", total.llvm.type, [total.llvm.type, pairs, pairs])
+        given = [total.llvm, *(self.builder.bitcast(x.llvm, pairs) for x in (a, b))]
+        return Value(self, self.builder.call(function, given), F32, 16)
+
+    def to_bf16(self, value: Value) -> Value:
+        """f32 as the bits of the nearest bf16, ties to even."""
+        target = BF16.llvm if value.lanes == 1 else ir.VectorType(BF16.llvm, value.lanes)
+        rounded = self.builder.fptrunc(value.llvm, target)
+        bits = U16.llvm if value.lanes == 1 else ir.VectorType(U16.llvm, value.lanes)
+        return Value(self, self.builder.bitcast(rounded, bits), U16, value.lanes)
+
+    def reciprocal(self, value: Value) -> Value:
+        """1 / value of f32, to within 2 units of the last place. Full AVX-512 vectors are estimated and refined: no division."""
+        if value.lanes != 16 or not self.estimates:
+            return self.number(1.0, value.type, value.lanes) / value
+        mask = ir.Constant(ir.IntType(16), -1)
+        zero = self.number(0.0, value.type, 16).llvm
+        function = self._declared("llvm.x86.avx512.rcp14.ps.512", value.llvm.type, [value.llvm.type, value.llvm.type, ir.IntType(16)])
+        guess = Value(self, self.builder.call(function, [value.llvm, zero, mask]), value.type, 16)
+        error = self.fma(-value, guess, self.number(1.0, value.type, 16))
+        return self.fma(guess, error, guess)
+
+    def intrinsic(self, name: str, value: Value) -> Value:
+        """LLVM's `floor`, `rint`, `sqrt`, `fabs`, ... of a float."""
+        return self._intrinsic(name, [value])
+
+    def _like(self, value: Value, model: Value) -> Value:
+        return value if value.lanes == model.lanes else self.splat(value, model.lanes)
+
+    def _intrinsic(self, name: str, values: Sequence[Value]) -> Value:
+        first = values[0]
+        suffix = f"{'' if first.lanes == 1 else f'v{first.lanes}'}f{first.type.bits}"
+        function = self._declared(f"llvm.{name}.{suffix}", first.llvm.type, [v.llvm.type for v in values])
+        return Value(self, self.builder.call(function, [v.llvm for v in values]), first.type, first.lanes)
+
+    def call_intrinsic(self, name: str, *arguments: Any) -> None:
+        """An instruction of the machine without a result, by LLVM's name for it."""
+        self.builder.call(self._declared(name, ir.VoidType(), [argument.type for argument in arguments]), arguments)
+
+    def _declared(self, name: str, result: Any, arguments: Sequence[Any]) -> Any:
+        return self.module.globals.get(name) or ir.Function(self.module, ir.FunctionType(result, list(arguments)), name)
+
+    # ---- memory (addresses are 64-bit integers; any alignment)
+
+    def load(self, address: Value, type_: Type, lanes: int = 1, align: int = 1) -> Value:
+        """Consecutive numbers from memory."""
+        value = self.builder.load(self.pointer(address, type_, lanes))
+        value.align = align
+        return Value(self, value, type_, lanes)
+
+    def store(self, value: Value, address: Value, align: int = 1, streaming: bool = False) -> None:
+        """Numbers to memory. `streaming` stores pass the caches by; they want an `align` of their size."""
+        store = self.builder.store(value.llvm, self.pointer(address, value.type, value.lanes))
+        store.align = align
+        if streaming:
+            store.set_metadata("nontemporal", self.module.add_metadata([ir.Constant(ir.IntType(32), 1)]))
+
+    def fence(self) -> None:
+        """What was stored before, streaming stores too, is seen by others before what is stored after."""
+        self.builder.fence("seq_cst")
+
+    def prefetch(self, address: Value) -> None:
+        """Ask for a cache line that will be read soon. Any address is safe."""
+        byte = ir.IntType(8).as_pointer()
+        word = ir.IntType(32)
+        function = self._declared("llvm.prefetch.p0", ir.VoidType(), [byte, word, word, word])
+        flags = [ir.Constant(word, n) for n in (0, 3, 1)]  # read, keep in all levels, data
+        self.builder.call(function, [self.builder.inttoptr(address.llvm, byte), *flags])
+
+    def pointer(self, address: Value, type_: Type, lanes: int = 1) -> Any:
+        target = type_.llvm if lanes == 1 else ir.VectorType(type_.llvm, lanes)
+        return self.builder.inttoptr(address.llvm, target.as_pointer())
+
+    # ---- control
+
+    def variable(self, first: Value) -> Variable:
+        return Variable(self, first)
+
+    @contextmanager
+    def loop(self, start: Value | int, stop: Value | int, step: int = 1) -> Iterator[Value]:
+        """`for i in range(start, stop, step)` over 64-bit integers; `stop` is evaluated once."""
+        first = start if isinstance(start, Value) else self.integer(start)
+        limit = stop if isinstance(stop, Value) else self.integer(stop)
+        counter = self.variable(first)
+        head, body, end = (self.function.append_basic_block(n) for n in ("head", "body", "end"))
+        self.builder.branch(head)
+        self.builder.position_at_end(head)
+        self.builder.cbranch((counter.get() < limit).llvm, body, end)
+        self.builder.position_at_end(body)
+        i = counter.get()
+        yield i
+        counter.set(i + step)
+        self.builder.branch(head)
+        self.builder.position_at_end(end)
+
+    @contextmanager
+    def during(self, condition: Callable[[], Value]) -> Iterator[None]:
+        """`while condition():`"""
+        head, body, end = (self.function.append_basic_block(n) for n in ("head", "body", "end"))
+        self.builder.branch(head)
+        self.builder.position_at_end(head)
+        self.builder.cbranch(condition().llvm, body, end)
+        self.builder.position_at_end(body)
+        yield
+        self.builder.branch(head)
+        self.builder.position_at_end(end)
+
+    @contextmanager
+    def when(self, condition: Value, likely: bool | None = None) -> Iterator[None]:
+        """`if condition:`"""
+        with self.builder.if_then(condition.llvm, likely=likely):
+            yield
+
+    @contextmanager
+    def either(self, condition: Value, likely: bool | None = None) -> Iterator[tuple[Any, Any]]:
+        """`with kernel.either(c) as (then, otherwise): with then: ...; with otherwise: ...`"""
+        with self.builder.if_else(condition.llvm, likely=likely) as branches:
+            yield branches
+
+    def stop_unless(self, condition: Value, status: Value) -> None:
+        """Return `status` when the condition does not hold; the code after this is the expected way."""
+        stop, go = self.function.append_basic_block("stop"), self.function.append_basic_block("go")
+        self.builder.cbranch(condition.llvm, go, stop).set_weights([1_000_000, 1])
+        self.builder.position_at_end(stop)
+        self.builder.ret(status.llvm)
+        self.builder.position_at_end(go)
+
+    def leave(self, status: Value) -> None:
+        """Return from inside a `when`, with nothing after it there; `with` then goes on where the condition does not hold."""
+        self.builder.ret(status.llvm)
+
+    def finish(self, status: Value | None = None) -> None:
+        """Return from the kernel; 0 is well."""
+        self.builder.ret((status or self.integer(0)).llvm)
+
+    def text(self) -> str:
+        """The kernel as LLVM assembly."""
+        return str(self.module)
+
+
+def pieces(count: int, lanes: int) -> list[tuple[int, int]]:
+    """`count` numbers as (first, lanes): full vectors, then ever smaller powers of two."""
+    result: list[tuple[int, int]] = []
+    first = 0
+    while first < count:
+        while lanes > count - first:
+            lanes //= 2
+        result.append((first, lanes))
+        first += lanes
+    return result

@@ -1,0 +1,131 @@
+"""Functions of real numbers on f32 vectors, for layers that must give what NumPy gives to within a few units of the last place.
+
+Each docstring states its error against the exact value. NaN stays NaN. Coefficients are minimax fits by Lawson's reweighting on
+Chebyshev points, rounded to f32.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from uncork.kernels.codegen.activations import exact_tanh, exp
+from uncork.kernels.codegen.emit import F32, I32, U32, Kernel, Value
+
+#: erf(x) = x + x * P(x^2) below `_ERF_SPLIT`; above, 1 - exp(-(t Q(t))), which is 1 in f32 from `_ERF_END` on.
+_ERF_NEAR = (0.12837915122509003, -0.3761249780654907, 0.11281846463680267, -0.026767726987600327, 0.004994839429855347, -0.0005999445565976202)
+_ERF_FAR = (
+    1.1286485195159912, 0.6351513266563416, 0.10623688995838165, -0.023762071505188942, 0.00364246335811913, -0.00032280496088787913,
+    1.1231419193791226e-05,
+)  # fmt: skip
+_ERF_SPLIT, _ERF_END = 0.92, 4.0
+#: log(1 + f) = f - f^2 / 2 + f^3 P(f) for sqrt(1/2) <= 1 + f < sqrt(2).
+_LOG = (
+    0.3333331346511841, -0.25000008940696716, 0.2000211924314499, -0.1666799634695053, 0.14219550788402557, -0.12405592203140259,
+    0.11888177692890167, -0.1167563870549202, 0.06746591627597809,
+)  # fmt: skip
+#: log(2) in two parts: the first has so few digits that its product with an exponent is exact.
+_LOG_2 = (0.693145751953125, 1.42860682030941723212e-6)
+
+
+def larger(k: Kernel, a: Value, b: Value) -> Value:
+    """As NumPy's maximum: NaN when either is."""
+    if a.type.kind != "float":
+        return k.select(a > b, a, b)
+    return k.select(a.equals(a), k.select(b.equals(b), k.select(a > b, a, b), b), a)
+
+
+def smaller(k: Kernel, a: Value, b: Value) -> Value:
+    """As NumPy's minimum: NaN when either is."""
+    if a.type.kind != "float":
+        return k.select(a < b, a, b)
+    return k.select(a.equals(a), k.select(b.equals(b), k.select(a < b, a, b), b), a)
+
+
+def clamped(k: Kernel, x: Value, low: float, high: float) -> Value:
+    """min(max(x, low), high)"""
+    least, most = k.number(low, x.type, x.lanes), k.number(high, x.type, x.lanes)
+    bounded = k.select(x < least, least, x)  # an ordered comparison keeps NaN
+    return k.select(bounded > most, most, bounded)
+
+
+def _series(k: Kernel, coefficients: Sequence[float], x: Value) -> Value:
+    """The polynomial with these coefficients, constant first."""
+    result = k.number(coefficients[-1], F32, x.lanes)
+    for coefficient in reversed(coefficients[:-1]):
+        result = k.fma(result, x, k.number(coefficient, F32, x.lanes))
+    return result
+
+
+def copysign(k: Kernel, size: Value, sign: Value) -> Value:
+    """`size`, which is not negative, with the sign of `sign`."""
+    return (size.bits_as(U32) | (sign.bits_as(U32) & 0x80000000)).bits_as(F32)
+
+
+def erf(k: Kernel, x: Value) -> Value:
+    """The error function; error 1.5 units of the last place."""
+    size = k.intrinsic("fabs", x)
+    near = k.fma(x * _series(k, _ERF_NEAR, x * x), k.number(1.0, F32, x.lanes), x)
+    end = k.number(_ERF_END, F32, x.lanes)
+    t = k.select(size > end, end, size)
+    far = k.number(1.0, F32, x.lanes) - exp(k, -(t * _series(k, _ERF_FAR, t)))
+    return k.select(size < _ERF_SPLIT, near, copysign(k, far, x))
+
+
+def expm1_below(k: Kernel, x: Value) -> Value:
+    """e^min(x, 0) - 1, also near 0; error 2 units of the last place."""
+    n = x.lanes
+    x = clamped(k, x, -18.0, 0.0)
+    whole = k.intrinsic("rint", x * (1 / math.log(2)))
+    part = k.fma(whole, k.number(-_LOG_2[0], F32, n), x)
+    part = k.fma(whole, k.number(-_LOG_2[1], F32, n), part)
+    tail = _series(k, (1 / 2, 1 / 6, 1 / 24, 1 / 120, 1 / 720, 1 / 5040), part)
+    below = k.fma(part * part, tail, part)  # e^part - 1
+    number = k.select(whole.equals(whole), whole, k.number(0.0, F32, n)).to(I32)  # of NaN `below` is NaN already
+    power = ((number + 127) << 23).bits_as(F32)
+    return k.fma(below, power, power - 1.0)
+
+
+def log(k: Kernel, x: Value) -> Value:
+    """The natural logarithm: -infinity of 0, NaN below; error 1.5 units of the last place, subnormal x included."""
+    n = x.lanes
+    tiny = x < 1.1754943508222875e-38
+    scaled = k.select(tiny, x * 8388608.0, x)
+    bits = scaled.bits_as(I32)
+    # Subtracting the bits of sqrt(1/2) makes the exponent field that of the nearest power of 2.
+    exponent = (bits - 0x3F3504F3) >> 23
+    fraction = (bits - (exponent << 23)).bits_as(F32) - 1.0
+    power = exponent.to(F32) + k.select(tiny, k.number(-23.0, F32, n), k.number(0.0, F32, n))
+    squared = fraction * fraction
+    small = k.fma(squared * fraction, _series(k, _LOG, fraction), squared * -0.5)
+    small = k.fma(power, k.number(_LOG_2[1], F32, n), small) + fraction
+    result = k.fma(power, k.number(_LOG_2[0], F32, n), small)
+    infinite = k.number(math.inf, F32, n)
+    result = k.select(x < infinite, result, x)  # infinity and NaN stay
+    result = k.select(x < 0.0, k.number(math.nan, F32, n), result)
+    return k.select(x.equals(0.0), -infinite, result)
+
+
+def softplus(k: Kernel, x: Value) -> Value:
+    """log(1 + e^x) = max(x, 0) + log(1 + e^-|x|); error 3.2 units of the last place."""
+    small = exp(k, -k.intrinsic("fabs", x))
+    rounded = small + 1.0
+    # log(1 + s) from log of the rounded 1 + s and what the rounding lost.
+    logarithm = log(k, rounded) + (small - (rounded - 1.0)) / rounded
+    return larger(k, x, k.number(0.0, F32, x.lanes)) + logarithm
+
+
+def mish(k: Kernel, x: Value) -> Value:
+    """x * tanh(softplus(x))"""
+    return x * exact_tanh(k, softplus(k, x))
+
+
+def gelu(k: Kernel, x: Value) -> Value:
+    """x * (1 + erf(x / sqrt 2)) / 2"""
+    return x * (erf(k, x * math.sqrt(0.5)) + 1.0) * 0.5
+
+
+def gelu_tanh(k: Kernel, x: Value) -> Value:
+    """x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) / 2"""
+    inner = (x + x * x * x * 0.044715) * math.sqrt(2 / math.pi)
+    return x * (exact_tanh(k, inner) + 1.0) * 0.5

@@ -1,0 +1,195 @@
+"""What each operation computes of one element, as kernels say it. Which operation is which word, and of what numbers: `elementwise.py`.
+
+A word takes vectors of the operands (f16 and bf16 widened to f32) and the numbers of its operation. Arithmetic rounds as NumPy's:
+nothing is contracted or reordered. Real functions are those of `functions.py`, whose errors stand there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from uncork.kernels.codegen import functions
+from uncork.kernels.codegen.activations import exact_sigmoid, exact_tanh, exp
+from uncork.kernels.codegen.emit import BOOL, F32, F64, INDEX_TYPES, Kernel, Type, Value
+
+Numbers = Sequence[float]
+Word = Callable[[Kernel, Sequence[Value], Numbers], Value]
+#: Words that pass values on as they are stored: no f16 or bf16 is widened for them.
+MOVING = frozenset({"select", "same"})
+#: How a value is held while it is computed with.
+COMPUTED: dict[str, Type] = {"f32": F32, "f64": F64, "f16": F32, "bf16": F32, "boolean": BOOL, **INDEX_TYPES}
+
+
+def _is_float(value: Value) -> bool:
+    return value.type.kind == "float"
+
+
+def _number(k: Kernel, like: Value, number: float) -> Value:
+    return k.number(number, like.type, like.lanes)
+
+
+def _not(k: Kernel, a: Value) -> Value:
+    return Value(k, k.builder.not_(a.llvm), a.type, a.lanes)
+
+
+def _xor(k: Kernel, a: Value, b: Value) -> Value:
+    return Value(k, k.builder.xor(a.llvm, b.llvm), a.type, a.lanes)
+
+
+def absolute(k: Kernel, a: Value) -> Value:
+    if _is_float(a):
+        return k.intrinsic("fabs", a)
+    return a if a.type.kind == "unsigned" else k.select(a < 0, -a, a)
+
+
+def _sign(k: Kernel, a: Value) -> Value:
+    one, zero = _number(k, a, 1), _number(k, a, 0)
+    signed = k.select(a > 0, one, k.select(a < 0, -one, zero)) if a.type.kind != "unsigned" else k.select(a > 0, one, zero)
+    return k.select(a.equals(a), signed, a) if _is_float(a) else signed
+
+
+def _rounding(intrinsic: str) -> Word:
+    return lambda k, v, n: k.intrinsic(intrinsic, v[0]) if _is_float(v[0]) else v[0]
+
+
+def _round_away(k: Kernel, a: Value) -> Value:
+    if not _is_float(a):
+        return a
+    whole = k.intrinsic("trunc", a)
+    one = k.select(a < 0, _number(k, a, -1.0), _number(k, a, 1.0))
+    return k.select(k.intrinsic("fabs", a - whole) >= 0.5, whole + one, whole)
+
+
+def _rectified(k: Kernel, a: Value) -> Value:
+    return a if a.type.kind == "unsigned" else k.select(a < 0, _number(k, a, 0), a)
+
+
+def _prelu(k: Kernel, a: Value, slope: Value) -> Value:
+    return a if a.type.kind == "unsigned" else k.select(a < 0, slope * a, a)
+
+
+def _elu(k: Kernel, a: Value, alpha: Value | float) -> Value:
+    return k.select(a > 0, a, functions.expm1_below(k, a) * alpha)
+
+
+def _square(k: Kernel, a: Value) -> Value:
+    return a * a
+
+
+def _root(k: Kernel, a: Value) -> Value:
+    """a to the power of 1/2: of -0 it is +0, and of -infinity +infinity, which the square root is not."""
+    infinite = _number(k, a, math.inf)
+    return k.select(a.equals(-infinite), infinite, k.intrinsic("sqrt", a + 0.0))
+
+
+def _batch_norm(k: Kernel, v: Sequence[Value], n: Numbers) -> Value:
+    x, gamma, beta, mean, variance = v
+    return gamma * ((x - mean) / k.intrinsic("sqrt", variance + n[0])) + beta
+
+
+def _is_finite(k: Kernel, a: Value) -> Value:
+    return k.intrinsic("fabs", a) < math.inf
+
+
+def _is_infinite(k: Kernel, a: Value, n: Numbers) -> Value:
+    return (a.equals(math.inf) & int(n[0])) | (a.equals(-math.inf) & int(n[1]))
+
+
+#: Operations of one operand and no numbers.
+_UNARY: dict[str, Callable[[Kernel, Value], Value]] = {
+    "same": lambda k, a: a,
+    "abs": absolute,
+    "negative": lambda k, a: -a,
+    "sign": _sign,
+    "round_away": _round_away,
+    "relu": _rectified,
+    "sigmoid": exact_sigmoid,
+    "tanh": exact_tanh,
+    "exp": exp,
+    "log": functions.log,
+    "erf": functions.erf,
+    "gelu": functions.gelu,
+    "gelu_tanh": functions.gelu_tanh,
+    "softplus": functions.softplus,
+    "mish": functions.mish,
+    "softsign": lambda k, a: a / (k.intrinsic("fabs", a) + 1.0),
+    "swish": lambda k, a: a * exact_sigmoid(k, a),
+    "hsigmoid": lambda k, a: functions.clamped(k, a + 3.0, 0.0, 6.0) / 6.0,
+    "hswish": lambda k, a: a * functions.clamped(k, a + 3.0, 0.0, 6.0) / 6.0,
+    "sqrt": lambda k, a: k.intrinsic("sqrt", a),
+    "root": _root,
+    "inverse_root": lambda k, a: _number(k, a, 1.0) / _root(k, a),
+    "inverse": lambda k, a: _number(k, a, 1.0) / a,
+    "square": _square,
+    "cube": lambda k, a: a * a * a,
+    "not": _not,
+    "is_nan": lambda k, a: _not(k, a.equals(a)),
+    "is_finite": _is_finite,
+}
+#: Operations of two operands and no numbers.
+_BINARY: dict[str, Callable[[Kernel, Value, Value], Value]] = {
+    "add": lambda k, a, b: a + b,
+    "subtract": lambda k, a, b: a - b,
+    "multiply": lambda k, a, b: a * b,
+    "divide": lambda k, a, b: a / b,
+    "squared_difference": lambda k, a, b: _square(k, a - b),
+    "maximum": functions.larger,
+    "minimum": functions.smaller,
+    "equal": lambda k, a, b: a.equals(b),
+    "not_equal": lambda k, a, b: _not(k, a.equals(b)),
+    "less": lambda k, a, b: a < b,
+    "less_equal": lambda k, a, b: a <= b,
+    "greater": lambda k, a, b: a > b,
+    "greater_equal": lambda k, a, b: a >= b,
+    "and": lambda k, a, b: a & b,
+    "or": lambda k, a, b: a | b,
+    "xor": _xor,
+    "prelu": _prelu,
+    "swish_scaled": lambda k, a, b: a * exact_sigmoid(k, a * b),
+}
+
+
+def _of_one(function: Callable[[Kernel, Value], Value]) -> Word:
+    return lambda k, v, n: function(k, v[0])
+
+
+def _of_two(function: Callable[[Kernel, Value, Value], Value]) -> Word:
+    return lambda k, v, n: function(k, v[0], v[1])
+
+
+WORDS: dict[str, Word] = {
+    **{name: _of_one(function) for name, function in _UNARY.items()},
+    **{name: _of_two(function) for name, function in _BINARY.items()},
+    "floor": _rounding("floor"),
+    "ceiling": _rounding("ceil"),
+    "round_even": _rounding("rint"),
+    "clamp": lambda k, v, n: functions.clamped(k, v[0], n[0], n[1]),
+    "elu": lambda k, v, n: _elu(k, v[0], n[0]),
+    "selu": lambda k, v, n: v[2] * _elu(k, v[0], v[1]),
+    "hard_sigmoid": lambda k, v, n: functions.clamped(k, v[1] * v[0] + v[2], 0.0, 1.0),
+    "is_infinite": lambda k, v, n: _is_infinite(k, v[0], n),
+    "select": lambda k, v, n: k.select(v[0], v[1], v[2]),
+    "batch_norm": _batch_norm,
+}
+
+
+def converted(k: Kernel, a: Value, target: str) -> Value:
+    """The Convert operation: see its page's rules in `ops/convert.py`. f16 and bf16 are rounded by whoever stores them."""
+    result = COMPUTED[target]
+    if result == BOOL:
+        return a if a.type == BOOL else _not(k, a.equals(0))
+    if a.type == BOOL:
+        return k.select(a, k.number(1, result, a.lanes), k.number(0, result, a.lanes))
+    return _truncated(k, a, result) if _is_float(a) and result.kind != "float" else a.to(result)
+
+
+def _truncated(k: Kernel, a: Value, target: Type) -> Value:
+    """A float as an integer: what 32 bits (64 for i64) do not hold becomes their lowest number, and the low bits of that are taken."""
+    bits = 64 if target.bits == 64 else 32
+    low, high = -(2.0 ** (bits - 1)), 2.0**32 if target == INDEX_TYPES["u32"] else 2.0 ** (bits - 1)
+    whole = k.intrinsic("trunc", a)
+    # Written so that NaN is outside; what is outside must not be converted, the machine's answer to that is not defined.
+    fits = (whole >= low) & (whole < high)
+    inside = k.select(fits, whole, k.number(low, a.type, a.lanes))
+    return inside.to(INDEX_TYPES["i64" if high > 2.0**31 else "i32"]).to(target)

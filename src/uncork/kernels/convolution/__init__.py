@@ -1,0 +1,1 @@
+"""Convolutions, grouped and transposed ones included."""

@@ -1,0 +1,217 @@
+"""How a convolution runs where an image has few pixels: what a window sees is a row, multiplied with all filters at once.
+
+A window's cells lie one after the other in the data itself, or in lines of pixels that are brought to hold all channels of a
+pixel together, or, where windows reach over several rows of pixels or dilated ones, in a copy of each window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from uncork.kernels.convolution.geometry import Geometry, Work
+from uncork.kernels.gemm.indirect import multiplied, panels, products
+from uncork.kernels.movement.select_transpose import blocks_fit, turning
+from uncork.kernels.movement.strided_copy import placing
+from uncork.kernels.runtime.packed_weights import packed
+from uncork.kernels.select import In, KernelCall, Native, Operand, Out, Room, Stages, shares
+from uncork.types import Array
+
+#: Bytes that are laid out at a time, by one thread and by several, where more than one image is needed at all.
+_ROOM, _SHARED_ROOM = 1 << 18, 1 << 22
+#: Threads share rows by whole blocks of the microkernel.
+_BLOCK = 8
+#: So many channels are brought together by blocks, and copied by vectors.
+_TOGETHER = 4
+#: Longer sums' panels no longer fit the second-level cache; more calls that lay out would be a plan too long.
+_LONGEST, _MOST_CALLS = 1 << 13, 1 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where windows begin, in bytes: of an image, a group of its channels, a row and a column of windows."""
+
+    way: str
+    image: int
+    group: int
+    row: int
+    column: int
+
+
+def layout(g: Geometry) -> Layout:
+    """The cheapest way in which the cells of a window are neighbours."""
+    rows, columns = g.rows, g.columns
+    if g.inside and _neighbours(g):
+        row = columns.size * 4
+        return Layout("direct", g.groups * g.channels * g.cells * 4, g.channels * g.cells * 4, rows.stride * row, columns.stride * 4)
+    if rows.taps == 1 and columns.dilation == 1:
+        pixel = g.channels * 4
+        row = columns.reach(columns.count) * pixel
+        return Layout("lines", g.groups * rows.count * row, rows.count * row, row, columns.stride * pixel)
+    row = columns.count * g.inner * 4
+    return Layout("windows", g.groups * rows.count * row, rows.count * row, row, g.inner * 4)
+
+
+def _neighbours(g: Geometry) -> bool:
+    """The cells of a window lie one after the other in the data."""
+    line = g.columns.taps if g.columns.dilation == 1 or g.columns.taps == 1 else 0
+    whole_lines = line == g.columns.size and g.rows.dilation == 1
+    if g.channels == g.rows.taps == 1:
+        return line > 0
+    if g.channels == 1:
+        return whole_lines
+    return g.cells == 1 or (whole_lines and g.rows.taps == g.rows.size)
+
+
+def cost(g: Geometry, widest: int) -> float:
+    """Rough, in nanoseconds; infinite where this way is not to be gone."""
+    way = layout(g).way
+    calls = g.groups * (g.images if way != "direct" else 1) * (g.rows.taps * g.columns.taps if way == "windows" else 1)
+    if g.inner > _LONGEST or calls > _MOST_CALLS:
+        return float("inf")
+    stored = g.outputs if g.pixels > 1 else g.outputs / widest
+    work = g.images * g.pixels * g.groups * (-(-g.outputs // widest) * (g.inner / 2 + 2) + stored + 8)
+    together = g.channels >= _TOGETHER
+    copied = {
+        "direct": 0.0,
+        "lines": g.channels * g.rows.count * g.columns.reach(g.columns.count) * (0.4 if together else 1.0),
+        "windows": g.pixels * g.inner * (0.2 if together else 1.0) + g.cells * g.channels * 0.4,
+    }[way]
+    return (work + g.images * g.groups * copied) / 3
+
+
+class _Maker:
+    """The calls of one convolution."""
+
+    def __init__(self, work: Work, widest: int) -> None:
+        self.g = g = work.geometry
+        self.widest = widest
+        self.layout = layout(g)
+        self.spec = products(g.outputs, widest, g.pixels == 1, work.bias, work.activation)
+        self.packing = packed([work.source], ("rows", g, self.spec, work.type_name), lambda: [panels(self.spec, self._ordered(work.filters))])
+        self.keep: list[object] = [self.packing]
+        self._tables: dict[int, tuple[Array, Array]] = {}
+
+    def _ordered(self, filters: Array) -> Array:
+        """`[groups, outputs, inner]`, in the order in which a window's cells lie."""
+        if self.layout.way != "direct":
+            filters = filters.transpose(0, 1, 3, 4, 2)
+        return filters.reshape(self.g.groups, self.g.outputs, self.g.inner)
+
+    def size(self, images: int) -> int:
+        """Bytes of what is laid out for some images."""
+        return 0 if self.layout.way == "direct" else images * self.layout.image
+
+    def turned(self, images: int) -> int:
+        """Bytes of some images whose channels are brought together before windows are copied; 0 where they are not."""
+        g = self.g
+        together = self.layout.way == "windows" and g.rows.taps * g.columns.taps > 1 and blocks_fit(g.channels, g.cells)
+        return images * g.groups * g.channels * g.cells * 4 if together else 0
+
+    def tables(self, images: int) -> tuple[Array, Array]:
+        """Bytes to each window and to each pixel of the output, of some images."""
+        if images not in self._tables:
+            g, lay = self.g, self.layout
+            n, row, column = (a.reshape(-1) for a in np.indices((images, g.rows.count, g.columns.count)))
+            windows = n * lay.image + row * lay.row + column * lay.column
+            pixels = (n * g.groups * g.outputs * g.pixels + row * g.columns.count + column) * 4
+            self._tables[images] = np.ascontiguousarray(windows, np.int64), np.ascontiguousarray(pixels, np.int64)
+            self.keep.extend(self._tables[images])
+        return self._tables[images]
+
+    def runs(self, room: int) -> list[tuple[int, int]]:
+        """The images that are laid out together."""
+        g = self.g
+        return shares(g.images, max(1, -(-self.size(g.images) // room)))
+
+    def lay_out(self, first: int, images: int) -> Iterator[KernelCall]:
+        """What brings the cells of some images into place; calls follow each other."""
+        g, lay = self.g, self.layout
+        if lay.way == "direct":
+            return
+        reach = g.columns.reach(g.columns.count)
+        if lay.way == "lines":
+            taps = [(g.rows.cells(0, g.rows.count, g.rows.stride), g.columns.cells(0, reach))]
+        else:
+            taps = [
+                (
+                    g.rows.cells(i * g.rows.dilation, g.rows.count, g.rows.stride),
+                    g.columns.cells(j * g.columns.dilation, g.columns.count, g.columns.stride),
+                )
+                for i in range(g.rows.taps)
+                for j in range(g.columns.taps)
+            ]
+        across, pixel = (reach, g.channels * 4) if lay.way == "lines" else (g.columns.count, g.inner * 4)
+        if not all(rows.number == g.rows.count and columns.number == across for rows, columns in taps):
+            yield placing(self.widest, 0, 0, [(0, 0, 0)] * 4, Room(0), self.size(images))
+        start = first * g.groups * g.channels * g.cells * 4
+        image, group = g.groups * g.channels * g.cells * 4, g.channels * g.cells * 4
+        # Numbers of the data from one channel, row and column to the next.
+        data: Operand = In(0, start)
+        channel, row, column = g.cells, g.columns.size, 1
+        if self.turned(images):
+            data = Room(self.size(images))
+            channel, row, column = 1, g.columns.size * g.channels, g.channels
+            loops = [(images, image, image), (g.groups, group, group)]
+            yield turning(self.widest, In(0, start), data, loops, (g.channels, g.cells * 4), (g.cells, g.channels * 4))
+        for number, (tap, (rows, columns)) in product(range(g.groups), enumerate(taps)):
+            if not rows.number or not columns.number:
+                continue
+            cell = (rows.first * row + columns.first * column) * 4 + number * group
+            source = In(0, start + cell) if isinstance(data, In) else Room(self.size(images) + cell)
+            target = Room(number * lay.group + rows.place * lay.row + columns.place * pixel + tap * g.channels * 4)
+            outer = [(images, image, lay.image), (rows.number, rows.step * row * 4, rows.place_step * lay.row)]
+            if column == 1 == columns.step and blocks_fit(g.channels, columns.number):
+                yield turning(self.widest, source, target, outer, (g.channels, channel * 4), (columns.number, columns.place_step * pixel))
+            else:
+                inner = [(columns.number, columns.step * column * 4, columns.place_step * pixel), (g.channels, channel * 4, 4)]
+                yield placing(self.widest, source, target, [*outer, *inner])
+
+    def compute(self, first: int, images: int, rows: tuple[int, int], share: int) -> KernelCall:
+        """Some of the windows of some images, by the thread of a number."""
+        g, lay = self.g, self.layout
+        windows, pixels = self.tables(images)
+        image = first * g.groups * g.outputs * g.pixels * 4
+        operands: dict[str, Operand] = {
+            "source": In(0, first * lay.image) if lay.way == "direct" else Room(0),
+            "target": Out(0, image),
+            "matrix": self.packing.arrays[0].ctypes.data,
+            "bias": In(2) if self.spec.bias else 0,
+            "sources": windows.ctypes.data + rows[0] * 8,
+            "targets": pixels.ctypes.data + rows[0] * 8,
+            "rows": rows[1],
+            "inner": g.inner,
+            "columns": g.outputs,
+            "column": g.pixels * 4,
+            "batches": g.groups,
+            "source_batch": lay.group,
+            "target_batch": g.outputs * g.pixels * 4,
+            "room": Room(self.size(images) + self.turned(images) + rows[0] * 8),
+            "scratch": Room(self.size(images) + self.turned(images) + images * g.pixels * 8 + share * self.spec.scratch_bytes),
+        }
+        return multiplied(self.spec, operands)
+
+    def calls(self, room: int, threads: int) -> Iterator[list[KernelCall]]:
+        """Stages: what is laid out for some images, then their products."""
+        for first, images in self.runs(room):
+            for call in self.lay_out(first, images):
+                yield [call]
+            rows = shares(images * self.g.pixels, threads, _BLOCK)
+            yield [self.compute(first, images, some, share) for share, some in enumerate(rows)]
+
+    def room(self, room: int, threads: int) -> int:
+        most = max(images for _, images in self.runs(room))
+        return self.size(most) + self.turned(most) + most * self.g.pixels * 8 + threads * self.spec.scratch_bytes
+
+    def split(self, threads: int) -> Stages:
+        return Stages(list(self.calls(_SHARED_ROOM, threads)), self.room(_SHARED_ROOM, threads))
+
+
+def by_rows(work: Work, widest: int) -> Native:
+    """The calls of a convolution with vectors of at most so many lanes."""
+    maker = _Maker(work, widest)
+    calls = [call for stage in maker.calls(_ROOM, 1) for call in stage]
+    return Native(maker.spec.name, calls, room=maker.room(_ROOM, 1), keep=maker.keep, cost=cost(work.geometry, widest), split=maker.split)

@@ -1,0 +1,72 @@
+"""How the pixels of a convolution lie in memory, and the blocks of them that are computed together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from uncork.kernels.convolution.geometry import Geometry
+from uncork.types import Array
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where cells lie for the kernel, in bytes: as in the data, or laid out by the remainders of their columns."""
+
+    image: int
+    channel: int
+    row: int
+    #: Remainders that windows see, and bytes from one to the next.
+    remainders: tuple[int, ...]
+    remainder: int
+    width: int
+
+    def offsets(self, g: Geometry) -> Array:
+        """Of each product of a sum, from the first cell of a window."""
+        tap = np.arange(g.columns.taps) * g.columns.dilation
+        places = [self.remainders.index(r) for r in tap % g.columns.stride] if self.remainders else [0] * len(tap)
+        columns = np.array(places) * self.remainder + tap // (g.columns.stride if self.remainders else 1) * 4
+        rows = np.arange(g.rows.taps) * g.rows.dilation * self.row
+        channels = np.arange(g.channels) * self.channel
+        return (channels[:, np.newaxis, np.newaxis] + rows[:, np.newaxis] + columns).reshape(-1)
+
+
+def blocks_of(columns: int, lanes: int) -> list[tuple[int, int, int]]:
+    """A row of pixels as (first, vectors, first pixel of the last vector): the last vector of all shares pixels with the one before,
+    where a row is no whole number of vectors."""
+    count = -(-columns // lanes)
+    sizes = [3] * (count // 3) + [count % 3] * (count % 3 > 0)
+    if count > 3 and count % 3 == 1:
+        sizes[-2:] = [2, 2]
+    blocks: list[tuple[int, int, int]] = []
+    first = 0
+    for vectors in sizes:
+        last = min(first + (vectors - 1) * lanes, columns - lanes)
+        blocks.append((min(first, last), vectors, last))
+        first += vectors * lanes
+    return blocks
+
+
+def lanes_for(columns: int, widest: int) -> int:
+    """The widest vector that a row of pixels fills."""
+    lanes = widest
+    while lanes > columns:
+        lanes //= 2
+    return lanes
+
+
+def direct(g: Geometry) -> bool:
+    """The data serve as they are: all windows are inside, and neighbours see neighbours."""
+    return g.inside and g.columns.stride == 1
+
+
+def layout_of(g: Geometry, rows: int, images: int, channels: int) -> Layout:
+    """For some rows of the output, of so many images and channels of data."""
+    if direct(g):
+        return Layout(g.groups * g.channels * g.cells * 4, g.cells * 4, g.columns.size * 4, (), 0, 0)
+    taps = np.arange(g.columns.taps) * g.columns.dilation
+    remainders = tuple(sorted({int(tap) % g.columns.stride for tap in taps}))
+    width = int(taps[-1]) // g.columns.stride + g.columns.count
+    channel = g.rows.reach(rows) * width * 4
+    return Layout(channels * channel, channel, width * 4, remainders, images * channels * channel, width)

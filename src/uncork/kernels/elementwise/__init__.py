@@ -1,0 +1,1 @@
+"""Element-wise operations, alone or several as one kernel."""

@@ -1,0 +1,107 @@
+"""Element by element: loops over the rows of the result, one along them in vectors, and in it the whole expression.
+
+What does not change along a row is loaded and computed once a row. The last vector of a row lies over the one before it, so that
+no row needs anything but whole vectors: what both hold is computed twice, to the same value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from uncork.kernels.codegen.emit import BOOL, F16, F32, F64, INDEX_TYPES, U8, U16, U32, Kernel, Type, Value
+from uncork.kernels.codegen.scalar_ops import COMPUTED, MOVING, WORDS, converted
+from uncork.kernels.elementwise.select import Expression, argument_names
+
+#: How values lie in memory. f16 and bf16 pass through as their bits.
+STORED: dict[str, Type] = {"f32": F32, "f64": F64, "f16": U16, "bf16": U16, "boolean": U8, **INDEX_TYPES}
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A value of an expression by its element type, and as it is stored (booleans: one bit)."""
+
+    element_type: str
+    value: Value
+
+
+def emit_expression(spec: Expression, estimates: bool) -> str:
+    """The LLVM text of an element-wise kernel. `estimates`: the machine has AVX-512's reciprocal estimate."""
+    k = Kernel(spec.name, argument_names(spec))
+    k.estimates = estimates
+    a = dict(zip(argument_names(spec), k.arguments))
+    operands = range(len(spec.operands))
+
+    def row(output: Value, addresses: Sequence[Value]) -> None:
+        """The innermost loop."""
+        fixed: dict[int, _Held] = {}
+        for i in operands:
+            if not spec.varying[i]:
+                fixed[i] = _loaded(k, spec.operands[i], addresses[i], 1)
+        for number, member in enumerate(spec.members, len(operands)):
+            if all(i in fixed for i in member.arguments):
+                fixed[number] = _computed(k, spec, number, fixed)
+        size, result = a[f"size_{spec.loops - 1}"], STORED[spec.members[-1].result]
+        with k.loop(0, size, spec.lanes) as start:
+            position = k.minimum(start, size - spec.lanes) if spec.lanes > 1 else start
+            values = {i: _Held(held.element_type, k.splat(held.value, spec.lanes)) for i, held in fixed.items()}
+            for i in operands:
+                if spec.varying[i]:
+                    address = addresses[i] + position * STORED[spec.operands[i]].bytes
+                    values[i] = _loaded(k, spec.operands[i], address, spec.lanes)
+            for number in range(len(operands), len(operands) + len(spec.members)):
+                if number not in values:
+                    values[number] = _computed(k, spec, number, values)
+            last = values[len(operands) + len(spec.members) - 1].value
+            k.store(last.to(U8) if last.type == BOOL else last, output + position * result.bytes)
+
+    def loops(depth: int, output: Value, addresses: Sequence[Value]) -> None:
+        if depth == spec.loops - 1:
+            row(output, addresses)
+            return
+        with k.loop(0, a[f"size_{depth}"]) as i:
+            inner = [address + i * a[f"stride_{depth}_{n}"] for n, address in enumerate(addresses)]
+            loops(depth + 1, output + i * a[f"stride_{depth}"], inner)
+
+    loops(0, a["output"], [a[f"operand_{i}"] for i in operands])
+    k.finish()
+    return k.text()
+
+
+def _loaded(k: Kernel, element_type: str, address: Value, lanes: int) -> _Held:
+    value = k.load(address, STORED[element_type], lanes)
+    return _Held(element_type, value > 0 if element_type == "boolean" else value)
+
+
+def _computed(k: Kernel, spec: Expression, number: int, values: dict[int, _Held]) -> _Held:
+    """A member's result, rounded to its type as the reference rounds it."""
+    member = spec.members[number - len(spec.operands)]
+    given = [values[i] for i in member.arguments]
+    # A condition may be one for the whole row, or the values.
+    lanes = max(held.value.lanes for held in given)
+    given = [_Held(held.element_type, k.splat(held.value, lanes) if held.value.lanes < lanes else held.value) for held in given]
+    if member.word in MOVING:
+        return _Held(member.result, WORDS[member.word](k, [held.value for held in given], ()))
+    wide = [widened(k, held.element_type, held.value) for held in given]
+    result = converted(k, wide[0], member.result) if member.word == "convert" else WORDS[member.word](k, wide, member.numbers)
+    return _Held(member.result, narrowed(k, result, member.result))
+
+
+def widened(k: Kernel, element_type: str, value: Value) -> Value:
+    """A stored value as it is computed with."""
+    if element_type == "f16":
+        return value.bits_as(F16).to(F32)
+    return (value.to(U32) << 16).bits_as(F32) if element_type == "bf16" else value
+
+
+def narrowed(k: Kernel, value: Value, element_type: str) -> Value:
+    """A computed value rounded as it is stored."""
+    if element_type == "f16":
+        return value.to(F16).bits_as(U16)
+    if element_type == "bf16":
+        bits = value.bits_as(U32)
+        rounded = (bits + ((bits >> 16) & 1) + 0x7FFF) >> 16  # half of the last place less a bit: ties go to even
+        quiet = (bits >> 16) | 0x40  # rounding the bits of a NaN up could make another number of it
+        return k.select(value.equals(value), rounded, quiet).to(U16)
+    assert value.type == COMPUTED[element_type], f"a value of {value.type} where {element_type} is expected"
+    return value

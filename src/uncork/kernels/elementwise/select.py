@@ -1,0 +1,207 @@
+"""Which kernel computes element by element: one operation, or an expression of several that the compiler has fused."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from uncork.internal_ops.fused import Fused
+from uncork.kernels.elementwise.lowering import OPERATIONS, Said, said
+from uncork.kernels.runtime.kernel_cache import STORE, has_feature, lanes
+from uncork.kernels.select import Choice, In, Native, Operand, Out, chooses
+from uncork.ops import Operation
+from uncork.types import ElementType, TensorSpec
+
+#: A result is walked through by at most so many loops.
+_MOST_LOOPS = 6
+#: Rough cost in nanoseconds of a vector of a word; all others are one step of arithmetic.
+_COSTS = dict.fromkeys(("sigmoid", "tanh", "exp", "log", "erf", "gelu", "gelu_tanh", "softplus", "mish", "swish", "elu", "selu"), 8.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A word, what it is said of (operands by number, then members before it), and the type of its result."""
+
+    word: str
+    arguments: tuple[int, ...]
+    result: str
+    numbers: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """What an element-wise kernel is specialised for: types of the operands, which of them change along the innermost loop."""
+
+    operands: tuple[str, ...]
+    varying: tuple[bool, ...]
+    members: tuple[Member, ...]
+    loops: int
+    lanes: int
+
+    @property
+    def name(self) -> str:
+        words = "_".join(member.word for member in self.members)
+        return f"{words[:60]}_{self.members[-1].result}_{hashlib.sha256(repr(self).encode()).hexdigest()[:8]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Loops:
+    """Sizes of the loops, outermost first, and for the result and each operand the bytes from one turn to the next."""
+
+    sizes: tuple[int, ...]
+    strides: tuple[tuple[int, ...], ...]
+
+
+def argument_names(spec: Expression) -> list[str]:
+    """The kernel's arguments. Strides: of the result, then of each operand, for all loops but the innermost."""
+    names = ["output", *(f"operand_{i}" for i in range(len(spec.operands))), *(f"size_{d}" for d in range(spec.loops))]
+    for depth in range(spec.loops - 1):
+        names += [f"stride_{depth}", *(f"stride_{depth}_{i}" for i in range(len(spec.operands)))]
+    return names
+
+
+def loops_of(shape: Sequence[int], operands: Sequence[Sequence[int]], sizes: Sequence[int]) -> tuple[Loops, list[bool]]:
+    """Loops through a result of this shape, as few as can be and at least two, with operands of these shapes aligned at the right.
+
+    `sizes` are bytes of an element: of the result, then of each operand. Also tells which operands change along the last loop.
+    """
+    rank = len(shape)
+    aligned = [(1,) * (rank - len(s)) + tuple(s) for s in operands]
+    groups: list[tuple[tuple[bool, ...], list[int]]] = []  # dimensions along which the same operands change: one loop
+    for axis, size in enumerate(shape):
+        if size != 1:
+            changing = tuple(s[axis] != 1 for s in aligned)
+            if groups and groups[-1][0] == changing:
+                groups[-1][1].append(axis)
+            else:
+                groups.append((changing, [axis]))
+    # A second loop of one turn makes one kernel of what differs in the batch only.
+    groups = [(tuple(True for _ in aligned), [])] * (2 - len(groups)) + groups
+    counts = tuple(math.prod(shape[axis] for axis in axes) for _, axes in groups)
+
+    def strides(dims: Sequence[int], changes: Sequence[bool], size: int) -> tuple[int, ...]:
+        return tuple(math.prod(dims[axes[-1] + 1 :]) * size if axes and c else 0 for (_, axes), c in zip(groups, changes))
+
+    all_strides = [strides(shape, [True] * len(groups), sizes[0])]
+    all_strides += [strides(s, [g[0][i] for g in groups], size) for i, (s, size) in enumerate(zip(aligned, sizes[1:]))]
+    varying = [groups[-1][0][i] for i in range(len(operands))]
+    return Loops(counts, tuple(all_strides)), varying
+
+
+def _element_bytes(name: str) -> int:
+    return int(ElementType.parse(name).dtype.itemsize)
+
+
+def _stored(element_type: ElementType) -> str:
+    """The type by which values are held: types that are only moved by that of their carrier."""
+    name = element_type.name
+    if name in ("f32", "f64", "f16", "bf16", "boolean") or (element_type.is_integer and element_type.bits in (8, 16, 32, 64)):
+        return name
+    return str({"int8": "i8", "uint8": "u8"}[element_type.dtype.name])
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A member of an expression before it is one: an operation, where its inputs come from, and its specs.
+
+    Inputs are (True, number of an outside input) or (False, number of a part before it).
+    """
+
+    operation: Operation
+    inputs: tuple[tuple[bool, int], ...]
+    specs: tuple[TensorSpec, ...]
+    output: TensorSpec
+
+
+def expression(parts: Sequence[Part]) -> tuple[Expression, Loops, list[int]] | str:
+    """The kernel for parts of which the last is the result, its loops, and the outside input that each operand is; or why not."""
+    shape = parts[-1].output.shape.static
+    operands: list[tuple[int, tuple[int, ...], str]] = []  # outside input, shape by which it stretches, type
+    spoken: list[tuple[Said, list[tuple[bool, int]]]] = []
+    for part in parts:
+        found = _said(part)
+        if isinstance(found, str):
+            return found
+        arguments: list[tuple[bool, int]] = []
+        for position, dims in zip(found.inputs, found.shapes):
+            outside, number = part.inputs[position]
+            if outside:
+                operand = (number, dims, _stored(part.specs[position].element_type))
+                if operand not in operands:
+                    operands.append(operand)
+                arguments.append((True, operands.index(operand)))
+            else:
+                arguments.append((False, number))
+        spoken.append((found, arguments))
+    members = tuple(
+        Member(f.word, tuple(n if outside else len(operands) + n for outside, n in arguments), _stored(part.output.element_type), f.numbers)
+        for part, (f, arguments) in zip(parts, spoken)
+    )
+    types = tuple(operand[2] for operand in operands)
+    if not has_feature("f16c") and has_feature("sse2") and "f16" in (*types, *(m.result for m in members)):
+        return "no kernel for f16 on this machine"
+    sizes = [_element_bytes(name) for name in (members[-1].result, *types)]
+    loops, varying = loops_of(shape, [operand[1] for operand in operands], sizes)
+    if len(loops.sizes) > _MOST_LOOPS:
+        return "no kernel for this broadcasting"
+    widest = max(4 if name in ("f16", "bf16") else _element_bytes(name) for name in (*types, *(m.result for m in members)))
+    width = max(1, lanes() * 4 // widest)
+    while width > max(1, loops.sizes[-1]):
+        width //= 2
+    return Expression(types, tuple(varying), members, len(loops.sizes), width), loops, [operand[0] for operand in operands]
+
+
+def _said(part: Part) -> Said | str:
+    if not all(spec.shape.is_static for spec in (*part.specs, part.output)):
+        return "no kernel for open shapes"
+    if any(spec.element_type is ElementType.string for spec in (*part.specs, part.output)):
+        return "no kernel for strings"
+    return said(part.operation, part.specs, part.output)
+
+
+def _kernel(spec: Expression) -> int:
+    def make() -> str:
+        from uncork.kernels.elementwise.emit import emit_expression
+
+        return emit_expression(spec, has_feature("avx512f"))
+
+    return STORE.function(spec.name, repr(spec), make)
+
+
+def _native(parts: Sequence[Part]) -> Choice:
+    found = expression(parts)
+    if isinstance(found, str):
+        return found
+    spec, loops, sources = found
+    words: list[Operand] = [Out(0), *(In(source) for source in sources), *loops.sizes]
+    for depth in range(spec.loops - 1):
+        words += [strides[depth] for strides in loops.strides]
+    steps = sum(_COSTS.get(member.word, 1.0) for member in spec.members)
+    return Native(spec.name, [(_kernel(spec), words)], cost=math.prod(loops.sizes) / spec.lanes * steps)
+
+
+@chooses(*OPERATIONS)
+def choose_elementwise(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
+    specs = tuple(spec for spec in inputs if spec is not None)
+    if len(specs) < len(inputs):
+        return "no kernel for inputs that are left out"
+    return _native([Part(operation, tuple((True, i) for i in range(len(specs))), specs, outputs[0])])
+
+
+@chooses(Fused)
+def choose_fused(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
+    assert isinstance(operation, Fused)
+    specs = [spec for spec in inputs if spec is not None]
+    return _native(parts_of(operation, specs))
+
+
+def parts_of(operation: Fused, specs: Sequence[TensorSpec]) -> list[Part]:
+    """The members of a fused operation with their specs."""
+    parts: list[Part] = []
+    for member in operation.members:
+        places = tuple((n < len(specs), n if n < len(specs) else n - len(specs)) for n in member.arguments)
+        given = tuple(specs[n] if outside else parts[n].output for outside, n in places)
+        parts.append(Part(member.operation, places, given, member.operation.describe(given)[0]))
+    return parts

@@ -1,0 +1,1 @@
+"""Sums of rows of a table: plain, quantized, and of sparse ids."""

@@ -1,0 +1,79 @@
+"""What kernels of bags share, whatever their tables hold: which ids a bag has and what an empty one is, all of it checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from uncork.kernels.codegen.emit import I32, I64, INDEX_TYPES, Kernel, Value, Variable
+
+
+class BagSpec(Protocol):
+    """What a bag kernel is specialised for, as far as its ids are concerned: see `embedding.Bag`."""
+
+    @property
+    def index(self) -> str: ...
+    @property
+    def bags(self) -> str: ...
+    @property
+    def strict(self) -> bool: ...
+
+
+class BagIds:
+    """The ids of bags: `rows`, `count`, `bags` and where the arrays are, as the kernel is given them."""
+
+    def __init__(
+        self, k: Kernel, spec: BagSpec, rows: Value, indices: Value, count: Value, offsets: Value, bags: Value, default: Value
+    ) -> None:
+        self.k, self.spec = k, spec
+        self.rows, self.indices, self.count, self.offsets, self.bags, self.default = rows, indices, count, offsets, bags, default
+
+    def at(self, position: Value) -> Value:
+        """The id at a position, not checked."""
+        return self._number(self.indices, position)
+
+    def checked(self, position: Value) -> Value:
+        """The id at a position; the kernel stops when there is no such row."""
+        index = self.at(position)
+        self.k.stop_unless(index.below(self.rows), position + 1)
+        return index
+
+    def bounds(self, bag: Value) -> tuple[Value, Value]:
+        """Where a bag begins and ends, checked."""
+        k = self.k
+        if self.spec.bags == "fixed":
+            return bag * self.offsets, (bag + 1) * self.offsets
+        start = self._number(self.offsets, bag)
+        following = k.minimum(bag + 1, self.bags - 1)
+        end = k.select(bag + 1 < self.bags, self._number(self.offsets, following), self.count)
+        k.stop_unless(start >= 0, k.integer(1))
+        if self.spec.strict:
+            k.stop_unless((bag > 0) | start.equals(0), k.integer(1))
+        k.stop_unless(start <= end, k.integer(1))
+        k.stop_unless(end <= self.count, k.integer(1))
+        return start, end
+
+    def default_row(self) -> Variable:
+        """The row of empty bags, not checked: -1, which stands for zeros, when there is none."""
+        k = self.k
+        row = k.variable(k.integer(-1))
+        with k.when(self.default.equals(0).equals(0)):
+            row.set(self._number(self.default, k.integer(0)))
+        return row
+
+    def fill(self, row: Variable, zeros: Callable[[], None], copy: Callable[[Value], None]) -> None:
+        """What an empty bag is: zeros, or a copy of the default row, which is checked here."""
+        k = self.k
+        default = row.get()
+        with k.either(default.equals(-1)) as (absent, given):
+            with absent:
+                zeros()
+            with given:
+                k.stop_unless(default.below(self.rows), k.integer(1))
+                copy(default)
+
+    def _number(self, array: Value, position: Value) -> Value:
+        """An id or an offset."""
+        type_ = I64 if self.spec.index == "narrowed" else INDEX_TYPES[self.spec.index]
+        value = self.k.load(array + position * type_.bytes, type_)
+        return value.to(I32).to(I64) if self.spec.index == "narrowed" else value.to(I64)

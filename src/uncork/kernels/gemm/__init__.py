@@ -1,0 +1,1 @@
+"""Products of matrices, and the inner loops of all kernels that multiply."""

@@ -1,0 +1,75 @@
+"""Products of f32 matrices by the microkernel, with the bias added and the activation applied before a sum is first stored."""
+
+from __future__ import annotations
+
+from uncork.kernels.codegen.emit import F32, Kernel, Value
+from uncork.kernels.gemm.microkernel import End, Microkernel, Row, finished
+from uncork.kernels.gemm.select_matmul import ARGUMENTS, Linear
+
+
+def emit_linear(spec: Linear, estimates: bool) -> str:
+    """The LLVM text of a linear kernel. `estimates`: the machine has AVX-512's reciprocal estimate."""
+    k = Kernel(spec.name, ARGUMENTS)
+    k.estimates = estimates
+    a = dict(zip(ARGUMENTS, k.arguments))
+    full = Microkernel(k, "full", spec.lanes, spec.vectors, ("target", "target_row", "bias"), _end(spec, spec.width))
+    tail = Microkernel(k, "tail", spec.lanes, spec.vectors, ("target", "target_row", "bias"), _end(spec, spec.tail)) if spec.tail else None
+    whole = a["columns"] // spec.width
+    row_bytes = a["columns"] * 4
+    panel_bytes = a["inner"] * (spec.width * 4)
+
+    with k.loop(0, a["batches"]) as batch:
+        with k.loop(0, a["rows"]) as row:
+            k.store(a["a"] + batch * a["a_batch"] + row * a["a_row"], a["table"] + row * 8)
+        if not spec.packed:
+            _pack(k, spec, a, a["b"] + batch * a["b_batch"])
+        matrix = a["b"] if spec.packed else a["panels"]
+        output = a["output"] + batch * a["rows"] * row_bytes
+
+        def run(kernel: Microkernel, panel: Value, matrix: Value = matrix, output: Value = output) -> None:
+            kernel.run(
+                k,
+                a["table"],
+                matrix + panel * panel_bytes,
+                a["inner"],
+                a["rows"],
+                lambda row: {
+                    "target": output + row * row_bytes + panel * (spec.width * 4),
+                    "target_row": row_bytes,
+                    "bias": a["bias"] + panel * (spec.width * 4),
+                },
+            )
+
+        with k.loop(0, whole) as panel:
+            run(full, panel)
+        if tail is not None:
+            run(tail, whole)
+    k.finish()
+    return k.text()
+
+
+def _end(spec: Linear, columns: int) -> End:
+    """A row of the result; only the first `columns` of the panel exist in memory."""
+
+    def end(k: Kernel, row: Row) -> None:
+        target = row.extra["target"] + row.extra["target_row"] * row.number
+        for column, part in finished(k, row, spec.lanes, columns, spec.bias, spec.activation):
+            k.store(part, target + column * 4)
+
+    return end
+
+
+def _pack(k: Kernel, spec: Linear, a: dict[str, Value], matrix: Value) -> None:
+    """The second matrix as panels; columns that do not exist are zeros."""
+    panels = (a["columns"] + (spec.width - 1)) // spec.width
+    with k.loop(0, panels) as panel:
+        first = panel * spec.width
+        last = k.minimum(first + spec.width, a["columns"])
+        base = a["panels"] + panel * a["inner"] * (spec.width * 4)
+        with k.loop(0, a["inner"]) as inner:
+            target = base + inner * (spec.width * 4)
+            for v in range(spec.vectors):
+                k.store(k.number(0.0, F32, spec.lanes), target + v * spec.lanes * 4)
+            with k.loop(first, last) as column:
+                source = matrix + inner * a["b_inner"] + column * a["b_column"]
+                k.store(k.load(source, F32), target + (column - first) * 4)

@@ -1,0 +1,19 @@
+"""Copies runs of bytes by a table of where from and where to."""
+
+from __future__ import annotations
+
+from uncork.kernels.codegen.emit import I32, I64, Kernel
+from uncork.kernels.movement.emit_gather import copy
+from uncork.kernels.movement.select_copy_table import ARGUMENTS, Runs
+
+
+def emit_runs(spec: Runs) -> str:
+    """The LLVM text of a moving kernel; the tables hold offsets in bytes."""
+    k = Kernel(spec.name, ARGUMENTS)
+    source, target, sources, targets, count = k.arguments
+    with k.loop(0, count) as i:
+        begin = k.load(sources + i * 4, I32).to(I64)
+        place = i * spec.run if spec.in_order else k.load(targets + i * 4, I32).to(I64)
+        copy(k, source + begin, target + place, spec.run)
+    k.finish()
+    return k.text()

@@ -1,0 +1,239 @@
+"""Gather along an axis: `output[b, o, j] = data[b, o, index[b, j]]`, each item a run of `item` bytes.
+
+Two ways. "rows": the item is looked up and copied, its size a constant of the kernel, with the items to come prefetched.
+"columns": many outer rows share their indices and items are small, so the indices are brought to positions once and reused.
+An index outside the axis gives zeros; a strict kernel returns 1 instead and the reference words the refusal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from uncork.kernels.codegen.emit import F32, I8, I32, I64, INDEX_TYPES, U32, Kernel, Value, Variable, pieces
+from uncork.kernels.movement.select_gather import Gather
+
+#: Items up to this size are copied by straight code; longer ones in a loop of blocks of this size.
+_BLOCK = 1024
+#: Items ahead that are prefetched, for items of up to so many bytes.
+_AHEAD = {256: 32, 1024: 16, 2**62: 4}
+#: Items of up to so many bytes are looked up without prefetching: the machine has enough of them under way.
+_NEAR = 16
+#: Items of up to so many bytes share a check of their indices, so many together.
+_SHARED_CHECK, _TOGETHER = 64, 32
+#: Indices so many bytes on are asked for where items are small: the machine's own prefetcher begins anew on every page.
+_INDICES_AHEAD = 4096
+#: At most this much of an item is prefetched: the machine's own prefetcher follows a long one.
+_PREFETCHED = 2048
+
+
+def emit_gather(spec: Gather) -> str:
+    """The LLVM text of a gather kernel."""
+    k = Kernel(spec.name, spec.arguments)
+    data, indices, output, batches, outer, size, count, positions = k.arguments
+    index_bytes = INDEX_TYPES[spec.index].bytes
+
+    def place(address: Value) -> Value:
+        """An index as a position on the axis; outside 0 .. size - 1 when it is out of range."""
+        raw = k.load(address, INDEX_TYPES[spec.index]).to(I64)
+        if spec.wraps and spec.index.startswith("i"):
+            raw = raw + ((raw >> 63) & size)
+        return raw
+
+    gather = _Gather(k, spec, size, count, place)
+    with k.loop(0, batches) as batch:
+        own = indices + batch * count * index_bytes
+        if spec.way == "columns":
+            gather.fill_positions(own, positions)
+        with k.loop(0, outer) as row:
+            slab = batch * outer + row
+            source, target = data + slab * size * spec.item, output + slab * count * spec.item
+            if spec.way == "columns":
+                gather.by_positions(source, target, positions)
+            else:
+                gather.by_indices(source, target, own)
+    if spec.streaming:
+        k.fence()
+    k.finish()
+    return k.text()
+
+
+@dataclass(frozen=True, slots=True)
+class _Lookup:
+    """Addresses of the items of an outer row, of where they go, and of the indices."""
+
+    source: Value
+    target: Value
+    indices: Value
+
+
+@dataclass
+class _Gather:
+    """The pieces of a gather kernel."""
+
+    k: Kernel
+    spec: Gather
+    size: Value
+    count: Value
+    place: Callable[[Value], Value]
+    wrong: Variable = field(init=False)
+
+    def by_indices(self, source: Value, target: Value, indices: Value) -> None:
+        """One outer row, straight from the indices; the last ones were prefetched by those before them."""
+        k, item = self.k, self.spec.item
+        lookup = _Lookup(source, target, indices)
+        ahead = next(ahead for size, ahead in _AHEAD.items() if item <= size)
+        done = k.variable(k.integer(0))
+        together = _TOGETHER if item <= _SHARED_CHECK else 1
+        for distance in (ahead, 0) if item > _NEAR else (0,):
+            stop = self.count - (distance + together - 1)
+            with k.loop(done.get(), stop, together) as j:
+                if distance:
+                    for u in range(together):
+                        self._prefetch(lookup, j + (distance + u))
+                if together > 1:
+                    self._prefetch_indices(lookup, j, together)
+                self._several(lookup, j, together)
+                done.set(j + together)
+        if together > 1:
+            with k.loop(done.get(), self.count) as j:
+                self._several(lookup, j, 1)
+
+    def _place(self, lookup: _Lookup, j: Value) -> Value:
+        return self.place(lookup.indices + j * INDEX_TYPES[self.spec.index].bytes)
+
+    def _prefetch(self, lookup: _Lookup, j: Value) -> None:
+        """The lines of an item that will be copied soon. Data begin anywhere, so there may be one more at the end."""
+        size = min(self.spec.item, _PREFETCHED)
+        item = lookup.source + self._place(lookup, j) * self.spec.item
+        for byte in (*range(0, size, 64), size - 1):
+            self.k.prefetch(item + byte)
+
+    def _prefetch_indices(self, lookup: _Lookup, j: Value, count: int) -> None:
+        size = INDEX_TYPES[self.spec.index].bytes
+        for byte in range(0, count * size, 64):
+            self.k.prefetch(lookup.indices + j * size + (_INDICES_AHEAD + byte))
+
+    def _several(self, lookup: _Lookup, j: Value, count: int) -> None:
+        """Consecutive items, with one branch when all of them are there."""
+        k, spec = self.k, self.spec
+        type_ = INDEX_TYPES[spec.index]
+        if count == 1:
+            places = [self._place(lookup, j)]
+            inside = places[0].below(self.size)
+        else:  # negative ones are left to the other branch
+            address = lookup.indices + j * type_.bytes
+            inside = k.all_of(k.load(address, type_, count).to(I64).below(k.splat(self.size, count)))
+            places = [k.load(address + u * type_.bytes, type_).to(I64) for u in range(count)]
+        with k.either(inside, likely=True) as (there, not_all):
+            with there:
+                for u, index in enumerate(places):
+                    to_copy = lookup.source + index * spec.item, lookup.target + (j + u) * spec.item, spec.item
+                    if spec.streaming:
+                        stream(k, *to_copy)
+                    else:
+                        copy(k, *to_copy)
+            with not_all, k.loop(j, j + count) as i:
+                index = self._place(lookup, i)
+                if spec.strict:
+                    k.stop_unless(index.below(self.size), k.integer(1))
+                with k.either(index.below(self.size)) as (one, none):
+                    with one:
+                        copy(k, lookup.source + index * spec.item, lookup.target + i * spec.item, spec.item)
+                    with none:
+                        copy(k, None, lookup.target + i * spec.item, spec.item)
+
+    def fill_positions(self, indices: Value, positions: Value) -> None:
+        """The indices of a batch as 32-bit positions, -1 for what is outside: such an axis has fewer than 2**31 items."""
+        k = self.k
+        self.wrong = k.variable(k.integer(0))
+        with k.loop(0, self.count) as j:
+            index = self.place(indices + j * INDEX_TYPES[self.spec.index].bytes)
+            inside = index.below(self.size)
+            if self.spec.strict:
+                k.stop_unless(inside, k.integer(1))
+            k.store(k.select(inside, index, k.integer(-1)).to(I32), positions + j * 4)
+            self.wrong.set(k.select(inside, self.wrong.get(), k.integer(1)))
+
+    def by_positions(self, source: Value, target: Value, positions: Value) -> None:
+        """One outer row, by positions; without a look at each one when all are inside."""
+        k, item = self.k, self.spec.item
+
+        def one(j: Value) -> None:
+            position = k.load(positions + j * 4, U32).to(I64)
+            copy(k, source + position * item, target + j * item, item)
+
+        with k.either(self.wrong.get().equals(0), likely=True) as (clean, mixed):
+            with clean:
+                unrolled = 4
+                whole = self.count & -unrolled
+                with k.loop(0, whole, unrolled) as j:
+                    for u in range(unrolled):
+                        one(j + u)
+                with k.loop(whole, self.count) as j:
+                    one(j)
+            with mixed, k.loop(0, self.count) as j:
+                known = k.load(positions + j * 4, I32).to(I64) >= 0
+                with k.either(known) as (inside, outside):
+                    with inside:
+                        one(j)
+                    with outside:
+                        copy(k, None, target + j * item, item)
+
+
+def stream(k: Kernel, source: Value, target: Value, size: int) -> None:
+    """`size` bytes, a multiple of 64, past the caches. Lines that the item fills only in part, with its neighbours, go the usual way."""
+    shift = -target & 63
+
+    def line(offset: Value) -> None:
+        k.store(k.load(source + offset, F32, 16), target + offset, align=64, streaming=True)
+
+    def parts(first: Value, last: Value) -> None:
+        """The usual way, in sixteenths: arrays begin at multiples of 16 bytes or are copied by bytes."""
+        with k.loop(first, last - 15, 16) as offset:
+            k.store(k.load(source + offset, F32, 4), target + offset)
+        with k.loop(last - ((last - first) & 15), last) as offset:
+            k.store(k.load(source + offset, I8), target + offset)
+
+    parts(k.integer(0), shift)
+    lines = size // 64 - 1
+    blocks, rest = divmod(lines, _BLOCK // 64)
+    if blocks > 1:
+        with k.loop(0, blocks) as block:
+            for number in range(_BLOCK // 64):
+                line(shift + block * _BLOCK + number * 64)
+    else:
+        blocks, rest = 0, lines
+    for number in range(rest):
+        line(shift + (blocks * _BLOCK + number * 64))
+    last = shift + lines * 64
+    with k.either(shift.equals(0), likely=True) as (whole, part):
+        with whole:
+            line(last)
+        with part:
+            parts(last, k.integer(size))
+
+
+def copy(k: Kernel, source: Value | None, target: Value, size: int) -> None:
+    """`size` bytes from `source` (None: zeros) to `target`."""
+
+    def straight(offset: Value | int, count: int) -> None:
+        words, rest = divmod(count, 4)
+        for first, lanes in pieces(words, 16):
+            value = k.number(0.0, F32, lanes) if source is None else k.load(source + offset + first * 4, F32, lanes)
+            k.store(value, target + offset + first * 4)
+        for first, lanes in pieces(rest, 4):
+            byte = k.number(0, I8, lanes) if source is None else k.load(source + offset + (words * 4 + first), I8, lanes)
+            k.store(byte, target + offset + (words * 4 + first))
+
+    if size < 2 * _BLOCK:
+        straight(0, size)
+        return
+    # The first line, then from where a line of the target begins, and the last line: what they share is written twice.
+    straight(0, 64)
+    done = k.variable(-(target & 63) + 64)
+    for step in (_BLOCK, 64):
+        with k.loop(done.get(), k.integer(size - step + 1), step) as offset:
+            straight(offset, step)
+            done.set(offset + step)
+    straight(size - 64, 64)

@@ -1,0 +1,77 @@
+"""Four loops that copy f32 numbers: as vectors where they are neighbours, every other one by shuffles, else one by one."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from uncork.kernels.codegen.emit import F32, Kernel, Value, Variable
+from uncork.kernels.movement.strided_copy import ARGUMENTS, LOOPS, Place
+
+
+def emit_place(spec: Place) -> str:
+    """The LLVM text of the kernel."""
+    k = Kernel(spec.name, ARGUMENTS)
+    a = dict(zip(ARGUMENTS, k.arguments))
+    _clear(k, spec.lanes, a["cleared"], a["clear"])
+    _loop(k, spec, a, 0, a["source"], a["target"])
+    k.finish()
+    return k.text()
+
+
+def _clear(k: Kernel, lanes: int, address: Value, size: Value) -> None:
+    done = k.variable(k.integer(0))
+    for width in (4 * lanes, lanes, 1):
+        zeros = k.number(0.0, F32, min(width, lanes))
+        with k.loop(done.get(), size - (width * 4 - 1), width * 4) as offset:
+            for part in range(0, width, lanes):
+                k.store(zeros, address + offset + part * 4)
+            done.set(offset + width * 4)
+
+
+def _loop(k: Kernel, spec: Place, a: dict[str, Value], depth: int, source: Value, target: Value) -> None:
+    if depth < LOOPS:
+        with k.loop(0, a[f"count_{depth}"]) as i:
+            _loop(k, spec, a, depth + 1, source + i * a[f"from_{depth}"], target + i * a[f"to_{depth}"])
+        return
+    count, step, to = (a[f"{name}_{LOOPS}"] for name in ("count", "from", "to"))
+    done = k.variable(k.integer(0))
+    with k.when(to.equals(4)):
+        with k.when(step.equals(4)):
+            for lanes in (n for n in (spec.lanes, spec.lanes // 4) if n > 1):
+                _neighbours(k, lanes, count, done, source, target)
+        with k.when(step.equals(8)):
+            _every_other(k, spec.lanes, count, done, source, target)
+    unrolled = 4
+    with k.loop(done.get(), count - (unrolled - 1), unrolled) as i:
+        for u in range(unrolled):
+            k.store(k.load(source + (i + u) * step, F32), target + (i + u) * to)
+        done.set(i + unrolled)
+    with k.loop(done.get(), count) as i:
+        k.store(k.load(source + i * step, F32), target + i * to)
+
+
+def _neighbours(k: Kernel, lanes: int, count: Value, done: Variable, source: Value, target: Value) -> None:
+    """All numbers if there are enough for a vector, the last ones perhaps a second time."""
+    with k.when((done.get() < count) & (count >= lanes)):
+        last = count - lanes
+        with k.loop(0, last, lanes) as i:
+            k.store(k.load(source + i * 4, F32, lanes), target + i * 4)
+        k.store(k.load(source + last * 4, F32, lanes), target + last * 4)
+        done.set(count)
+
+
+def _every_other(k: Kernel, lanes: int, count: Value, done: Variable, source: Value, target: Value) -> None:
+    """Two vectors are read for one, and nothing before the first number or behind the last."""
+    with k.when(count > lanes):
+        last = count - lanes
+        with k.loop(0, last, lanes) as i:
+            k.store(_alternate(k.load(source + i * 8, F32, 2 * lanes), 0), target + i * 4)
+        k.store(_alternate(k.load(source + last * 8 - 4, F32, 2 * lanes), 1), target + last * 4)
+        done.set(count)
+
+
+def _alternate(value: Value, first: int) -> Value:
+    """Every other lane."""
+    k, lanes = value.kernel, value.lanes // 2
+    picks = ir.Constant(ir.VectorType(ir.IntType(32), lanes), list(range(first, 2 * lanes, 2)))
+    return Value(k, k.builder.shuffle_vector(value.llvm, ir.Constant(value.llvm.type, ir.Undefined), picks), F32, lanes)

@@ -1,0 +1,52 @@
+"""Blocks of as many rows as columns, turned in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llvmlite import ir
+
+from uncork.kernels.codegen.emit import I32, Kernel, Value
+from uncork.kernels.movement.select_transpose import ARGUMENTS, Blocks
+
+
+def emit_blocks(spec: Blocks) -> str:
+    """The LLVM text of the kernel: where rows or columns are no whole number of blocks, the last ones are in two blocks."""
+    k = Kernel(spec.name, ARGUMENTS)
+    a = dict(zip(ARGUMENTS, k.arguments))
+    side = spec.side
+    with k.loop(0, a["count_0"]) as i, k.loop(0, a["count_1"]) as j:
+        source = a["source"] + i * a["from_0"] + j * a["from_1"]
+        target = a["target"] + i * a["to_0"] + j * a["to_1"]
+        with k.loop(0, a["rows"], side) as some_row:
+            row = k.minimum(some_row, a["rows"] - side)
+            with k.loop(0, a["columns"], side) as some_column:
+                column = k.minimum(some_column, a["columns"] - side)
+                begin = source + row * a["row"] + column * 4
+                rows = [k.load(begin + a["row"] * n, I32, side) for n in range(side)]
+                end = target + column * a["column"] + row * 4
+                for n, turned in enumerate(_turned(rows)):
+                    k.store(turned, end + a["column"] * n)
+    k.finish()
+    return k.text()
+
+
+def _turned(rows: Sequence[Value]) -> list[Value]:
+    """The columns of a block: ever smaller quarters change places."""
+    side, turned = len(rows), list(rows)
+    distance = side // 2
+    while distance:
+        for n in range(side):
+            if not n & distance:
+                one, other = turned[n], turned[n + distance]
+                # Lanes of the second vector are counted on from those of the first.
+                turned[n] = _picked(one, other, [side + x - distance if x & distance else x for x in range(side)])
+                turned[n + distance] = _picked(one, other, [side + x if x & distance else x + distance for x in range(side)])
+        distance //= 2
+    return turned
+
+
+def _picked(one: Value, other: Value, lanes: Sequence[int]) -> Value:
+    k = one.kernel
+    picks = ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), list(lanes))
+    return Value(k, k.builder.shuffle_vector(one.llvm, other.llvm, picks), one.type, one.lanes)

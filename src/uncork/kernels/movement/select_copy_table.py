@@ -1,0 +1,132 @@
+"""Which kernel moves values: any operation that only moves them, once it is known from where to where.
+
+The operation's own reference tells: run on the numbers of the elements instead of their values, its result says of every output
+element where it comes from. Neighbours that stay neighbours make runs; a table of runs is what the kernel walks through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from uncork.errors import UncorkError
+from uncork.kernels.runtime.kernel_cache import STORE
+from uncork.kernels.select import Choice, In, Native, Operand, Out, chooses
+from uncork.ops import Operation
+from uncork.types import Array, ElementType, TensorSpec
+
+#: With more elements than this NumPy is as fast, and the table would be large.
+_MOST = 1 << 20
+#: Operations with more inputs than this are left to NumPy: each input is traced among all the others.
+_MOST_INPUTS = 64
+#: Runs are copied by straight code up to this many bytes; a longer one is several runs.
+_LONGEST_RUN = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """What a kernel is specialised for: bytes of a run, and whether the runs of the target follow each other."""
+
+    run: int
+    in_order: bool
+
+    @property
+    def name(self) -> str:
+        return f"move_{self.run}{'' if self.in_order else '_scattered'}"
+
+
+ARGUMENTS = ("source", "target", "sources", "targets", "count")
+
+
+def _runs(spec: Runs) -> int:
+    def make() -> str:
+        from uncork.kernels.movement.emit_copy_table import emit_runs
+
+        return emit_runs(spec)
+
+    return STORE.function(spec.name, repr(spec), make)
+
+
+@chooses(Operation)
+def choose_move(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
+    """For every operation with `moved` inputs whose other inputs are constants."""
+    ports = [operation.inputs[min(i, len(operation.inputs) - 1)] for i in range(len(inputs))]
+    total = 0
+    for port, spec in zip(ports, inputs):
+        if spec is None:
+            continue
+        if spec.element_type is ElementType.string or not spec.shape.is_static:
+            return "no kernel for strings and open shapes"
+        if not port.moved and spec.value is None:
+            return "what is moved where is known at the call only"
+        total += int(spec.shape.size)
+    if max([total, *(int(o.shape.size) for o in outputs)]) > _MOST:
+        return "NumPy moves large tensors as fast"
+    moved = [i for i, (port, spec) in enumerate(zip(ports, inputs)) if port.moved and spec is not None]
+    if len(moved) > _MOST_INPUTS:
+        return "NumPy moves that many tensors as fast"
+    covered = [np.zeros(int(o.shape.size), bool) for o in outputs]
+    calls: list[tuple[int, list[Operand]]] = []
+    keep: list[Array] = []
+    name = "move"
+    for position in moved:
+        traced = _traced(operation, inputs, moved, position)
+        if traced is None:
+            return "the reference moves values of these types only"
+        spec = inputs[position]
+        assert spec is not None
+        size = spec.element_type.dtype.itemsize
+        for number, origin in enumerate(traced):
+            targets = np.flatnonzero(origin >= 0)
+            covered[number][targets] = True
+            if not len(targets):
+                continue
+            run, sources, places = _grouped(origin[targets], targets, size)
+            in_order = bool((places == np.arange(len(places)) * run).all())
+            kernel = Runs(run, in_order)
+            name = kernel.name
+            tables = [np.ascontiguousarray(sources, np.int32), np.ascontiguousarray(places, np.int32)]
+            keep += tables
+            words: list[Operand] = [In(position), Out(number), *(t.ctypes.data for t in tables), len(places)]
+            calls.append((_runs(kernel), words))
+    if not all(c.all() for c in covered):
+        return "the result has elements that come from no input"
+    return Native(name, calls, keep=keep, cost=float(sum(c.size for c in covered)))
+
+
+def _traced(operation: Operation, inputs: Sequence[TensorSpec | None], moved: list[int], position: int) -> list[Array] | None:
+    """For every output element the number of the element of one input that it is; negative when it is none of them."""
+    arrays: list[Array | None] = []
+    for i, spec in enumerate(inputs):
+        if spec is None or i not in moved:
+            arrays.append(None if spec is None else spec.value)
+        elif i == position:
+            arrays.append(np.arange(int(spec.shape.size)).reshape(spec.shape.static))
+        else:
+            arrays.append(np.full(spec.shape.static, -1))
+    # A fill of 0 must not look like element 0: what a second trace without the input still gives is a fill.
+    blank = [np.full_like(a, -1) if i == position and a is not None else a for i, a in enumerate(arrays)]
+    try:
+        origin, without = (_flat(operation.reference(*given)) for given in (arrays, blank))
+    except (UncorkError, TypeError, ValueError, IndexError):
+        return None
+    return [np.where(b < 0, a, -1) for a, b in zip(origin, without)]
+
+
+def _flat(results: Array | Sequence[Array]) -> list[Array]:
+    return [np.asarray(r).reshape(-1) for r in (results if isinstance(results, (list, tuple)) else [results])]
+
+
+def _grouped(origin: Array, targets: Array, size: int) -> tuple[int, Array, Array]:
+    """(bytes of a run, its sources, its targets in bytes): the longest run that all are made of."""
+    breaks = np.flatnonzero((np.diff(origin) != 1) | (np.diff(targets) != 1)) + 1
+    starts = np.concatenate([[0], breaks])
+    lengths = np.diff(np.concatenate([starts, [len(origin)]]))
+    length = int(np.gcd.reduce(lengths))
+    while length * size > _LONGEST_RUN:
+        divisor = next((d for d in range(2, 64) if length % d == 0), length)
+        length //= divisor
+    picks = np.arange(0, len(origin), length)
+    return length * size, origin[picks] * size, targets[picks] * size

@@ -1,0 +1,1 @@
+"""GRU, LSTM and RNN sequences."""

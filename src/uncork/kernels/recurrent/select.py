@@ -1,0 +1,254 @@
+"""Which kernel runs a GRU, LSTM or RNN sequence: how its weights reach it, and how threads share the work."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import numpy as np
+
+from uncork.kernels.recurrent.packed_weights import Panels, panels_call
+from uncork.kernels.recurrent.spec import ARGUMENTS, Recurrent, look_up, pack
+from uncork.kernels.runtime.kernel_cache import STORE, has_feature, lanes
+from uncork.kernels.runtime.packed_weights import packed
+from uncork.kernels.runtime.target import has_tiles, let_run
+from uncork.kernels.select import Choice, In, KernelCall, Native, Operand, Out, Room, Stages, chooses, shares
+from uncork.ops import Operation
+from uncork.ops._common.recurrent import WALKS, RecurrentSequence
+from uncork.ops.gru_sequence import GRUSequence5
+from uncork.ops.lstm_sequence import LSTMSequence5
+from uncork.ops.rnn_sequence import RNNSequence5
+from uncork.types import Array, ElementType, TensorSpec
+
+_LINE = 64
+#: Members of a team make at least so many operations each in a step.
+_TEAM_FLOPS = 150_000
+#: Weights of this size are read again in every step by every thread that has rows of its own; a team's members read their parts.
+_TEAM_BYTES = 1 << 20
+#: Rows that share one reading of the weights.
+_BLOCK = 8
+
+
+def supports(precision: str) -> bool:
+    """The machine has instructions for products in this precision, or f32 is as fast."""
+    return precision != "bf16" or (has_feature("avx512bf16") and lanes() == 16)
+
+
+def _products(precision: str, batch: int) -> tuple[str, str]:
+    """In which precision products are made where the caller allows this one, and which of them in tiles: see `Recurrent`.
+
+    Sums of two bf16 pay in tiles only (without AMX three products in bf16 take longer than one in f32), and only where rows share the
+    reading of the weights.
+    """
+    if precision == "bf16x3":
+        return ("bf16x3", "all") if has_tiles() and supports("bf16") and batch > 1 else ("f32", "")
+    if precision == "bf16" and supports("bf16"):
+        return "bf16", "" if not has_tiles() else "all" if batch > 1 else "ahead"
+    return "f32", ""
+
+
+def _function(spec: Recurrent) -> int:
+    def make() -> str:
+        from uncork.kernels.recurrent.emit import emit_recurrent
+
+        return emit_recurrent(spec, has_feature("avx512f"), has_feature("sse2"))
+
+    return STORE.function(spec.name, repr(spec), make)
+
+
+def _suits_team(spec: Recurrent, batch: int, inputs: int, hidden: int, members: int) -> bool:
+    """It is better that threads share the units of a sequence than its rows."""
+    if spec.tiles or not let_run():
+        return False
+    if 2 * spec.gates * hidden * (inputs + hidden) * batch < members * _TEAM_FLOPS:
+        return False  # members would wait for each other longer than they work
+    return batch < members or (spec.gates * hidden * hidden * 4 > _TEAM_BYTES and batch < members * _BLOCK)
+
+
+@chooses(GRUSequence5, LSTMSequence5, RNNSequence5)
+def choose_sequence(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
+    assert isinstance(operation, RecurrentSequence)
+    return sequence_of(operation, inputs, outputs)
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """X as rows of a table: the first input is then their ids, `[batch, steps]`."""
+
+    table: Array
+    wraps: bool
+    strict: bool
+
+
+def sequence_of(
+    operation: RecurrentSequence,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    states_only: bool = False,
+    lookup: Lookup | None = None,
+) -> Choice:
+    """The kernels of a sequence. With `states_only` the outputs are the last states alone, without Y."""
+    specs = [spec for spec in inputs if spec is not None]
+    x, lengths, w, r, b = specs[0], *specs[-4:]
+    if lookup is None and x.element_type is not ElementType.f32:
+        return f"no kernel for {x.element_type}"
+    if not all(s.shape.is_static for s in (*specs, *outputs)):
+        return "shapes are known at the call only"
+    values = [source.value for source in (w, r, b) if source.value is not None]
+    if isinstance(operation, GRUSequence5):
+        cell = "gru_after" if operation.linear_before_reset else "gru"
+    else:
+        cell = "lstm" if isinstance(operation, LSTMSequence5) else "rnn"
+    batch, steps, *rest = x.shape.static
+    inner = rest[0] if lookup is None else len(lookup.table)
+    clipped = 0 < operation.clip < math.inf
+    precision, tiles = _products(operation.precision, batch) if len(values) == 3 else ("f32", "")
+    spec = Recurrent(cell, operation.functions(), lanes(), lengths.element_type.name, clipped, precision, tiles)
+    if lookup is not None:
+        if len(values) < 3 or precision != "f32":
+            return f"no kernel for products looked up in {precision}"
+        spec = replace(spec, lookup=x.element_type.name, wraps=lookup.wraps, strict=lookup.strict)
+    clip = int(np.float32(operation.clip).view(np.int32)) if clipped else 0
+    sequence = _Sequence(spec, WALKS[operation.direction], batch, steps, inner, operation.hidden_size, clip, states_only, lookup)
+    if len(values) == 3:
+        sequence.pack_now(values)
+    else:
+        sequence.pack_in_calls()
+    directions = len(sequence.walks)
+    flops = 2.0 * spec.gates * sequence.hidden * (sequence.multiplied + sequence.hidden) * batch * steps * directions
+    whole = [*sequence.packing, *(sequence.rows(d, 0, batch, sequence.packed_bytes) for d in range(directions))]
+    room = sequence.packed_bytes + sequence.workspace(batch)
+    return Native(spec.name, whole, room=room, keep=sequence.keep, cost=flops / 100, split=sequence.split)
+
+
+@dataclass
+class _Sequence:
+    """The calls of a sequence's kernels. Inputs are X, Ho, for LSTM also Co, lengths, W, R, B."""
+
+    spec: Recurrent
+    walks: Sequence[bool]
+    batch: int
+    steps: int
+    inputs: int
+    hidden: int
+    clip: int
+    #: Outputs are Ho, and Co, without Y: all rows write theirs over each other, into a few lines that stay in the cache.
+    states_only: bool = False
+    #: Where X is looked up; `inputs` is then the number of rows of the table.
+    lookup: Lookup | None = None
+    #: Packed weights of every direction, in the order of the kernel's arguments.
+    weights: list[list[Operand]] = field(default_factory=list)
+    keep: list[object] = field(default_factory=list)
+    #: Calls that pack weights which only the call knows, and how much of the step's memory those take.
+    packing: list[KernelCall] = field(default_factory=list)
+    packed_bytes: int = 0
+
+    @property
+    def multiplied(self) -> int:
+        """Numbers of a step's X that are multiplied with W: none where the products are looked up."""
+        return self.inputs if self.lookup is None else 0
+
+    @property
+    def _lengths_input(self) -> int:
+        return 3 if self.spec.cell == "lstm" else 2
+
+    def workspace(self, batch: int) -> int:
+        """Bytes for so many rows, in whole cache lines."""
+        return self._y_at(batch) + (_lines(self.steps * self.hidden * 4) if self.states_only else 0)
+
+    def _y_at(self, batch: int) -> int:
+        """Where Y lies in the workspace when it is not an output."""
+        return _lines(self.spec.workspace(batch, self.steps, self.inputs, self.hidden))
+
+    def pack_now(self, sources: Sequence[Array]) -> None:
+        """Constant weights, once for all calls."""
+        for d in range(len(self.walks)):
+            w, r, b = (source[d] for source in sources)
+            table = None if self.lookup is None else self.lookup.table
+            constants = sources if table is None else [table, *sources]
+            packing = packed(constants, (self.spec.packing, d), partial(_packed_arrays, self.spec, w, r, b, table))
+            self.weights.append([array.ctypes.data for array in packing.arrays])
+            self.keep.append(packing)
+
+    def pack_in_calls(self) -> None:
+        """Weights of the call, by kernels in the step's memory: the same panels as `pack` makes."""
+        spec, hidden = self.spec, self.hidden
+        units = spec.units
+        gates, biases = spec.gates, spec.gates + (spec.cell == "gru_after")
+        first_of_r = gates - (spec.cell == "gru")  # the new gate waits for the others
+        for d in range(len(self.walks)):
+            places: list[Operand] = []
+            for number, first, count, total, width, inner in (
+                (0, 0, gates, gates, units, self.inputs),
+                (1, 0, first_of_r, gates, units, hidden),
+                (1, first_of_r, gates - first_of_r, gates, spec.wide, hidden),
+                (2, 0, gates, biases, units, 1),
+                (2, gates, biases - gates, biases, units, 1),
+            ):
+                if not count:
+                    places.append(0)
+                    continue
+                panels, source = Panels(count, width), In(self._lengths_input + 1 + number, (d * total + first) * hidden * inner * 4)
+                many, target = spec.padded(hidden) // width, Room(self.packed_bytes)
+                self.packing.append(panels_call(panels, source, inner, hidden, many, target))
+                places.append(target)
+                self.packed_bytes += _lines(panels.bytes(many, inner))
+            self.weights.append(places)
+
+    def rows(self, d: int, first: int, count: int, room: int) -> KernelCall:
+        """One direction of some rows of the batch."""
+        directions, row, steps = len(self.walks), self.hidden * 4, self.steps
+        at = (first * directions + d) * row  # of a row's state in this direction
+        has_cell = self.spec.cell == "lstm"
+        states: list[Operand] = [In(1, at), directions * row]
+        states += [In(2, at), directions * row] if has_cell else [0, 0]
+        y: list[Operand] = [Room(room + self._y_at(count)), 0] if self.states_only else [Out(0, at * steps), directions * steps * row]
+        state = 0 if self.states_only else 1
+        results = [*y, Out(state, at), directions * row, *([Out(state + 1, at), directions * row] if has_cell else [0, 0])]
+        each = In(self._lengths_input, first * ElementType.parse(self.spec.lengths).dtype.itemsize)
+        step = self.inputs * 4 if self.lookup is None else ElementType.parse(self.spec.lookup).dtype.itemsize
+        words: list[Operand] = [In(0, first * steps * step), steps * step, step, *states, each, *results, *self.weights[d]]
+        words += [count, steps, self.inputs, self.hidden, self.spec.padded(self.hidden), int(self.walks[d]), self.clip]
+        words += [self.spec.ahead(count, steps, self.hidden), Room(room)]
+        assert len(words) == len(ARGUMENTS)
+        return _function(self.spec), words
+
+    def split(self, threads: int) -> Stages:
+        """The work of so many threads."""
+        directions = range(len(self.walks))
+        members = threads // len(directions)
+        if members > 1 and _suits_team(self.spec, self.batch, self.multiplied, self.hidden, members):
+            return self._by_team(members)
+        calls, room = [], self.packed_bytes
+        for d in directions:
+            for first, count in shares(self.batch, -(-threads // len(directions))):
+                calls.append(self.rows(d, first, count, room))
+                room += self.workspace(count)
+        return Stages([*([call] for call in self.packing), calls], room)
+
+    def _by_team(self, members: int) -> Stages:
+        """Every direction by so many threads, which share its units."""
+        function = _function(replace(self.spec, team=True))
+        stages: list[list[KernelCall]] = [[call] for call in self.packing]
+        calls, room = [], self.packed_bytes
+        for d in range(len(self.walks)):
+            lines = room + self.workspace(self.batch)
+            words = self.rows(d, 0, self.batch, room)[1]
+            first, *others = [(function, [*words, member, members, Room(lines), let_run()]) for member in range(-1, members)]
+            stages.append([first])
+            calls += others
+            room = lines + 2 * _LINE * members
+        return Stages([*stages, calls], room)
+
+
+def _lines(count: int) -> int:
+    """So many bytes, in whole cache lines."""
+    return -(-count // _LINE) * _LINE
+
+
+def _packed_arrays(spec: Recurrent, w: Array, r: Array, b: Array, table: Array | None) -> list[Array]:
+    """`pack` in the order of the kernel's arguments; the products of a table with W in place of W."""
+    made = pack(spec, w if table is None else w[:, :0], r, b)
+    return [made.w if table is None else look_up(spec, table, w, b), made.r, made.r_new, made.bias, made.inner_bias]

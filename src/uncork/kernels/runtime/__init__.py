@@ -1,0 +1,1 @@
+"""What compiles kernels, keeps them on disk, loads them and calls them."""

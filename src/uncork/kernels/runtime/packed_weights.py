@@ -1,0 +1,56 @@
+"""Weights as kernels read them, made once for all the shapes that a model is called with."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Hashable, Sequence
+
+import numpy as np
+
+from uncork.types import Array
+
+#: Bytes of a cache line: a vector that lies across two of them costs two reads.
+_LINE = 64
+
+
+class Packing:
+    """Arrays made from constants. It lives as long as a plan that uses it, and keeps the constants, by which it is known."""
+
+    __slots__ = ("__weakref__", "arrays", "sources")
+
+    def __init__(self, arrays: Sequence[Array], sources: Sequence[Array]) -> None:
+        self.arrays = tuple(map(_at_a_line, arrays))
+        self.sources = tuple(sources)
+
+
+def _at_a_line(array: Array) -> Array:
+    """The array, or a copy, that begins at a cache line."""
+    if begins_a_line(array) and array.flags.c_contiguous:
+        return array
+    room = np.empty(array.nbytes + _LINE, np.uint8)
+    first = -room.ctypes.data % _LINE
+    copy: Array = room[first : first + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+def begins_a_line(array: Array) -> bool:
+    """The array's first byte is the first one of a cache line: kernels of such tables are others."""
+    return bool(array.ctypes.data % _LINE == 0)
+
+
+_known: weakref.WeakValueDictionary[tuple[Hashable, ...], Packing] = weakref.WeakValueDictionary()
+_lock = threading.Lock()
+
+
+def packed(sources: Sequence[Array], how: Hashable, make: Callable[[], Sequence[Array]]) -> Packing:
+    """What `make` gives, or gave before for the very same arrays and the same `how`."""
+    key = (how, *map(id, sources))
+    with _lock:
+        found = _known.get(key)
+    if found is None:
+        found = Packing(make(), sources)
+        with _lock:
+            found = _known.setdefault(key, found)
+    return found

@@ -1,0 +1,232 @@
+"""Which kernel runs an operation: for every kind of operation, a function that looks at static types and shapes.
+
+It gives the native calls that do the work, or the reason why none fits; the compiler then uses the reference. Kernels are
+found by operation class, so the operations know nothing of them. A family is imported when a model has an operation of it.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TypeVar, Union
+
+from uncork.kernels.runtime.target import host
+from uncork.ops import Operation, versions_of
+from uncork.types import TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    """The address of an input of the operation."""
+
+    position: int
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Out:
+    """The address of an output of the operation."""
+
+    position: int
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """An address in the step's working memory."""
+
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """The size of an input along an axis: it may differ from call to call when the kernel says so in `free`."""
+
+    position: int
+    axis: int = 0
+
+
+Operand = Union[int, In, Out, Room, Length]
+#: A call of a kernel by its address and operands.
+KernelCall = tuple[int, Sequence[Operand]]
+
+
+def shares(count: int, parts: int, block: int = 1) -> list[tuple[int, int]]:
+    """`count` things as up to so many runs of about equal length, each of whole blocks but the last: (first, number)."""
+    blocks = -(-count // block)
+    parts = max(1, min(parts, blocks))
+    borders = [min(count, blocks * part // parts * block) for part in range(parts + 1)]
+    return [(first, last - first) for first, last in pairwise(borders)]
+
+
+@dataclass(frozen=True)
+class Stages:
+    """The work of a step as stages, one after the other; the calls of a stage may run at the same time."""
+
+    stages: Sequence[Sequence[KernelCall]]
+    room: int
+
+
+@dataclass(frozen=True)
+class Native:
+    """How an operation runs natively: calls of kernels by (function address, operands)."""
+
+    kernel: str
+    calls: Sequence[KernelCall]
+    #: Bytes of working memory.
+    room: int = 0
+    #: What lies at addresses among the operands: it must outlive the calls.
+    keep: Sequence[object] = field(default=())
+    #: Rough cost in nanoseconds, to decide whether other threads should run meanwhile.
+    cost: float = 0.0
+    #: The same work for so many threads.
+    split: Callable[[int], Stages] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """The output is an input seen in another shape: there is nothing to do."""
+
+    position: int
+
+
+#: The families of kernels, by the types of operation that they choose for; "" is every type that has no other. A family that is
+#: `folder` chooses in folder/select.py, one that is `folder.name` in folder/select_name.py.
+FAMILIES: Mapping[str, tuple[str, ...]] = {
+    "convolution": ("Convolution", "ConvolutionBackpropData", "FusedConvolution", "GroupConvolution", "GroupConvolutionBackpropData"),
+    "elementwise": (
+        *("Abs", "Add", "BatchNormInference", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Broadcast", "Ceiling", "Clamp"),
+        *("Convert", "ConvertLike", "Divide", "Elu", "Equal", "Erf", "Exp", "Floor", "Fused", "Gelu", "Greater", "GreaterEqual"),
+        *("HSigmoid", "HSwish", "HardSigmoid", "IsFinite", "IsInf", "IsNaN", "Less", "LessEqual", "Log", "LogicalAnd", "LogicalNot"),
+        *("LogicalOr", "LogicalXor", "Maximum", "Minimum", "Mish", "Multiply", "Negative", "NotEqual", "PReLU", "Power", "ReLU"),
+        *("Round", "Select", "Selu", "Sigmoid", "Sign", "SoftPlus", "SoftSign", "Sqrt", "SquaredDifference", "Subtract", "Swish"),
+        *("Tanh", "Xor"),
+    ),
+    "gemm.einsum": ("Einsum",),
+    "embedding.bags": (
+        *("EmbeddingBagOffsets", "EmbeddingBagOffsetsSum", "EmbeddingBagPacked", "EmbeddingBagPackedSum", "EmbeddingSegmentsSum"),
+        "NarrowedBag",
+    ),
+    "movement.gather": ("Gather",),
+    "recurrent.final_states": ("LastStates", "LookedUp", "StepLengths"),
+    "gemm.matmul": ("FusedLinear", "MatMul"),
+    "movement.copy_table": ("",),
+    "selection": ("GatherElements", "TopK"),
+    "embedding.quantized": ("CompressedLookup",),
+    "recurrent": ("GRUSequence", "LSTMSequence", "RNNSequence"),
+    "reduction": (
+        *("LogSoftmax", "MVN", "ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"),
+        "SoftMax",
+    ),
+    "embedding.sparse": ("SparseLookup",),
+    "movement.transpose": ("Transpose",),
+    "movement.view": ("Reshape", "Squeeze", "Unsqueeze", "View"),
+}
+_FAMILY_OF = {type_name: family for family, type_names in FAMILIES.items() for type_name in type_names}
+
+Choice = Union[Native, Alias, str]
+Chooser = Callable[[Operation, Sequence[Union[TensorSpec, None]], Sequence[TensorSpec]], Choice]
+_choosers: dict[type[Operation], Chooser] = {}
+_choosers_of_types: dict[str, Chooser] = {}
+Function = TypeVar("Function", bound=Chooser)
+
+
+def chooses(*operations: type[Operation] | str) -> Callable[[Function], Function]:
+    """Decorator: this function chooses kernels for these operations. Their types stand in `FAMILIES`, too.
+
+    A type's name stands for all its versions, and does not import them.
+    """
+
+    def add(function: Function) -> Function:
+        for operation in operations:
+            if isinstance(operation, str):
+                _choosers_of_types[operation] = function
+            else:
+                _choosers[operation] = function
+        return function
+
+    return add
+
+
+def choose(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
+    """The native calls for an operation on these specs, or the reason why there are none."""
+    if is_view(operation):
+        # The reference refuses values that do not fit: without a look at them the shape alone does not tell.
+        known = all(spec is None or spec.value is not None for spec in inputs[1:])
+        return Alias(0) if known else "its other inputs are known at the call only"
+    _imported(operation.type_name)
+    chooser = _choosers.get(type(operation)) or _choosers_of_types.get(operation.type_name)
+    if chooser is None and operation.moves_values and operation.deterministic:
+        _imported("")
+        chooser = _choosers.get(Operation)  # what serves every operation that only moves values
+    return "no kernel" if chooser is None else chooser(operation, inputs, outputs)
+
+
+@functools.lru_cache(maxsize=1)
+def unavailable() -> str:
+    """Why there are no kernels at all on this machine; empty when there are."""
+    if importlib.util.find_spec("llvmlite") is None:
+        return "llvmlite is not installed"
+    try:
+        host()
+    except (ImportError, OSError) as error:
+        return f"llvmlite cannot be imported: {error}"
+    return ""
+
+
+def family_of(type_name: str) -> str | None:
+    """The family that chooses for operations of this type; None when it is no other's than those of all that move values."""
+    return _FAMILY_OF.get(type_name)
+
+
+def module_of(family: str) -> str:
+    """The module that chooses for a family."""
+    folder, _, name = family.partition(".")
+    return f"uncork.kernels.{folder}.select" + (f"_{name}" if name else "")
+
+
+@functools.cache
+def _imported(type_name: str) -> None:
+    family = _FAMILY_OF.get(type_name)
+    if family is not None:
+        importlib.import_module(module_of(family))
+
+
+def operations_with_kernels() -> frozenset[type[Operation]]:
+    """The operations that any family chooses for."""
+    for type_name in _FAMILY_OF:
+        _imported(type_name)
+    return frozenset(_choosers).union(*(versions_of(type_name).values() for type_name in _choosers_of_types))
+
+
+def chooses_view(*operations: type[Operation]) -> None:
+    """Declare operations whose output is their first input in another shape."""
+    _views.update(operations)
+
+
+def is_view(operation: Operation | None) -> bool:
+    """The output is the first input in another shape."""
+    if operation is None or family_of(operation.type_name) != "movement.view":
+        return False
+    _imported(operation.type_name)
+    return type(operation) in _views
+
+
+_views: set[type[Operation]] = set()
+
+
+def free_lengths(operation: Operation, position: int) -> bool:
+    """The first dimension of this input may differ from call to call: its kernels take it as an operand."""
+    _imported(operation.type_name)
+    return (type(operation), position) in _free
+
+
+_free: set[tuple[type[Operation], int]] = set()
+
+
+def takes_any_length(operations: Sequence[type[Operation]], positions: Sequence[int]) -> None:
+    """Declare inputs whose first dimension the kernels take as an operand."""
+    _free.update((operation, position) for operation in operations for position in positions)

@@ -1,0 +1,1 @@
+"""Single elements of rows: those at indices, the largest, the smallest."""

@@ -1,0 +1,1 @@
+"""What several operations share: rules of shapes, checks of indices and the formulas of their families."""

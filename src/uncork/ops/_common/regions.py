@@ -1,0 +1,44 @@
+"""What the poolings of regions share: their shapes, and boxes that name the image they lie in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from uncork.ops._common.indices import refuse_first
+from uncork.ops._operation import Operation
+from uncork.types import DYNAMIC, Array, Dimension, TensorSpec
+
+
+def box_count(operation: Operation, name: str, spec: TensorSpec, numbers: int) -> Dimension:
+    """How many boxes an input [boxes, numbers] holds."""
+    operation.require(
+        spec.rank is None or (spec.rank == 2 and spec.shape[1].compatible(numbers)),
+        "input '{}': expected boxes of {} numbers [boxes, {}], got shape {}",
+        name,
+        numbers,
+        numbers,
+        spec.shape,
+    )
+    return DYNAMIC if spec.rank is None else spec.shape[0]
+
+
+def boxes_with_images(operation: Operation, name: str, boxes: Array, images: int) -> Iterator[tuple[int, int]]:
+    """Place of each box and the image that its first number names.
+
+    An image of -1 ends the list: Proposal writes it behind its last box. Numbers that are no image are refused.
+    """
+    ids = boxes[:, 0]
+    ends = np.flatnonzero(ids == -1)
+    used = ids[: ends[0]] if len(ends) else ids
+    wrong = ~((used >= 0) & (used < images) & (used == np.floor(used)))
+    if wrong.any():
+        refuse_first(operation, f"{name}[:, 0]", used, wrong, f"an image from 0 to {images - 1}, or -1 after the last box")
+    return ((place, int(image)) for place, image in enumerate(used))
+
+
+def rounded(values: Array) -> Array:
+    """To the nearest whole number, halves away from zero, as these operations' pages mean it."""
+    result: Array = np.trunc(values + np.copysign(values.dtype.type(0.5), values))
+    return result

@@ -1,0 +1,94 @@
+"""Reading the small integer inputs that give shapes, axes, lengths and bounds, and turning indices into places.
+
+At load such an input may be known whole, in part, or not at all: `vector` and `scalar` give None for what is unknown, so a rule
+is written once for all three.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from uncork.ops._common.indices import normalised_axes, normalised_axis, refuse_first
+from uncork.ops._common.shapes import require_one, require_rank
+from uncork.ops._operation import Operation
+from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
+
+Numbers = list[int | None]
+_VECTOR = PartialShape([None])
+
+
+def vector(operation: Operation, name: str, spec: TensorSpec, scalar_too: bool = False) -> Numbers | None:
+    """The elements of a 1-D input, None for each unknown one; None when not even their number is known."""
+    fits = spec.shape.compatible(_VECTOR) or (scalar_too and spec.shape.compatible(PartialShape([])))
+    operation.require(fits, "input '{}': expected a {}1-D tensor, got shape {}", name, "scalar or a " if scalar_too else "", spec.shape)
+    return spec.integers()
+
+
+def scalar(operation: Operation, name: str, spec: TensorSpec) -> int | None:
+    """The value of an input that is a scalar or has one element; None when it is not known."""
+    require_one(operation, name, spec)
+    numbers = spec.integers()
+    return numbers[0] if numbers else None
+
+
+def length(spec: TensorSpec) -> Dimension:
+    """The number of elements of a 1-D input."""
+    return spec.shape.dims[0] if spec.rank == 1 else Dimension(1, 1) if spec.rank == 0 else DYNAMIC
+
+
+def known_axes(operation: Operation, numbers: Numbers | None, rank: int, name: str = "axes", unique: bool = True) -> list[int | None] | None:
+    """Axes counted from the front, None for each unknown one; known ones are refused when outside, or when one comes twice."""
+    if numbers is None:
+        return None
+    axes = [None if n is None else normalised_axis(operation, n, rank, name) for n in numbers]
+    known = [a for a in axes if a is not None]
+    operation.require(not unique or len(set(known)) == len(known), "input '{}': {} name an axis twice", name, numbers)
+    return axes
+
+
+def check_axes(operation: Operation, data: TensorSpec, axes: TensorSpec) -> None:
+    """Refuse an input `axes`, a scalar or 1-D, whose axes are known not to be axes of the data, or to come twice."""
+    require_rank(operation, "axes", axes, 0, 1)
+    if data.rank is not None and axes.value is not None:
+        normalised_axes(operation, axes.value, data.rank)
+
+
+def all_known(numbers: Sequence[int | None] | None) -> list[int] | None:
+    """The numbers, when every one is known."""
+    if numbers is None or None in numbers:
+        return None
+    return [n for n in numbers if n is not None]
+
+
+def places(operation: Operation, name: str, indices: Array, size: int | Array, from_end: bool = True) -> Array:
+    """Indices along an axis of `size` as int64 places; what is outside is refused. Negative ones count `from_end`, or are outside.
+
+    `size` may be an array that broadcasts to `indices`, where they address several axes.
+    """
+    sizes = np.broadcast_to(np.asarray(size, np.int64), indices.shape)
+    if indices.dtype.kind == "u":
+        inside = indices < sizes.astype(np.uint64)
+        place = indices.astype(np.int64)
+    else:
+        place = indices.astype(np.int64)
+        inside = (place >= (-sizes if from_end else 0)) & (place < sizes)
+        place = np.where(place < 0, place + sizes, place)
+    if not inside.all():
+        limit = int(sizes.reshape(-1)[int(np.argmin(inside))])
+        expected = f"{-limit if from_end else 0} to {limit - 1}" if limit else "none at all: the axis is empty"
+        refuse_first(operation, name, indices, ~inside, expected)
+    return place
+
+
+def common_length(operation: Operation, specs: Mapping[str, TensorSpec]) -> Dimension:
+    """The length that 1-D inputs share; refused when there is none."""
+    common = DYNAMIC
+    for spec in specs.values():
+        merged = common.merge(length(spec))
+        if merged is None:
+            shown = ", ".join(f"'{name}' {s.shape}" for name, s in specs.items())
+            operation.require(False, "expected inputs of one length, got {}", shown)
+        common = merged or common
+    return common

@@ -1,0 +1,34 @@
+"""Bags whose ids and offsets are converted from i64 to i32 first, as the PyTorch frontend writes them, take them as they come."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from uncork.internal_ops.fused import NarrowedBag
+from uncork.ir.model import Model, Node
+from uncork.ops.convert import Convert1
+from uncork.passes.rewrite import replaced
+from uncork.types import ElementType
+
+_BAGS = frozenset({"EmbeddingBagOffsetsSum", "EmbeddingBagOffsets"})
+
+
+def fuse_ids(model: Model) -> Model:
+    """Convert(i64 to i32) of the indices and of the offsets of a bag become part of the bag; ids still wrap as the Convert says."""
+    new: dict[int, Node] = {}
+    for node in model.nodes:
+        if node.type_name not in _BAGS or node.operation is None or len(node.inputs) != 3:
+            continue
+        ids, offsets = (model.by_id[source.node] for source in node.inputs[1:])
+        if _narrows(model, ids) and _narrows(model, offsets):
+            inputs = (node.inputs[0], ids.inputs[0], offsets.inputs[0])
+            new[node.id] = replace(node, inputs=inputs, operation=NarrowedBag(node.operation), type_name="NarrowedBag")
+    return replaced(model, new) if new else model
+
+
+def _narrows(model: Model, node: Node) -> bool:
+    return (
+        isinstance(node.operation, Convert1)
+        and node.operation.destination_type is ElementType.i32
+        and model.spec(node.inputs[0]).element_type is ElementType.i64
+    )

@@ -1,0 +1,99 @@
+"""Operations element by element that feed each other become one step: no result between them is stored and loaded again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from uncork.internal_ops.fused import Fused, FusedMember
+from uncork.ir.model import Model, Node, Source
+from uncork.kernels.elementwise.lowering import has_word
+from uncork.kernels.elementwise.select import Part, expression
+from uncork.passes.rewrite import readers, replaced
+
+#: The most operations, and the most inputs, of one step: kernels stay quick to compile, and their values in registers.
+_MOST_MEMBERS, _MOST_INPUTS = 24, 12
+#: Elements of a row from which on a value for the whole row may be computed beside it.
+_LONG_ROW = 16
+
+
+def fuse_elementwise(model: Model) -> Model:
+    """Trees of element-wise operations as one `Fused` node each, under the last one's id and all their names.
+
+    The shapes of the model must be those of the call. A result that anything outside the tree reads stays a step of its own, and
+    so does one that the tree would compute several times over because its reader stretches it.
+    """
+    candidates = {node.id: number for number, node in enumerate(model.nodes) if _is_candidate(model, node)}
+    if len(candidates) < 2:
+        return model
+    read_by = readers(model)
+    new: dict[int, Node] = {}
+    gone: set[int] = set()
+    for root in reversed(model.nodes):
+        if root.id in gone or root.id not in candidates:
+            continue
+        members = _grown(model, root, candidates, read_by)
+        fused = _fused(model, sorted(members.values(), key=lambda node: candidates[node.id])) if len(members) > 1 else None
+        if fused is not None:
+            new[root.id] = fused
+            gone.update(members)
+    return replaced(model, new) if new else model
+
+
+def _is_candidate(model: Model, node: Node) -> bool:
+    if not has_word(node.operation) or len(node.outputs) != 1:
+        return False
+    specs = [node.outputs[0].spec, *(model.spec(source) for source in node.inputs)]
+    if specs[0].value is not None or not all(spec.shape.is_static for spec in specs):
+        return False
+    return not isinstance(expression([_part(model, node, {})]), str)
+
+
+def _grown(model: Model, root: Node, candidates: Mapping[int, int], read_by: Mapping[Source, list[Node]]) -> dict[int, Node]:
+    """The root and everything before it that only the tree reads."""
+    members = {root.id: root}
+    outside = dict.fromkeys(root.inputs)
+    too_wide: set[Source] = set()
+
+    def joins(source: Source) -> bool:
+        if source.node not in candidates or source in too_wide or not all(reader.id in members for reader in read_by[source]):
+            return False
+        shape, whole = model.spec(source).shape.static, root.outputs[0].spec.shape.static
+        # The same number of dimensions: nobody may read it aligned in another way than at the right.
+        if len(shape) != len(whole):
+            return False
+        # One value for all of a long row is computed once a row, before it.
+        return shape == whole or (len(shape) > 1 and shape == (*whole[:-1], 1) and whole[-1] >= _LONG_ROW)
+
+    while len(members) < _MOST_MEMBERS:
+        found = next((source for source in outside if joins(source)), None)
+        if found is None:
+            break
+        node = model.by_id[found.node]
+        wider = dict.fromkeys((*(source for source in outside if source != found), *node.inputs))
+        if len(wider) > _MOST_INPUTS:
+            too_wide.add(found)
+        else:
+            members[node.id] = node
+            outside = wider
+    return members
+
+
+def _part(model: Model, node: Node, places: Mapping[Source, tuple[bool, int]]) -> Part:
+    assert node.operation is not None
+    inputs = tuple(places.get(source, (True, number)) for number, source in enumerate(node.inputs))
+    return Part(node.operation, inputs, tuple(model.spec(source) for source in node.inputs), node.outputs[0].spec)
+
+
+def _fused(model: Model, members: list[Node]) -> Node | None:
+    inside = {Source(node.id, 0): number for number, node in enumerate(members)}
+    outside = {s: number for number, s in enumerate(dict.fromkeys(s for node in members for s in node.inputs if s not in inside))}
+    places = {s: (True, n) for s, n in outside.items()} | {s: (False, n) for s, n in inside.items()}
+    if isinstance(expression([_part(model, node, places) for node in members]), str):
+        return None
+    fused: list[FusedMember] = []
+    for node in members:
+        assert node.operation is not None
+        fused.append(FusedMember(node.operation, tuple(outside[s] if s in outside else len(outside) + inside[s] for s in node.inputs)))
+    name = " + ".join(node.name for node in members)
+    return replace(members[-1], name=name, inputs=tuple(outside), operation=Fused(fused), type_name="Fused")

@@ -1,0 +1,60 @@
+"""Sequences over rows of a constant table: the products of all rows with W are made once, and looked up step by step.
+
+A recurrent layer multiplies each step's X with W. Where X is looked up in a table of the model, as items of a session or characters of
+a word are, there are no more different products than the table has rows: they take the place of the table, and a step copies its row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from uncork.internal_ops.final_states import LastStates
+from uncork.internal_ops.looked_up_sequence import LookedUp
+from uncork.ir.model import Model, Node, Source
+from uncork.ops import Operation
+from uncork.ops._common.recurrent import RecurrentSequence
+from uncork.ops.gather import Gather7
+from uncork.passes.rewrite import replaced
+from uncork.types import ElementType
+
+#: Products of larger tables stay unmade: they would leave no cache to the rest, and making them takes time (bytes, multiplications).
+_MOST_BYTES = 16 << 20
+_MOST_WORK = 1 << 30
+#: Rows of fewer numbers are multiplied about as fast as their products are copied.
+_FEWEST = 8
+
+
+def looked_up(model: Model) -> Model:
+    """The model with such sequences rewritten. Its shapes must be those of the call: others are left as they are."""
+    by_output: Mapping[Source, Node] = {Source(node.id, 0): node for node in model.nodes if isinstance(node.operation, Gather7)}
+    new: dict[int, Node] = {}
+    for node in model.nodes:
+        sequence = node.operation.sequence if isinstance(node.operation, LastStates) else node.operation
+        if not isinstance(sequence, RecurrentSequence) or sequence.precision != "f32":
+            continue
+        gather = by_output.get(node.inputs[0])
+        if gather is None or not _suits(model, gather, node, sequence):
+            continue
+        assert node.operation is not None and gather.operation is not None
+        table, ids, axis = gather.inputs
+        operation: Operation = LookedUp(gather.operation, node.operation)
+        operation.note = node.operation.note
+        new[node.id] = replace(node, operation=operation, inputs=(ids, *node.inputs[1:], table, axis))
+    return replaced(model, new) if new else model
+
+
+def _suits(model: Model, gather: Node, node: Node, sequence: RecurrentSequence) -> bool:
+    """Rows of a constant table of f32, which is small enough; and weights that are known."""
+    assert isinstance(gather.operation, Gather7)
+    table, ids, axis = (model.spec(source) for source in gather.inputs)
+    if table.value is None or axis.value is None or table.value.ndim != 2 or table.element_type is not ElementType.f32:
+        return False
+    if int(axis.value) not in (0, -2) or gather.operation.batch_dims or not ids.shape.is_static or len(ids.shape.static) != 2:
+        return False
+    weights = [model.spec(source) for source in node.inputs[-3:]]
+    if any(weight.value is None for weight in weights):
+        return False
+    rows, columns = table.value.shape
+    products = rows * weights[0].shape.static[0] * weights[0].shape.static[1]
+    return bool(columns >= _FEWEST and products * 4 <= _MOST_BYTES and products * columns <= _MOST_WORK)

@@ -1,0 +1,21 @@
+"""Recurrent layers that may compute in a lower precision, because the caller chose it."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+
+from uncork.ir.model import Model
+from uncork.ops._common.recurrent import RecurrentSequence
+
+
+def set_precision(model: Model, precision: str) -> Model:
+    """The model with `precision` chosen for every GRU, LSTM and RNN sequence; all else stays f32."""
+    nodes = []
+    for node in model.nodes:
+        if isinstance(node.operation, RecurrentSequence):
+            operation = copy.copy(node.operation)
+            operation.precision = precision
+            node = replace(node, operation=operation)
+        nodes.append(node)
+    return replace(model, nodes=tuple(nodes))

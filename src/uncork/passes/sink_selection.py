@@ -1,0 +1,228 @@
+"""Sequences of which one step of each row is used run up to that step, and hand out no other.
+
+A recurrent layer gives the states of all steps, Y. Where a model then takes one step of each row, as session models do with the
+last item of each session, two things are for nothing: the steps behind it, and whatever layers make of all the other steps. The
+state at step p is the last state of a row of length p + 1, so `StepLengths` tells these lengths, `LastStates` runs up to them, and
+the layers between are given one step. Where only the last states are used as it is, Y is not handed out either.
+
+Recognised: one direction, forward; between Y and what takes the step only views, transpositions, products with constant matrices
+and arithmetic with constants, each the only reader of the one before; the step is taken by Gather, GatherElements or GatherND, at
+one place for all rows or one for each. What the step's number means outside of the sequence stays as it is.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from uncork.internal_ops.final_states import LastStates, StepLengths
+from uncork.internal_ops.fused import FusedLinear
+from uncork.ir.model import Model, Node, Port, Source
+from uncork.kernels import select as choose
+from uncork.ops import Operation
+from uncork.ops._common.recurrent import RecurrentSequence
+from uncork.ops.matmul import MatMul
+from uncork.ops.parameter import Const
+from uncork.ops.reshape import Reshape1
+from uncork.ops.transpose import Transpose1
+from uncork.passes.match_selection import Axes, Pick, picked
+from uncork.passes.rewrite import readers, replaced
+from uncork.types import Array, ElementType, PartialShape, TensorSpec
+
+
+def last_step(model: Model) -> Model:
+    """The model with such sequences rewritten. Its shapes must be those of the call: others are left as they are."""
+    sequences = [node for node in model.nodes if isinstance(node.operation, RecurrentSequence)]
+    if not sequences:
+        return model
+    read_by = readers(model)
+    rewrite = _Rewrite(model)
+    for node in sequences:
+        operation = node.operation
+        assert isinstance(operation, RecurrentSequence)
+        if not read_by.get(Source(node.id, 0)):
+            rewrite.without_y(node, operation)
+            continue
+        found = _found(model, node, operation, read_by)
+        if isinstance(found, str):
+            rewrite.note(node, operation, found)
+        elif found is not None:
+            rewrite.to_step(node, operation, found)
+    return rewrite.made()
+
+
+# ---- what is between a sequence and the step that is taken of it
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The layers from Y on, with where they have the axes of Y; then the one that takes a step."""
+
+    between: tuple[tuple[Node, Axes], ...]
+    node: Node
+    pick: Pick
+
+
+def _found(model: Model, sequence: Node, operation: RecurrentSequence, read_by: Mapping[Source, list[Node]]) -> _Found | str | None:
+    """What takes one step of a sequence; a reason why all steps have to run though something does; None where nothing does."""
+    y = sequence.outputs[0].spec
+    if operation.direction != "forward" or y.element_type is not ElementType.f32 or y.value is not None or not y.shape.is_static:
+        return None
+    batch, _, steps, _ = y.shape.static
+    if steps < 2:
+        return None
+    found: list[_Found] = []
+    shared = 0
+    waiting: list[tuple[Source, Axes, tuple[tuple[Node, Axes], ...]]] = [(Source(sequence.id, 0), Axes(2, None if batch == 1 else 0), ())]
+    while waiting:
+        source, axes, between = waiting.pop()
+        following = read_by.get(source, [])
+        shared = shared or (len(following) if len(following) > 1 else 0)
+        for node in following:
+            pick = picked(model, node, source, axes)
+            if pick is not None:
+                found.append(_Found(between, node, pick))
+            elif (passed := _passed(model, node, source, axes)) is not None:
+                waiting.append((Source(node.id, 0), passed, (*between, (node, passed))))
+    if not found:
+        return None
+    if shared:
+        return f"every step runs: what '{found[0].node.name}' takes one of has {shared} readers"
+    if any(read_by.get(Source(sequence.id, number)) for number in range(1, len(sequence.outputs))):
+        return "every step runs: the last states are read, too"
+    (only,) = found
+    if all(_moves(node) for node, _ in only.between):
+        return only
+    if only.pick.zeros and not only.pick.counts_from_end:
+        return f"every step runs: '{only.node.name}' may give zeros, of which the layers before it would make something else"
+    # Where negative numbers count from the end, numbers outside are so rare that the whole call may be left to the references.
+    return replace(only, pick=replace(only.pick, zeros=False))
+
+
+def _moves(node: Node) -> bool:
+    return choose.is_view(node.operation) or isinstance(node.operation, Transpose1)
+
+
+def _passed(model: Model, node: Node, source: Source, axes: Axes) -> Axes | None:
+    """Where a layer has the axes of its input, when each step of its result comes from that step alone; else None."""
+    operation = node.operation
+    spec = model.spec(source)
+    if operation is None or len(node.outputs) != 1 or not node.inputs or not node.outputs[0].spec.shape.is_static:
+        return None
+    before, after = spec.shape.static, node.outputs[0].spec.shape.static
+    others = [model.spec(other) for other in node.inputs if other != source]
+    if len(others) != len(node.inputs) - 1 or any(other.value is None for other in others):
+        return None
+    first = node.inputs[0] == source
+    if choose.is_view(operation):
+        return _viewed(before, after, axes) if first else None
+    if isinstance(operation, Transpose1):
+        order = [int(n) for n in _value(others[0])] or list(range(len(before)))[::-1]
+        return Axes(order.index(axes.step), None if axes.batch is None else order.index(axes.batch)) if first else None
+    if isinstance(operation, (MatMul, FusedLinear)):
+        product = operation.product if isinstance(operation, FusedLinear) else operation
+        assert isinstance(product, MatMul)
+        rows = first and not product.transpose_a and others[0].rank == 2 and len(before) == len(after)
+        return axes if rows and len(before) - 1 not in (axes.step, axes.batch) else None
+    if not operation.elementwise or before != after or (others and getattr(operation, "auto_broadcast", "") != "numpy"):
+        return None
+    from_end = len(before) - axes.step
+    return axes if all(len(o.shape) < from_end or o.shape[len(o.shape) - from_end] == 1 for o in others) else None
+
+
+def _value(spec: TensorSpec) -> Array:
+    assert spec.value is not None
+    return spec.value.reshape(-1)
+
+
+def _viewed(before: Sequence[int], after: Sequence[int], axes: Axes) -> Axes | None:
+    """Axes of another shape of the same elements, when it only has other dimensions of size 1."""
+    old, new = ([axis for axis, size in enumerate(shape) if size != 1] for shape in (before, after))
+    if [before[axis] for axis in old] != [after[axis] for axis in new]:
+        return None
+    place = dict(zip(old, new))
+    return Axes(place[axes.step], None if axes.batch is None else place[axes.batch])
+
+
+# ---- the other model
+
+
+class _Rewrite:
+    """Collects what changes; the model is made once, at the end."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.next_id = max(node.id for node in model.nodes) + 1
+        self.new: dict[int, list[Node]] = {}  # what comes instead of a node
+        self.moved: dict[Source, Source] = {}
+
+    def made(self) -> Model:
+        """The model with all changes."""
+        if not self.new:
+            return self.model
+        nodes = [new for node in self.model.nodes for new in self.new.get(node.id, [node])]
+        if self.moved:
+            nodes = [replace(node, inputs=tuple(self.moved.get(source, source) for source in node.inputs)) for node in nodes]
+        return replaced(replace(self.model, nodes=tuple(nodes)), {})
+
+    def note(self, sequence: Node, operation: RecurrentSequence, reason: str) -> None:
+        """Why all steps run, for the plan."""
+        noted = copy.copy(operation)
+        noted.note = reason
+        self.new[sequence.id] = [replace(sequence, operation=noted)]
+
+    def without_y(self, sequence: Node, operation: RecurrentSequence) -> None:
+        """Nobody reads Y."""
+        self.new[sequence.id] = [self._states(sequence, operation, sequence.inputs)]
+        self.moved |= {Source(sequence.id, n): Source(sequence.id, n - 1) for n in range(1, len(sequence.outputs))}
+
+    def _states(self, sequence: Node, operation: RecurrentSequence, inputs: tuple[Source, ...]) -> Node:
+        states = LastStates(operation)
+        return replace(sequence, operation=states, type_name=states.type_name, inputs=inputs, outputs=sequence.outputs[1:])
+
+    def to_step(self, sequence: Node, operation: RecurrentSequence, found: _Found) -> None:
+        """The sequence and all layers behind it with one step, where the step was taken."""
+        y, pick = sequence.outputs[0].spec, found.pick
+        batch, _, steps, hidden = y.shape.static
+        given = [port.name for port in operation.inputs].index("sequence_lengths")
+        lengths = StepLengths(steps, pick.stride, pick.counts_from_end, pick.zeros)
+        spec = TensorSpec(ElementType.i64, PartialShape([batch]))
+        row = [self._node(f"{found.node.name} (lengths)", lengths, (pick.indices, sequence.inputs[given]), spec)]
+        inputs = (*sequence.inputs[:given], Source(row[0].id, 0), *sequence.inputs[given + 1 :])
+        row.append(self._states(sequence, operation, inputs))
+        source = was = Source(sequence.id, 0)
+        type_ = y.element_type
+        shape: tuple[int, ...] = (batch, 1, hidden)
+        wanted: tuple[int, ...] = (batch, 1, 1, hidden)
+        for node, axes in found.between:
+            result = node.outputs[0].spec
+            after = (*result.shape.static[: axes.step], 1, *result.shape.static[axes.step + 1 :])
+            if choose.is_view(node.operation):
+                wanted, was = after, Source(node.id, 0)
+                continue
+            if shape != wanted:
+                row += self._reshaped(f"{node.name} (step)", source, type_, wanted)
+                source = Source(row[-1].id, 0)
+            inputs = tuple(source if given == was else given for given in node.inputs)
+            port = Port(TensorSpec(result.element_type, PartialShape(after)))
+            row.append(replace(node, inputs=inputs, outputs=(port,)))
+            source, type_, shape, wanted, was = Source(node.id, 0), result.element_type, after, after, Source(node.id, 0)
+        last = self._reshaped(found.node.name, source, type_, found.node.outputs[0].spec.shape.static)
+        row += [*last[:-1], replace(last[-1], id=found.node.id)]
+        self.new |= {node.id: [] for node, _ in found.between} | {sequence.id: [], found.node.id: row}
+
+    def _reshaped(self, name: str, source: Source, element_type: ElementType, shape: tuple[int, ...]) -> list[Node]:
+        """The same elements in another shape, which is a constant before it."""
+        target = np.array(shape, np.int64)
+        constant = Const(element_type=ElementType.i64, shape=PartialShape(target.shape))
+        constant.value = target
+        numbers = self._node(f"{name} (shape)", constant, (), constant.infer())
+        spec = TensorSpec(element_type, PartialShape(shape))
+        return [numbers, self._node(name, Reshape1(special_zero=False), (source, Source(numbers.id, 0)), spec)]
+
+    def _node(self, name: str, operation: Operation, inputs: tuple[Source, ...], spec: TensorSpec) -> Node:
+        self.next_id += 1
+        return Node(self.next_id - 1, name, operation.type_name, "", {}, inputs, (Port(spec),), operation)

@@ -1,0 +1,328 @@
+"""The samples that no kernel computes, and why: the reference computes them.
+
+A sample that is not here is computed by a kernel, or is its input in another shape. The test of the
+samples fails when either changes: take a line out when a kernel comes, and say why when one goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+#: What the test says of values that were given to a kernel, which gave up.
+REFUSED = "the kernel refuses the values"
+
+#: Operations: the reason, by which names of samples stand.
+_DECLINED: Mapping[tuple[str, ...], Mapping[str, Sequence[str]]] = {
+    ("Clamp-1",): {
+        "no kernel for bounds of 64 bits": ["64 bits"],
+    },
+    ("Add-1",): {
+        "no kernel for pdpd broadcasting": [
+            "pdpd: b stretches to a",
+            "pdpd: from axis 0 on",
+            "pdpd: axis 0 of rank 3",
+            "pdpd: a 1 that sticks out",
+            "pdpd: scalar",
+        ],
+    },
+    ("Divide-1",): {
+        "no kernel for i64": [
+            "integers are rounded down",
+            "or cut towards zero",
+            "the lowest integer by -1 wraps",
+            "... also when cut",
+            "beyond the digits of f64",
+        ],
+        "no kernel for i32": ["nothing is divided"],
+    },
+    ("Power-1",): {
+        "no kernel for exponents other than one constant": [
+            "floats",
+            "integers",
+            "negative exponents of integers",
+        ],
+        "no kernel for powers of 41.0 of u64": ["integers wrap, exactly"],
+    },
+    (
+        "Broadcast-3",
+        "Broadcast-1",
+    ): {
+        "no kernel for explicit axes": [
+            "page example 2: explicit",
+            "page example 3: explicit, two axes",
+            "explicit: a scalar",
+            "explicit: 1 stretches",
+        ],
+        "no kernel for strings": ["strings"],
+    },
+    ("Equal-1",): {
+        "no kernel for strings": ["strings"],
+        "no kernel for nf4": ["nf4 by value"],
+    },
+    ("Less-1",): {
+        "no kernel for strings": ["strings by code points"],
+    },
+    (
+        "Concat-1",
+        "GatherElements-6",
+        "GatherND-8",
+        "GatherND-5",
+        "Identity-16",
+        "OneHot-1",
+        "OneHot-16",
+        "Reverse-1",
+        "ReverseSequence-1",
+        "Roll-7",
+        "ScatterElementsUpdate-3",
+        "ScatterNDUpdate-4",
+        "ScatterUpdate-3",
+        "ShuffleChannels-1",
+        "Split-1",
+        "VariadicSplit-1",
+        "Tile-1",
+        "Transpose-1",
+    ): {
+        "no kernel for strings and open shapes": ["strings"],
+    },
+    (
+        "Convert-1",
+        "ConvertLike-1",
+    ): {
+        "no kernel from f32 to u64": ["beyond u64", "just below 2**64"],
+        "no kernel from boolean to u1": ["boolean to u1"],
+        "no kernel from i32 to u4": ["to u4"],
+        "no kernel from i32 to i4": ["to i4"],
+        "no kernel from i32 to u1": ["to u1"],
+        "no kernel from i32 to u6": ["to u2, u4, u6 by hand: u6"],
+        "no kernel from f32 to f8e4m3": ["f32 to f8e4m3"],
+        "no kernel from f32 to f8e5m2": ["f32 to f8e5m2"],
+        "no kernel from f8e5m2 to f16": ["f8e5m2 to f16"],
+        "no kernel from nf4 to f32": ["nf4 to f32"],
+    },
+    ("Convolution-1",): {
+        "no kernel for three spatial axes": [
+            "the page's 3-D example, smaller: dilation 2, stride 3",
+        ],
+        "no kernel for i8": ["i8 wraps"],
+        "no kernel for i64": ["i64 beyond f64"],
+        "no kernel for bf16": [
+            "bf16 is summed in f32 and rounded once: 256 + 1 + 1 + 1 = 259 becomes 260",
+        ],
+        "no kernel for empty tensors": [
+            "no images",
+            "no channels",
+            "nothing to slide over with same_upper",
+        ],
+    },
+    ("ConvolutionBackpropData-1",): {
+        "no kernel for empty tensors": ["output_shape of nothing", "no images", "no channels"],
+        "no kernel for u8": ["u8 wraps"],
+    },
+    ("Einsum-7",): {
+        "no kernel for other than two operands, one of them a constant": [
+            "page example 3: traces",
+            "page example 4: diagonals",
+            "page example 5: transposed",
+            "page example 6: an ellipsis",
+            "page example 8: implicit, capitals first",
+            "implicit: the ellipsis first",
+            "an ellipsis that is left out is summed",
+        ],
+        "no kernel for diagonals, dimensions that stretch and sums of one operand": [
+            "page example 7: two operands stretch",
+            "page: implicit, repeated labels are summed",
+            "a label of size 1 stretches",
+        ],
+        "no kernel for empty tensors": ["nothing"],
+        "no kernel for u8": ["u8 wraps"],
+    },
+    ("EmbeddingSegmentsSum-3",): {
+        REFUSED: [
+            "ids in any order",
+            "ids in any order, each with its weight",
+            "ids that fall",
+            "terms are added by increasing position in unsorted segments",
+        ],
+        "rows without elements": ["rows of no elements", "many segments of no elements"],
+    },
+    ("Gather-8",): {
+        "no kernel for strings": ["strings out of range are empty"],
+    },
+    (
+        "GRUSequence-5",
+        "LSTMSequence-5",
+        "RNNSequence-5",
+    ): {
+        "no kernel for f64": ["f64 is f64"],
+        "no kernel for f16": ["f16 carries the state in f32 and rounds once"],
+        "no kernel for bf16": ["bf16 carries the state in f32 and rounds once"],
+    },
+    ("MatMul-1",): {
+        "no kernel for vectors and a transposed first matrix": [
+            "a transposed",
+            "both transposed",
+            "vector and vector",
+            "vector and matrix",
+            "matrix and vector",
+            "flags leave vectors alone",
+            "vector and batch",
+        ],
+        "no kernel for batches that stretch": ["batches of 1 stretch both ways"],
+        "no kernel for empty or very long inner products": ["an empty sum is 0"],
+        "no kernel for i8": ["i8 wraps"],
+        "no kernel for i64": ["i64 in full width"],
+        "no kernel for f16": ["f16 adds in f32"],
+    },
+    ("MVN-1",): {
+        "nothing to compute": ["empty"],
+    },
+    ("MVN-6",): {
+        "no kernel for types other than f32 and open shapes": ["f16 in f32: the sum is beyond f16"],
+    },
+    ("Pad-12",): {
+        "the reference moves values of these types only": [
+            "page: constant",
+            "page: edge",
+            "page: reflect",
+            "page: symmetric",
+            "nothing to add",
+            "empty data",
+            "a scalar",
+            "page: negative pads, constant",
+            "page: negative pads, edge",
+            "page: negative pads, reflect",
+            "page: negative pads, symmetric",
+            "page: mixed, constant",
+            "page: mixed, edge",
+            "page: mixed, reflect",
+            "page: mixed, symmetric",
+            "nothing left",
+        ],
+        "no kernel for strings and open shapes": ["strings", "strings by default"],
+    },
+    ("Pad-1",): {
+        "the reference moves values of these types only": [
+            "page: constant",
+            "page: edge",
+            "page: reflect",
+            "page: symmetric",
+            "nothing to add",
+            "empty data",
+            "a scalar",
+        ],
+        "no kernel for strings and open shapes": ["strings", "strings by default"],
+    },
+    ("ReduceMean-1",): {
+        "no kernel for i8": ["integers are cut towards zero, the sum is exact"],
+        "no kernel for i64": ["i64 in full width"],
+        "no kernel for i32": ["empty integers"],
+    },
+    ("ReduceL1-4",): {
+        "no kernel for no axes, or axes that are not next to each other": ["no axes"],
+    },
+    ("ReduceL2-4",): {
+        "no kernel for no axes, or axes that are not next to each other": ["no axes"],
+        "no kernel for i8": ["integers, rounded to the nearest", "integers that wrap"],
+    },
+    ("Select-1",): {
+        "no kernel for pdpd broadcasting": ["pdpd stretches to then", "pdpd from an axis"],
+        "no kernel for strings": ["strings"],
+    },
+    ("ShapeOf-1",): {
+        "the result has elements that come from no input": ["four dimensions", "4-bit values"],
+        "no kernel for strings and open shapes": ["strings"],
+    },
+    ("ShapeOf-3",): {
+        "the result has elements that come from no input": [
+            "four dimensions",
+            "4-bit values",
+            "i32",
+        ],
+        "no kernel for strings and open shapes": ["strings"],
+    },
+    ("Slice-8",): {
+        "the reference moves values of these types only": [
+            "page example 2: axes by default",
+            "page example 12: last axes whole",
+            "bounds of different types",
+        ],
+        "no kernel for strings and open shapes": ["strings"],
+    },
+    ("SliceScatter-15",): {
+        "the reference moves values of these types only": [
+            "page example 3: two axes",
+            "backwards",
+            "an empty slice",
+        ],
+        "no kernel for strings and open shapes": ["strings"],
+    },
+    ("SoftMax-8",): {
+        "no kernel along other axes than the last": ["axis 0", "axis from the end"],
+        "nothing to compute": ["empty"],
+    },
+    ("SoftMax-1",): {
+        "no kernel along other axes than the last": ["axis 0"],
+        "nothing to compute": ["empty"],
+    },
+    ("LogSoftmax-5",): {
+        "no kernel along other axes than the last": ["axis from the end"],
+        "nothing to compute": ["empty"],
+    },
+    ("SpaceToBatch-2",): {
+        "the result has elements that come from no input": ["pads", "page example: shape"],
+        "no kernel for strings and open shapes": ["strings"],
+    },
+    ("SparseFillEmptyRows-16",): {
+        "the result has elements that come from no input": [
+            "page example 1",
+            "the page's layer",
+            "entries out of order, and two at one place",
+            "no entries",
+        ],
+        "no kernel for strings and open shapes": ["strings"],
+    },
+    ("StridedSlice-1",): {
+        "the reference moves values of these types only": ["no stride"],
+        "no kernel for strings and open shapes": ["strings"],
+    },
+    (
+        "TopK-1",
+        "TopK-3",
+    ): {
+        "no kernel for the order of indices": ["page: by index", "largest, by index"],
+        "no kernel along other axes than the last": ["columns"],
+        REFUSED: ["a NaN is the largest", "a NaN is the last of the smallest"],
+        "no kernel for types other than f32 and open shapes": ["u64 in full width", "lowest i8"],
+        "NumPy sorts as fast for that many": ["k = 0"],
+    },
+    ("TopK-11",): {
+        "no kernel for the order of indices": ["stable", "page: by index", "largest, by index"],
+        "no kernel along other axes than the last": ["columns"],
+        REFUSED: ["a NaN is the largest", "a NaN is the last of the smallest"],
+        "no kernel for types other than f32 and open shapes": ["u64 in full width", "lowest i8"],
+        "NumPy sorts as fast for that many": ["k = 0"],
+    },
+    (
+        "Log-1",
+        "Erf-1",
+    ): {
+        "no kernel for f64": ["f64"],
+        "no kernel for i32": ["integers"],
+    },
+    ("Sqrt-1",): {
+        "no kernel for i32": ["page example 2: integers"],
+        "no kernel for u64": ["64 bits, just below and above r + 1/2"],
+    },
+    ("Tanh-1",): {
+        "no kernel for i32": ["integers"],
+    },
+}
+
+#: (operation, sample): why no kernel computes it.
+DECLINED = {
+    (operation, name): reason
+    for operations, reasons in _DECLINED.items()
+    for operation in operations
+    for reason, names in reasons.items()
+    for name in names
+}

@@ -1,0 +1,153 @@
+"""The cases for which `tools.kernel_digests` looks at the kernels that are selected."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests import test_plans
+from tests.kernels import _fences
+from tests.kernels.test_every_kernel import in_f32
+from tests.test_every_op import ALL
+
+import uncork
+from tools.kernel_recorder import Recorder
+from uncork.kernels import select as choose
+from uncork.ops import Operation
+from uncork.ops._common.recurrent import RecurrentSequence
+from uncork.types import TensorSpec
+
+ROOT = Path(__file__).resolve().parent.parent
+#: What is selected is the same for many threads; four show how work is shared.
+_THREADS = 4
+Line = tuple[str, str, str]
+
+
+def everything(recorder: Recorder, folders: Sequence[Path]) -> Iterator[Line]:
+    """All cases: (source, case, what is selected)."""
+    yield from samples(recorder)
+    yield from edges(recorder)
+    yield from built(recorder)
+    yield from files("examples", recorder, sorted(ROOT.glob("examples/*/model.xml")))
+    for folder in folders:
+        yield from files("models", recorder, sorted(folder.glob("*/model.xml")))
+
+
+def selected(recorder: Recorder, operation: Operation, specs: Sequence[TensorSpec], known: Any = None) -> str:
+    """What is selected for an operation on these values; `known` is all that selection may see."""
+    try:
+        outputs = [TensorSpec(o.element_type, o.shape) for o in operation.describe(specs)]
+    except uncork.UncorkError as error:
+        return f"refused: {error}"
+    return recorder.described(choose.choose(operation, known or specs, outputs))
+
+
+def samples(recorder: Recorder) -> Iterator[Line]:
+    """The worked examples of every operation, as they are and with their floats in f32."""
+    for entry in ALL.values():
+        for sample in entry.samples:
+            with np.errstate(over="ignore"):
+                wide = in_f32(sample.case)
+            for case, types in ((sample.case, ""), (wide, " (f32)")):
+                operation = entry.operation(**case.attributes)
+                name = f"{operation.label()}: {sample.name}{types}"
+                yield "samples", name, selected(recorder, operation, case.specs())
+
+
+def edges(recorder: Recorder) -> Iterator[Line]:
+    """Sizes around the edges of blocks, for every family of kernels."""
+    for family, cases in _fences.EDGES.items():
+        for label, operation, specs in cases(np.random.default_rng(1)):
+            for variant, other, known in _variants(family, operation, specs):
+                with pytest.MonkeyPatch.context() as patch:
+                    if variant == "team":
+                        patch.setattr("uncork.kernels.recurrent.select._suits_team", lambda *_: True)
+                    patch.setattr(recorder, "tables_begin_lines", variant != "between lines")
+                    found = selected(recorder, other, specs, known)
+                yield f"edges of {family}", f"{label} {variant}".strip(), found
+
+
+def _variants(family: str, operation: Operation, specs: Sequence[TensorSpec]) -> Iterator[tuple[str, Operation, Sequence[TensorSpec]]]:
+    yield "", operation, specs
+    if family in ("embedding.bags", "embedding.quantized"):
+        yield "between lines", operation, specs
+    if family == "gemm.matmul":
+        yield "unknown", operation, _unknown(specs, len(specs))
+    if family not in ("recurrent", "recurrent.final_states") or not isinstance(operation, RecurrentSequence):
+        return
+    yield "team", operation, specs
+    yield "unknown weights", operation, _unknown(specs, 3)
+    for precision in ("bf16", "bf16x3"):
+        other = copy.copy(operation)
+        other.precision = precision
+        yield precision, other, specs
+
+
+def _unknown(specs: Sequence[TensorSpec], last: int) -> list[TensorSpec]:
+    """The same without the values of the last few."""
+    first = len(specs) - last
+    return [*specs[:first], *(TensorSpec(s.element_type, s.shape) for s in specs[first:])]
+
+
+def built(recorder: Recorder) -> Iterator[Line]:
+    """The models that tests/test_plans.py builds."""
+    for family, layers in test_plans.FAMILIES.items():
+        builder = uncork.Builder(family)
+        for number, source in enumerate(layers(builder)):
+            builder.result(source, f"result_{number}")
+        compiled = uncork.compile_model(builder.model(), threads=_THREADS)
+        sizes = {port.name: _sizes(port, test_plans.SIZES) for port in compiled.inputs}
+        yield from steps(f"model {family}", recorder, compiled, _ones(compiled, sizes))
+
+
+def _sizes(port: Any, known: dict[str, int]) -> list[int]:
+    return [known[port.name] if size.size is None else size.size for size in port.shape]
+
+
+def _ones(compiled: uncork.CompiledModel, sizes: Any) -> list[np.ndarray]:
+    return [np.ones(sizes[port.name], port.element_type.dtype) for port in compiled.inputs]
+
+
+def files(source: str, recorder: Recorder, paths: Sequence[Path]) -> Iterator[Line]:
+    """Models on disk, in every precision, for the inputs that lie beside them."""
+    for path in paths:
+        name = path.parent.name
+        for precision in ("f32", "bf16", "bf16x3"):
+            try:
+                compiled = uncork.load(path, threads=_THREADS, precision=precision)  # type: ignore[arg-type]
+            except uncork.UncorkError as error:
+                said = str(error).removeprefix(f"{path}: ")
+                yield f"{source} {name}", precision, f"refused: {said}"
+                continue
+            for number, inputs in enumerate(_inputs(path, compiled)):
+                for _, case, found in steps(name, recorder, compiled, inputs):
+                    yield f"{source} {name}", f"{precision} {number} {case}", found
+
+
+def _inputs(path: Path, compiled: uncork.CompiledModel) -> Iterator[list[np.ndarray]]:
+    """Arrays for one call or several: of given shapes, or those of inputs.npz."""
+    if path.parent.name in test_plans.EXAMPLES:
+        yield _ones(compiled, test_plans.EXAMPLES[path.parent.name])
+    beside = path.with_name("inputs.npz")
+    if beside.exists():
+        with np.load(beside) as stored:
+            arrays = {key: stored[key] for key in stored.files}  # run/number of the input
+        for run in sorted({key.split("/")[0] for key in arrays}):
+            yield [arrays[f"{run}/{number}"] for number in range(len(compiled.inputs))]
+
+
+def steps(source: str, recorder: Recorder, compiled: uncork.CompiledModel, inputs: list[np.ndarray]) -> Iterator[Line]:
+    """The steps of a call of a model."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        specialisation = compiled._executor._remembered(inputs)
+    for step in specialisation.steps:
+        native = getattr(step, "native", None)
+        found = "reference" if native is None else recorder.described(native)
+        yield source, step.node.name, found
+    yield source, "plan", " ".join(str(specialisation.plan).split())
