@@ -8,13 +8,17 @@ import sys
 from pathlib import Path
 
 import pytest
-from tools import operations_page
+from tools import export_page, operations_page
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
 def test_operations_page_is_current() -> None:
     assert operations_page.PAGE.read_text(encoding="utf-8") == operations_page.page(), "run python -m tools.operations_page"
+
+
+def test_export_page_is_current() -> None:
+    assert export_page.PAGE.read_text(encoding="utf-8") == export_page.page(), "run python -m tools.export_page"
 
 
 def test_readme_code_runs() -> None:

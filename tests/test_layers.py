@@ -22,10 +22,8 @@ LAYERS: list[set[str]] = [
     {"types"},
     {"storage", "files", "memory"},
     {"ops"},
-    {"internal_ops"},
     {"ir"},
-    {"kernels"},
-    {"passes"},
+    {"kernels", "export"},
     {"compiler"},
     {"functional"},
     {"score", "compare", "shrink"},
@@ -145,7 +143,7 @@ def test_needs_only_numpy(path: Path) -> None:
     """NumPy is the only hard dependency (the kernels need llvmlite too), and no option is read from the environment.
 
     Scoring is an extra of its own; what it takes is imported when it is used."""
-    extras = {"kernels": {"llvmlite"}, "score": {"pyarrow", "ray", "rich", "tomllib", "tomli"}}
+    extras = {"export": {"onnx"}, "kernels": {"llvmlite"}, "score": {"pyarrow", "ray", "rich", "tomllib", "tomli"}}
     allowed = {"numpy", "uncork"} | extras.get(part(path), set())
     for module in imported(path):
         top = module.split(".")[0]

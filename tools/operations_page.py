@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import re
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from tests.test_every_op import ALL
 
+from tools.pages import write_or_check
 from uncork import ops
 from uncork.kernels import select
 from uncork.ops import _ports
@@ -129,19 +129,5 @@ def page() -> str:
     return HEAD + "".join(rows) + total + OPENVINO + "".join(differences()) + CONFORMANCE
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 when the page is stale")
-    if parser.parse_args().check:
-        current = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
-        if current != page():
-            print(f"{PAGE.name} is stale: run python -m tools.operations_page", file=sys.stderr)
-            return 1
-        return 0
-    PAGE.parent.mkdir(exist_ok=True)
-    PAGE.write_text(page(), encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check(PAGE, page, "python -m tools.operations_page", __doc__))

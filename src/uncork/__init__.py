@@ -18,6 +18,8 @@ from uncork.types import Dimension, ElementType, PartialShape
 
 if TYPE_CHECKING:
     from uncork import functional
+    from uncork.export.onnx import to_onnx
+    from uncork.export.onnx.files import write_onnx
     from uncork.ir.build import Builder
     from uncork.ir.write import write_model
     from uncork.score import score
@@ -44,12 +46,21 @@ __all__ = [
     "load",
     "read_model",
     "score",
+    "to_onnx",
     "write_model",
+    "write_onnx",
 ]
 
 
 #: What is imported when it is first used: whoever runs a model does not pay for it. Names of a module, or modules themselves ("").
-_LATER = {"Builder": "uncork.ir.build", "write_model": "uncork.ir.write", "functional": "", "score": ""}
+_LATER = {
+    "Builder": "uncork.ir.build",
+    "functional": "",
+    "score": "",
+    "to_onnx": "uncork.export.onnx",
+    "write_model": "uncork.ir.write",
+    "write_onnx": "uncork.export.onnx.files",
+}
 
 
 def __getattr__(name: str) -> Any:

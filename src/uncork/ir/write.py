@@ -5,11 +5,8 @@ Both files are written beside their final names and renamed when whole, weights 
 
 from __future__ import annotations
 
-import errno
 import os
 import re
-import secrets
-import shutil
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,12 +14,13 @@ from typing import BinaryIO
 
 from uncork import storage
 from uncork.errors import UncorkError, ValidationError
-from uncork.internal_ops.quantized_lookup import PackedConst
 from uncork.ir import xml
+from uncork.ir.subgraphs import write_maps
 from uncork.ir.diagnostics import shown
 from uncork.ir.model import Model, Node, join_names
-from uncork.ir.subgraphs import write_maps
+from uncork.ir.replacement import Replacement
 from uncork.ops._common.body import SubGraphOperation
+from uncork.internal_ops.quantized_lookup import PackedConst
 from uncork.ops.parameter import Const
 from uncork.types import ElementType, TensorSpec
 
@@ -38,7 +36,7 @@ def write_model(model: Model, path: str | os.PathLike[str]) -> None:
     if path == binary:
         raise UncorkError(f"expected a path such as model.xml, got '{path}': '.bin' is where the weights go")
     try:
-        with _Replacement() as files:
+        with Replacement() as files:
             with files.open(binary) as file:
                 root = ElementTree.Element("net", {"name": model.name, "version": str(model.ir_version)})
                 _graph(root, model, _BinaryWriter(file))
@@ -48,58 +46,6 @@ def write_model(model: Model, path: str | os.PathLike[str]) -> None:
                 ElementTree.ElementTree(root).write(file, encoding="utf-8", xml_declaration=True)
     except OSError as error:
         raise UncorkError(f"cannot be written: {error.strerror or error}", str(path)) from None
-
-
-class _Replacement:
-    """Files that take their final names together, in the order opened, when the block ends well, and leave no trace otherwise."""
-
-    def __init__(self) -> None:
-        self._token = secrets.token_hex(6)
-        self._finals: list[Path] = []
-
-    def open(self, final: Path) -> BinaryIO:
-        """A new file that will become `final`."""
-        if final.is_dir():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(final))
-        self._finals.append(final)
-        return open(self._scratch(final, "new"), "xb")
-
-    def __enter__(self) -> _Replacement:
-        return self
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        new: list[Path] = []  # files that were not there before
-        done = False
-        try:
-            if kind is None:
-                for final in self._finals:
-                    if final.exists():
-                        shutil.copymode(final, self._scratch(final, "new"))
-                        _keep(final, self._scratch(final, "old"))
-                    else:
-                        new.append(final)
-                    os.replace(self._scratch(final, "new"), final)
-                done = True
-        finally:
-            for final in () if done else self._finals:
-                if self._scratch(final, "old").exists():
-                    os.replace(self._scratch(final, "old"), final)
-                elif final in new:
-                    final.unlink(missing_ok=True)
-            for final in self._finals:
-                for kind_of in ("new", "old"):
-                    self._scratch(final, kind_of).unlink(missing_ok=True)
-
-    def _scratch(self, final: Path, kind: str) -> Path:
-        return final.with_name(f".{final.stem[:100]}.{self._token}{final.suffix[:20]}.{kind}")
-
-
-def _keep(path: Path, name: Path) -> None:
-    """Let the file go by a second name; where there are no links, by that name only."""
-    try:
-        os.link(path, name, follow_symlinks=False)
-    except (OSError, NotImplementedError):
-        os.replace(path, name)
 
 
 #: What XML 1.0 cannot hold, not even escaped.

@@ -1,0 +1,133 @@
+"""`uncork export`: a model in the format of another system."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from uncork.cli._output import counted, emit, emit_json, printable
+from uncork.cli._parser import Parser, one_of
+from uncork.errors import InputError, UncorkError
+
+_EPILOG = """\
+onnx: OUT is one file. Constants of more than 2 GB, or with --external-data, go to OUT.data beside
+it.
+What ONNX defines otherwise is spelled out, so that the answers are the same. A layer for which that
+cannot be is refused, or with
+--approximate exported nearly the same and listed. docs/export.md has a table of operations.
+
+examples:
+  uncork export model.xml --to onnx -o model.onnx
+  uncork export model.xml --to onnx -o model.onnx --opset 22 --external-data --overwrite
+"""
+#: Layer and reason, for everything that was approximated.
+Approximations = Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A format: what its outputs end in, and the function that writes one."""
+
+    suffix: str
+    write: Callable[[argparse.Namespace], Approximations]
+
+
+def _to_onnx(arguments: argparse.Namespace) -> Approximations:
+    from uncork.export.onnx.files import given_model, write_onnx
+
+    options = {} if arguments.opset is None else {"opset": arguments.opset}
+    return write_onnx(
+        given_model(arguments.model, arguments.weights),
+        arguments.output,
+        approximate=arguments.approximate,
+        external_data=arguments.external_data or None,
+        progress=_progress(),
+        **options,
+    )
+
+
+#: Every format by the word after `--to`.
+TARGETS = {"onnx": Target(".onnx", _to_onnx)}
+
+
+def parser() -> Parser:
+    parser = Parser(
+        "uncork export",
+        "Write a model in the format of another system.",
+        _EPILOG,
+        "uncork export [OPTION]... MODEL --to FORMAT -o OUT",
+    )
+    parser.add_model()
+    parser.add_argument("--to", required=True, type=one_of(*TARGETS), metavar="FORMAT", help=" or ".join(TARGETS))
+    parser.add_argument("-o", "--output", required=True, metavar="OUT", help="what to write")
+    parser.add_argument("--opset", type=int, metavar="N", help="onnx: the version of its operations (21)")
+    parser.add_argument(
+        "--approximate",
+        action="store_true",
+        help="export what cannot be quite the same nearly the same, and list it",
+    )
+    parser.add_argument("--external-data", action="store_true", help="onnx: constants in a file beside OUT")
+    parser.add_argument("--overwrite", action="store_true", help="replace an OUT that is there")
+    parser.add_weights()
+    parser.add_json()
+    return parser
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    target = TARGETS[arguments.to]
+    _check_output(arguments, target)
+    approximations = target.write(arguments)
+    size = sum(os.path.getsize(p) for p in (arguments.output, arguments.output + ".data") if os.path.isfile(p))
+    if arguments.json:
+        listed = [{"layer": layer, "what": reason} for layer, reason in approximations]
+        emit_json(
+            {
+                "schema": "uncork-export-1",
+                "model": arguments.model,
+                "format": arguments.to,
+                "saved": arguments.output,
+                "bytes": size,
+                "approximations": listed,
+            }
+        )
+        return 0
+    text = "".join(f"  {printable(layer)}: {printable(reason)}\n" for layer, reason in approximations)
+    if text:
+        text = f"{counted(len(approximations), 'approximation')}:\n{text}"
+    emit(f"{text}saved {printable(arguments.output)} ({size:,} bytes)\n")
+    return 0
+
+
+def _check_output(arguments: argparse.Namespace, target: Target) -> None:
+    """Refuse, before any work, an output that could not be written or that is there."""
+    output = Path(arguments.output)
+    if not arguments.output.endswith(target.suffix):
+        raise InputError(f"expected a name that ends in {target.suffix}", arguments.output)
+    if not output.parent.is_dir():
+        raise UncorkError("cannot be written: there is no such folder", arguments.output)
+    if os.path.exists(output) and os.path.exists(arguments.model) and os.path.samefile(output, arguments.model):
+        raise UncorkError("would be written over the model: give another name", arguments.output)
+    for path in (output, output.with_name(output.name + ".data")):
+        if os.path.lexists(path) and not arguments.overwrite:
+            raise UncorkError("is there already: give --overwrite to replace it, or another name", str(path))
+
+
+def _progress() -> Callable[[int, int], None] | None:
+    """Bytes written, on a terminal."""
+    if not sys.stderr.isatty():
+        return None
+    shown = -1
+
+    def show(done: int, total: int) -> None:
+        nonlocal shown
+        percent = 100 if not total else 100 * done // total
+        if percent != shown:
+            shown = percent
+            sys.stderr.write(f"\rconstants: {percent} % of {total:,} bytes" + ("\n" if percent == 100 else ""))
+            sys.stderr.flush()
+
+    return show

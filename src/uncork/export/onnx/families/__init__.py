@@ -1,0 +1,1 @@
+"""Lowerings, one file per family of operations."""

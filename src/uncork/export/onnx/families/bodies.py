@@ -1,0 +1,294 @@
+"""If, Loop and TensorIterator: graphs inside nodes. What a body takes from around it, it reads by
+name.
+
+A sliced input is cut inside the loop, a sliced output is stacked by ONNX along a new first axis and
+joined afterwards, and an output
+that is the last iteration's value is carried along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from uncork.errors import UnsupportedError
+from uncork.export.onnx.graph import BOOLEAN, I64, Graph, Tensor
+from uncork.export.onnx.registry import lowers
+from uncork.ir.subgraphs import GraphBody
+from uncork.ir.model import Source
+from uncork.ir.validate import infer
+from uncork.ops._common.body import BodyInput, BodyMap, BodyOutput, Slicing
+from uncork.ops.branch import If8
+from uncork.ops.iteration import Loop5, TensorIterator1
+from uncork.types import PartialShape, TensorSpec
+
+ONE = np.ones(1, np.int64)
+
+
+def _spec(tensor: Tensor) -> TensorSpec:
+    return TensorSpec(tensor.type, tensor.shape, tensor.value, tensor.partial)
+
+
+def _results(child: Graph, body: BodyMap, inputs: Sequence[Tensor]) -> list[Tensor]:
+    """What a body gives for these inputs, written into a graph."""
+    from uncork.export.onnx.model import lower_nodes
+
+    assert isinstance(body.body, GraphBody)
+    model = body.body.model
+    specs = {p: _spec(t) for p, t in zip(model.parameters, inputs)}
+    checked, problems = infer(model, specs, trust_ports=True)
+    if problems:
+        raise UnsupportedError("; ".join(map(str, problems)))
+    values = {Source(p, 0): t for p, t in zip(model.parameters, inputs)}
+    layer, label = child.layer, child.label
+    lower_nodes(child, checked, values)
+    child.layer, child.label = layer, label
+    return [values[checked.by_id[r].inputs[0]] for r in checked.results]
+
+
+def _proto(child: Graph, name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Any:
+    """A GraphProto with these inputs and outputs."""
+    from onnx import helper
+
+    from uncork.export.onnx.model import named, pruned, value_info
+
+    infos = [value_info(t.name, t.type, t.shape, inner=True) for t in inputs]
+    given = []
+    for tensor in outputs:
+        output = named(child, tensor, child.settings.names.unique(f"{name}/result"))
+        given.append(value_info(output, tensor.type, tensor.shape, inner=True))
+    nodes, used = pruned(child.nodes, {o.name for o in given})
+    return helper.make_graph(
+        nodes, name, infos, given, [t for n, t in child.initializers.items() if n in used]
+    )
+
+
+# ---- If
+
+
+def branches(
+    g: Graph,
+    condition: Tensor,
+    then: Sequence[Tensor],
+    other: Sequence[Tensor],
+    specs: Sequence[TensorSpec],
+) -> list[Tensor]:
+    """The one or the other tensors, which are there already."""
+    graphs = []
+    for kind, tensors in (("then", then), ("else", other)):
+        child = g.child()
+        graphs.append(_proto(child, f"{g.layer}/{kind}", [], tensors))
+    return _if(g, condition, graphs, specs)
+
+
+def _if(
+    g: Graph, condition: Tensor, graphs: Sequence[Any], specs: Sequence[TensorSpec]
+) -> list[Tensor]:
+    outputs = g.ops(
+        "If",
+        condition,
+        types=[s.element_type for s in specs],
+        then_branch=graphs[0],
+        else_branch=graphs[1],
+        shape=None,
+    )
+    return outputs
+
+
+@lowers("If")
+def if_(g: Graph, op: If8, condition: Tensor, *values: Tensor) -> list[Tensor]:
+    """ONNX's If; what a body takes it reads by name."""
+    inputs = [condition, *values]
+    graphs = []
+    outer = g.outputs
+    for name in op.body_names:
+        body = op.bodies[name]
+        fed = {
+            entry.parameter: inputs[entry.port] for entry in body.inputs if entry.port is not None
+        }
+        child = g.child()
+        results = _results(child, body, [fed[i] for i in range(len(fed))])
+        by_port = {o.port: results[o.result] for o in body.outputs if o.port is not None}
+        graphs.append(
+            _proto(
+                child,
+                f"{g.layer}/{name.removesuffix('_body')}",
+                [],
+                [by_port[i] for i in range(len(by_port))],
+            )
+        )
+    return _if(g, g.scalar(condition), graphs, outer)
+
+
+# ---- loops
+
+
+class _Iteration:
+    """A loop under construction."""
+
+    def __init__(self, g: Graph, body: BodyMap, inputs: Sequence[Tensor]) -> None:
+        self.g, self.body, self.inputs = g, body, inputs
+        self.child = g.child()
+        self.back = {parameter: result for result, parameter in body.back_edges}
+        self.iteration = self._own("iteration", I64, PartialShape([]))
+        self.condition = self._own("condition", BOOLEAN, PartialShape([]))
+        self.starts: list[Tensor] = []
+        self.carried: list[Tensor] = []
+        self.entries: list[int] = []
+
+    def _own(self, name: str, element_type: Any, shape: PartialShape) -> Tensor:
+        return Tensor(self.g.settings.names.unique(f"{self.g.layer}/{name}"), element_type, shape)
+
+    def parameters(self) -> list[Tensor]:
+        """The values of the body's Parameters."""
+        assert isinstance(self.body.body, GraphBody)
+        model = self.body.body.model
+        given: dict[int, Tensor] = {}
+        for entry in self.body.inputs:
+            declared = self.body.body.input_specs[entry.parameter]
+            given[entry.parameter] = self._parameter(
+                entry, declared, model.by_id[model.parameters[entry.parameter]].name
+            )
+        return [given[i] for i in range(len(given))]
+
+    def _parameter(self, entry: BodyInput, declared: TensorSpec, name: str) -> Tensor:
+        if entry.port is None:
+            count = self.child.cast(self.iteration, declared.element_type)
+            return count if not declared.rank else self.child.reshape(count, [1] * declared.rank)
+        outer = self.inputs[entry.port]
+        if entry.slicing is not None:
+            return self._part(entry.slicing, outer)
+        if entry.parameter not in self.back:
+            return outer
+        tensor = self._own(name, declared.element_type, declared.shape)
+        self.carried.append(tensor)
+        self.starts.append(outer)
+        self.entries.append(entry.parameter)
+        return tensor
+
+    def _part(self, slicing: Slicing, data: Tensor) -> Tensor:
+        """This iteration's slice."""
+        child = self.child
+        first, _ = bounds(child, slicing, data)
+        if slicing.stride < 0:
+            first = child.op("Sub", first, child.constant(slicing.part_size * ONE))
+        moved = child.op(
+            "Mul", child.reshape(self.iteration, [1], [1]), child.constant(slicing.stride * ONE)
+        )
+        start = child.op("Add", first, moved)
+        end = child.op("Add", start, child.constant(slicing.part_size * ONE))
+        axis = slicing.axis % child.rank(data)
+        dims = PartialShape(
+            [slicing.part_size if i == axis else d for i, d in enumerate(data.shape)]
+        )
+        return child.op("Slice", data, start, end, [axis], shape=dims)
+
+    def finish(self, trip_count: Tensor | None, condition: Tensor) -> list[Tensor]:
+        """The Loop node, and the layer's outputs."""
+        g = self.g
+        results = _results(self.child, self.body, self.parameters())
+        purpose = next((o for o in self.body.outputs if o.purpose == "execution_condition"), None)
+        go_on = self.condition if purpose is None else self.child.scalar(results[purpose.result])
+        after = [results[self.back[p]] for p in self.entries]
+        lasts = [
+            o
+            for o in self.body.outputs
+            if o.port is not None and o.slicing is None and o.result not in self.back.values()
+        ]
+        for output in lasts:
+            result = results[output.result]
+            blank = [d.size or 0 for d in result.shape] if result.rank is not None else []
+            self.carried.append(self._own("last", result.type, PartialShape([None] * len(blank))))
+            self.starts.append(g.constant(np.zeros(blank, result.type.dtype), result.type))
+            after.append(result)
+        scans = [o for o in self.body.outputs if o.port is not None and o.slicing is not None]
+        stacked = [results[o.result] for o in scans]
+        inputs = [self.iteration, self.condition, *self.carried]
+        graph = _proto(self.child, f"{g.layer}/body", inputs, [go_on, *after, *stacked])
+        types = [t.type for t in (*self.carried, *stacked)]
+        outputs = g.ops("Loop", trip_count, condition, *self.starts, types=types, body=graph)
+        return self._outputs(outputs, lasts, scans, stacked)
+
+    def _outputs(
+        self,
+        outputs: list[Tensor],
+        lasts: list[BodyOutput],
+        scans: list[BodyOutput],
+        stacked: list[Tensor],
+    ) -> list[Tensor]:
+        final = {self.back[p]: outputs[i] for i, p in enumerate(self.entries)}
+        final.update((o.result, outputs[len(self.entries) + i]) for i, o in enumerate(lasts))
+        collected = outputs[len(self.carried) :]
+        by_port: dict[int, Tensor] = {}
+        for output in self.body.outputs:
+            if output.port is not None and output.slicing is None:
+                by_port[output.port] = final[output.result]
+        for output, tensor, part in zip(scans, collected, stacked):
+            assert output.port is not None and output.slicing is not None
+            by_port[output.port] = self._joined(tensor, part, output.slicing)
+        return [by_port[i] for i in range(len(by_port))]
+
+    def _joined(self, stacked: Tensor, part: Tensor, slicing: Slicing) -> Tensor:
+        """The parts [iterations, ..] one after the other along an axis."""
+        g, rank = self.g, self.g.rank(part)
+        axis = slicing.axis % rank
+        if slicing.stride < 0:
+            stacked = g.op("Slice", stacked, [-1], [-(2**62)], [0], [-1])
+        moved = (
+            g.op("Transpose", stacked, perm=[*range(1, axis + 1), 0, *range(axis + 1, rank + 1)])
+            if axis
+            else stacked
+        )
+        sizes = g.op("Shape", moved, type=I64, shape=[rank + 1])
+        joined = g.op("ReduceProd", g.slice(sizes, axis, axis + 2, 0), keepdims=1)
+        shape = g.op(
+            "Concat",
+            g.slice(sizes, 0, axis, 0),
+            joined,
+            g.slice(sizes, axis + 2, rank + 1, 0),
+            axis=0,
+        )
+        return g.op("Reshape", moved, shape, allowzero=1)
+
+
+def bounds(g: Graph, slicing: Slicing, data: Tensor) -> tuple[Tensor, Tensor]:
+    """Where the slices begin, and how many there are; vectors of one element."""
+    size = data.shape[slicing.axis % g.rank(data)].size
+    if size is not None:
+        first, last = (n + size + 1 if n < 0 else n for n in (slicing.start, slicing.end))
+        return g.constant(first * ONE), g.constant(abs(last - first) // abs(slicing.stride) * ONE)
+    length = g.dim(data, slicing.axis)
+    start, end = (
+        g.op("Add", length, g.constant((n + 1) * ONE)) if n < 0 else g.constant(n * ONE)
+        for n in (slicing.start, slicing.end)
+    )
+    distance = g.op("Abs", g.op("Sub", end, start))
+    return start, g.op("Div", distance, g.constant(abs(slicing.stride) * ONE))
+
+
+@lowers("Loop")
+def loop(
+    g: Graph, op: Loop5, trip_count: Tensor, condition: Tensor, *values: Tensor
+) -> list[Tensor]:
+    """ONNX's Loop; slices are cut in it, outputs that are put together joined after it."""
+    inputs = [trip_count, condition, *values]
+    limit: Tensor | None = g.scalar(g.cast(trip_count, I64))
+    known = trip_count.known()
+    if known is not None and known[0] < 0:
+        limit = None
+    elif known is None and limit is not None:
+        limit = g.op(
+            "Where", g.op("Less", limit, g.constant(0, I64)), g.constant(2**62, I64), limit
+        )
+    return _Iteration(g, op.map, inputs).finish(limit, g.scalar(condition))
+
+
+@lowers("TensorIterator")
+def tensor_iterator(g: Graph, op: TensorIterator1, *values: Tensor) -> list[Tensor]:
+    """ONNX's Loop, with as many iterations as the sliced inputs have parts."""
+    entry = next(i for i in op.map.inputs if i.slicing is not None and i.port is not None)
+    assert entry.slicing is not None and entry.port is not None
+    _, count = bounds(g, entry.slicing, values[entry.port])
+    return _Iteration(g, op.map, values).finish(g.scalar(count), g.constant(np.array(True)))

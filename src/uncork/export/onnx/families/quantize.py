@@ -1,0 +1,85 @@
+"""FakeQuantize and FakeConvert: QuantizeLinear and DequantizeLinear where those mean exactly the
+same, else the formula.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from uncork.export.onnx.families.arithmetic import placed
+from uncork.export.onnx.families.normalization import widened
+from uncork.export.onnx.graph import Graph, Tensor
+from uncork.export.onnx.registry import lowers
+from uncork.ops.fake_quantize import FakeConvert, FakeQuantize
+from uncork.storage import code_book
+from uncork.types import ElementType
+
+T = ElementType
+
+
+@lowers("FakeQuantize")
+def fake_quantize(g: Graph, op: FakeQuantize, x: Tensor, *limits: Tensor) -> Tensor:
+    """By steps of a power of two through zero, ONNX's quantisation is the same; otherwise it rounds
+    in other places.
+    """
+    linear = _linear(op, x, limits)
+    if linear is not None:
+        scale, zero, element_type = linear
+        parameters = (
+            g.constant(np.array(scale, np.float32)),
+            g.constant(np.array(zero), element_type),
+        )
+        narrow = g.op("QuantizeLinear", x, *parameters, type=element_type, shape=x.shape)
+        return g.op("DequantizeLinear", narrow, *parameters, type=T.f32, shape=x.shape)
+    own, x = x.type, widened(g, x)
+    il, ih, ol, oh = (widened(g, placed(g, op, x, limit)) for limit in limits)
+    steps = g.number(op.levels - 1, x)
+    step = g.op("Round", g.op("Mul", g.op("Div", g.op("Sub", x, il), g.op("Sub", ih, il)), steps))
+    between = g.op("Add", g.op("Mul", g.op("Div", step, steps), g.op("Sub", oh, ol)), ol)
+    above = g.op("Greater", x, g.op("Max", il, ih))
+    below = g.op("LessOrEqual", x, g.op("Min", il, ih))
+    return g.cast(g.op("Where", below, ol, g.op("Where", above, oh, between)), own)
+
+
+def _linear(
+    op: FakeQuantize, x: Tensor, limits: tuple[Tensor, ...]
+) -> tuple[float, int, ElementType] | None:
+    """Scale, zero point and type of the quantisation that rounds nothing else than FakeQuantize
+    does.
+    """
+    if (
+        op.levels != 256
+        or x.type is not T.f32
+        or any(t.value is None or t.value.size != 1 for t in limits)
+    ):
+        return None
+    il, ih, ol, oh = (float(t.value.reshape(-1)[0]) for t in limits if t.value is not None)
+    if (il, ih) != (ol, oh) or not il < ih:
+        return None
+    scale = (ih - il) / 255
+    if math.frexp(scale)[0] != 0.5:
+        return None
+    zero = -il / scale
+    if zero != round(zero) or not 0 <= zero <= 255:
+        return None
+    return (scale, int(zero), T.u8) if zero != 128 else (scale, 0, T.i8)
+
+
+@lowers("FakeConvert")
+def fake_convert(
+    g: Graph, op: FakeConvert, data: Tensor, scale: Tensor, shift: Tensor | None
+) -> Tensor:
+    """Moved into the range of the f8 type, cast there and back."""
+    own = data.type
+    data, scale = widened(g, data), widened(g, scale)
+    scaled = g.op("Mul", data, scale)
+    offset = None if shift is None else widened(g, shift)
+    scaled = scaled if offset is None else g.op("Sub", scaled, offset)
+    book = code_book(op.destination_type)
+    largest = float(np.max(book[np.isfinite(book)]))
+    inside = g.op("Min", g.op("Max", scaled, g.number(-largest, scaled)), g.number(largest, scaled))
+    back = g.cast(g.cast(inside, op.destination_type), T.f32)
+    back = back if offset is None else g.op("Add", back, offset)
+    return g.cast(g.op("Div", back, scale), own)

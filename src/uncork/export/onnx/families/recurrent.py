@@ -1,0 +1,233 @@
+"""GRU, LSTM, RNN: sequences and cells as ONNX's own recurrent nodes.
+
+ONNX has the steps in front and the batch second, the biases of input and state apart, the gates of
+LSTM in another order, and the
+initial state, where the IR has zeros, as the last state of a row of length 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from uncork.export.onnx.graph import I64, Graph, Tensor
+from uncork.export.onnx.registry import lowers
+from uncork.ops._common.recurrent import WALKS, Recurrent, RecurrentSequence
+from uncork.ops.gru_cell import GRU
+from uncork.ops.lstm_cell import LSTM1
+from uncork.types import Array, ElementType
+
+_NAMES = {"sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "Relu"}
+_NODES = {1: "RNN", 3: "GRU", 4: "LSTM"}
+#: The gates f, i, c, o of the IR in ONNX's order i, o, f, c.
+_LSTM_ORDER = (1, 3, 0, 2)
+
+
+@lowers("GRUSequence", "RNNSequence")
+def sequence(
+    g: Graph,
+    op: RecurrentSequence,
+    x: Tensor,
+    h: Tensor,
+    lengths: Tensor,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor,
+) -> list[Tensor]:
+    """ONNX's own; where a length may be 0 its last state is made zeros."""
+    return _sequence(g, op, x, [h], lengths, w, r, b)
+
+
+@lowers("LSTMSequence")
+def lstm_sequence(
+    g: Graph,
+    op: RecurrentSequence,
+    x: Tensor,
+    h: Tensor,
+    c: Tensor,
+    lengths: Tensor,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor,
+    p: Tensor | None = None,
+) -> list[Tensor]:
+    """ONNX's own, with the gates in its order."""
+    return _sequence(g, op, x, [h, c], lengths, w, r, b)
+
+
+def _sequence(
+    g: Graph,
+    op: RecurrentSequence,
+    x: Tensor,
+    states: Sequence[Tensor],
+    lengths: Tensor,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor,
+) -> list[Tensor]:
+    steps, known = x.shape[1].size if x.rank == 3 else None, lengths.known()
+    whole = known is not None and steps is not None and steps > 0 and all(n == steps for n in known)
+    given = None if whole else g.cast(lengths, ElementType.i32)
+    y, *last = _node(
+        g,
+        op,
+        g.transpose(x, [1, 0, 2]),
+        [g.transpose(s, [1, 0, 2]) for s in states],
+        given,
+        w,
+        r,
+        b,
+    )
+    outputs = [g.transpose(y, [2, 1, 0, 3]), *(g.transpose(s, [1, 0, 2]) for s in last)]
+    if whole or (known is not None and all(n > 0 for n in known)):
+        return outputs
+    blank = g.unsqueeze(g.op("Equal", g.cast(lengths, I64), g.constant(0, I64)), [1, 2])
+    return [outputs[0], *(g.op("Where", blank, g.number(0, s), s) for s in outputs[1:])]
+
+
+def _node(
+    g: Graph,
+    op: Recurrent,
+    x: Tensor,
+    states: Sequence[Tensor],
+    lengths: Tensor | None,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor | None,
+) -> list[Tensor]:
+    """Y and the last states, all as ONNX has them."""
+    count = len(WALKS[op.direction]) if isinstance(op, RecurrentSequence) else 1
+    attributes: dict[str, Any] = {
+        "hidden_size": op.hidden_size,
+        "direction": op.direction if isinstance(op, RecurrentSequence) else "forward",
+        "activations": [_NAMES[name] for name in op.functions()] * count,
+    }
+    if 0 < op.clip < math.inf:
+        attributes["clip"] = float(op.clip)
+    if isinstance(op, GRU):
+        attributes["linear_before_reset"] = int(op.linear_before_reset)
+    if isinstance(op, LSTM1) and op.input_forget:
+        w, r = _coupled(g, op, w), _coupled(g, op, r)
+        b = None if b is None else _coupled(g, op, b)
+    order = _LSTM_ORDER if op.gates == 4 else tuple(range(op.gates))
+    weights = [_ordered(g, t, op.gates, op.hidden_size, order) for t in (w, r)]
+    bias = None if b is None else _bias(g, op, b, order)
+    return g.ops(
+        _NODES[op.gates],
+        x,
+        *weights,
+        bias,
+        lengths,
+        *states,
+        types=[None] * (1 + len(states)),
+        **attributes,
+    )
+
+
+def _coupled(g: Graph, op: Recurrent, tensor: Tensor) -> Tensor:
+    """The weights of the gate i = 1 - f, which is f of the negated sum; ONNX's own coupling is the
+    other way round.
+    """
+    if op.functions()[0] != "sigmoid":
+        g.refuse("input_forget with another activation than sigmoid")
+    hidden = op.hidden_size
+    forget = g.slice(tensor, 0, hidden, 1)
+    return g.op(
+        "Concat",
+        forget,
+        g.op("Neg", forget),
+        g.slice(tensor, 2 * hidden, 4 * hidden, 1),
+        axis=1,
+        shape=tensor.shape,
+    )
+
+
+def _ordered(g: Graph, tensor: Tensor, gates: int, hidden: int, order: Sequence[int]) -> Tensor:
+    """Blocks of hidden_size along the second axis in another order."""
+    if list(order) == list(range(gates)):
+        return tensor
+
+    def moved(array: Array) -> Array:
+        return np.concatenate([array[:, i * hidden : (i + 1) * hidden] for i in order], 1)
+
+    if tensor.shape.is_static:
+        derived = g.derived(tensor, tensor.shape.static, moved)
+        if derived is not None:
+            return derived
+    parts = [g.slice(tensor, i * hidden, (i + 1) * hidden, 1) for i in order]
+    return g.op("Concat", *parts, axis=1, shape=tensor.shape)
+
+
+def _bias(g: Graph, op: Recurrent, b: Tensor, order: Sequence[int]) -> Tensor:
+    """The biases of the input, then those of the state: zeros, or with linear_before_reset the
+    fourth block.
+    """
+    hidden = op.hidden_size
+    split = isinstance(op, GRU) and op.linear_before_reset
+
+    def apart(array: Array) -> Array:
+        blocks = [array[:, i * hidden : (i + 1) * hidden] for i in range(op.bias_count())]
+        blank = np.zeros_like(blocks[0])
+        state = [blank, blank, blocks[3]] if split else [blank] * op.gates
+        return np.concatenate([*(blocks[i] for i in order), *state], 1)
+
+    if b.shape.is_static:
+        derived = g.derived(b, [b.shape.static[0], 2 * op.gates * hidden], apart)
+        if derived is not None:
+            return derived
+    parts = [g.slice(b, i * hidden, (i + 1) * hidden, 1) for i in order]
+    blank = g.op("Sub", parts[0], parts[0])
+    state = [blank, blank, g.slice(b, 3 * hidden, 4 * hidden, 1)] if split else [blank] * op.gates
+    return g.op("Concat", *parts, *state, axis=1)
+
+
+@lowers("GRUCell", "RNNCell")
+def cell(
+    g: Graph, op: Recurrent, x: Tensor, h: Tensor, w: Tensor, r: Tensor, b: Tensor | None
+) -> list[Tensor]:
+    """ONNX's own, as a sequence of one step."""
+    return _cell(g, op, x, [h], w, r, b)
+
+
+@lowers("LSTMCell")
+def lstm_cell(
+    g: Graph,
+    op: Recurrent,
+    x: Tensor,
+    h: Tensor,
+    c: Tensor,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor | None,
+    p: Tensor | None = None,
+) -> list[Tensor]:
+    """ONNX's own, as a sequence of one step."""
+    return _cell(g, op, x, [h, c], w, r, b)
+
+
+def _cell(
+    g: Graph,
+    op: Recurrent,
+    x: Tensor,
+    states: Sequence[Tensor],
+    w: Tensor,
+    r: Tensor,
+    b: Tensor | None,
+) -> list[Tensor]:
+    weights = [None if t is None else _lifted(g, t) for t in (w, r, b)]
+    assert weights[0] is not None and weights[1] is not None
+    lifted = [g.unsqueeze(t, [0]) for t in (x, *states)]
+    _, *last = _node(g, op, lifted[0], lifted[1:], None, weights[0], weights[1], weights[2])
+    return [g.op("Squeeze", t, [0]) for t in last]
+
+
+def _lifted(g: Graph, tensor: Tensor) -> Tensor:
+    """With a dimension of 1 for the direction."""
+    if tensor.shape.is_static:
+        derived = g.derived(tensor, [1, *tensor.shape.static], lambda array: array[np.newaxis])
+        if derived is not None:
+            return derived
+    return g.unsqueeze(tensor, [0])

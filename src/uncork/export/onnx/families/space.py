@@ -1,0 +1,227 @@
+"""Blocks of space moved into depth or batch and back, shuffled channels, patches of images and
+images of patches.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from uncork.export.onnx.families.shapes import numbers
+from uncork.export.onnx.graph import I64, Graph, Operand, Tensor
+from uncork.export.onnx.registry import lowers
+from uncork.ops._operation import Operation
+from uncork.ops.col2im import Col2Im15
+from uncork.ops.extract_image_patches import ExtractImagePatches3
+from uncork.ops.reorg_yolo import ReorgYolo2
+from uncork.ops.shuffle_channels import ShuffleChannels1
+from uncork.ops.space_to_depth import DepthToSpace1, SpaceToDepth1
+from uncork.types import ElementType
+
+
+def split(g: Graph, data: Tensor, parts: Sequence[Operand]) -> Tensor:
+    """In another shape, given piece by piece: numbers, and vectors of one element."""
+    shape = g.concat([[p] if isinstance(p, int) else p for p in parts])
+    return g.reshape(data, shape)
+
+
+def over(g: Graph, data: Tensor, axis: int, divisor: int) -> Operand:
+    """A dimension divided by a number."""
+    size = data.shape[axis].size
+    return (
+        size // divisor
+        if size is not None
+        else g.op("Div", g.dim(data, axis), g.constant(np.array([divisor])))
+    )
+
+
+def times(g: Graph, data: Tensor, axis: int, factor: int) -> Operand:
+    """A dimension multiplied by a number."""
+    size = data.shape[axis].size
+    return (
+        size * factor
+        if size is not None
+        else g.op("Mul", g.dim(data, axis), g.constant(np.array([factor])))
+    )
+
+
+@lowers("SpaceToDepth")
+def space_to_depth(g: Graph, op: SpaceToDepth1, data: Tensor) -> Tensor:
+    """ONNX's own moves four-dimensional data with blocks first; all else by a transposition."""
+    rank, block = g.rank(data), op.block_size
+    count = rank - 2
+    parts: list[Operand] = [g.dim(data, 0), g.dim(data, 1)]
+    for axis in range(2, rank):
+        parts += [over(g, data, axis, block), block]
+    spatial = list(range(2, 2 + 2 * count, 2))
+    within = [a + 1 for a in spatial]
+    order = [0, *within, 1, *spatial] if op.mode == "blocks_first" else [0, 1, *within, *spatial]
+    moved = g.transpose(split(g, data, parts), order)
+    return split(
+        g,
+        moved,
+        [
+            g.dim(data, 0),
+            times(g, data, 1, block**count),
+            *(over(g, data, a, block) for a in range(2, rank)),
+        ],
+    )
+
+
+@lowers("DepthToSpace")
+def depth_to_space(g: Graph, op: DepthToSpace1, data: Tensor) -> Tensor:
+    """ONNX's own for four dimensions, else a transposition."""
+    rank, block = g.rank(data), op.block_size
+    first = op.mode == "blocks_first"
+    if rank == 4 and data.type is ElementType.f32:
+        return g.op("DepthToSpace", data, blocksize=block, mode="DCR" if first else "CRD")
+    count = rank - 2
+    depth = over(g, data, 1, block**count)
+    sizes: list[Operand] = [g.dim(data, a) for a in range(2, rank)]
+    blocks: list[Operand] = [block] * count
+    parts = (
+        [g.dim(data, 0), *blocks, depth, *sizes]
+        if first
+        else [g.dim(data, 0), depth, *blocks, *sizes]
+    )
+    channels, within = (1 + count, 1) if first else (1, 2)
+    order = [0, channels, *(a for k in range(count) for a in (2 + count + k, within + k))]
+    moved = g.transpose(split(g, data, parts), order)
+    return split(
+        g, moved, [g.dim(data, 0), depth, *(times(g, data, a, block) for a in range(2, rank))]
+    )
+
+
+@lowers("SpaceToBatch")
+def space_to_batch(
+    g: Graph, op: Operation, data: Tensor, blocks: Tensor, begins: Tensor, ends: Tensor
+) -> Tensor:
+    """Padded, cut into blocks, the places within a block in front of the batch."""
+    sizes = numbers(g, blocks, "block_shape")
+    pads = [numbers(g, t, n) for t, n in ((begins, "pads_begin"), (ends, "pads_end"))]
+    if any(pads[0]) or any(pads[1]):
+        dims = [d + b + e for d, b, e in zip(data.shape, *pads)] if data.rank is not None else None
+        data = g.op(
+            "Pad",
+            data,
+            [*pads[0], *pads[1]],
+            shape=None if dims is None else [d.size for d in dims],
+        )
+    rank = g.rank(data)
+    parts: list[Operand] = [g.dim(data, 0)]
+    for axis in range(1, rank):
+        parts += [over(g, data, axis, sizes[axis]), sizes[axis]]
+    spatial = list(range(1, 2 * rank - 2, 2))
+    moved = g.transpose(split(g, data, parts), [*(a + 1 for a in spatial), 0, *spatial])
+    return split(
+        g,
+        moved,
+        [
+            times(g, data, 0, math.prod(sizes)),
+            *(over(g, data, a, sizes[a]) for a in range(1, rank)),
+        ],
+    )
+
+
+@lowers("BatchToSpace")
+def batch_to_space(
+    g: Graph, op: Operation, data: Tensor, blocks: Tensor, begins: Tensor, ends: Tensor
+) -> Tensor:
+    """The reverse, and cropped."""
+    sizes = numbers(g, blocks, "block_shape")
+    crops = [numbers(g, t, n) for t, n in ((begins, "crops_begin"), (ends, "crops_end"))]
+    rank = g.rank(data)
+    count = rank - 1
+    batch = over(g, data, 0, math.prod(sizes))
+    rest: list[Operand] = [g.dim(data, a) for a in range(1, rank)]
+    parts = split(g, data, [*sizes[1:], batch, *rest])
+    moved = g.transpose(parts, [count, *(a for k in range(count) for a in (count + 1 + k, k))])
+    joined = split(g, moved, [batch, *(times(g, data, a, sizes[a]) for a in range(1, rank))])
+    if not any(crops[0]) and not any(crops[1]):
+        return joined
+    return g.op(
+        "Slice", joined, crops[0], [-e if e else 2**62 for e in crops[1]], list(range(rank))
+    )
+
+
+@lowers("ShuffleChannels")
+def shuffle(g: Graph, op: ShuffleChannels1, data: Tensor) -> Tensor:
+    """A table of `group` rows read by columns."""
+    rank = g.rank(data)
+    along = op.axis % rank
+    lead: list[Operand] = [g.dim(data, a) for a in range(along)]
+    tail: list[Operand] = [g.dim(data, a) for a in range(along + 1, rank)]
+    table = split(g, data, [*lead, op.group, over(g, data, along, op.group), *tail])
+    order = list(range(rank + 1))
+    order[along], order[along + 1] = along + 1, along
+    return g.reshape(g.transpose(table, order), g.shape(data))
+
+
+@lowers("ReorgYolo")
+def reorg(g: Graph, op: ReorgYolo2, data: Tensor) -> Tensor:
+    """The elements picked by number from the flattened image."""
+    if not data.shape.is_static:
+        g.refuse("the sizes of the image are not known")
+    sizes = data.shape.static
+    place = op.reference(np.arange(math.prod(sizes)).reshape(sizes))
+    return g.op(
+        "Gather",
+        g.op("Reshape", data, [-1]),
+        g.constant(np.ascontiguousarray(place)),
+        axis=0,
+        shape=place.shape,
+    )
+
+
+@lowers("ExtractImagePatches")
+def patches(g: Graph, op: ExtractImagePatches3, data: Tensor) -> Tensor:
+    """Slices with steps, one for each place of the kernel, joined along the channels."""
+    sides = data.shape[2:]
+    if not sides.is_static:
+        g.refuse("the sizes of the image are not known")
+    slides = [op.slide(axis, size) for axis, size in enumerate(sides.static)]
+    if any(s.count == 0 for s in slides):
+        return g.op("Expand", g.number(0, data), g.constant(np.array(g.outputs[0].shape.static)))
+    after = [max(0, s.reach - s.pad_begin - s.size) for s in slides]
+    padded = data
+    if any(s.pad_begin for s in slides) or any(after):
+        padded = g.op("Pad", data, [0, 0, *(s.pad_begin for s in slides), 0, 0, *after])
+    parts = []
+    for cell in np.ndindex(*op.sizes):
+        starts = [k * s.dilation for k, s in zip(cell, slides)]
+        ends = [b + (s.count - 1) * s.stride + 1 for b, s in zip(starts, slides)]
+        parts.append(g.op("Slice", padded, starts, ends, [2, 3], [s.stride for s in slides]))
+    return g.op("Concat", *parts, axis=1)
+
+
+@lowers("Col2Im")
+def col2im(
+    g: Graph, op: Col2Im15, data: Tensor, output_size: Tensor, kernel_size: Tensor
+) -> Tensor:
+    """ONNX's own, on a batch."""
+    own = data.type
+    single = g.rank(data) == 2
+    wide = data if own in (ElementType.f32, ElementType.f16) else None
+    if wide is None:
+        if own not in (
+            ElementType.bf16,
+            ElementType.i8,
+            ElementType.u8,
+            ElementType.i16,
+            ElementType.u16,
+        ):
+            g.approximate(f"Col2Im of {own} is computed in f32")
+        wide = g.cast(data, ElementType.f32)
+    batched = g.unsqueeze(wide, [0]) if single else wide
+    image = g.op(
+        "Col2Im",
+        batched,
+        g.cast(output_size, I64),
+        g.cast(kernel_size, I64),
+        strides=list(op.strides),
+        dilations=list(op.dilations),
+        pads=[*op.pads_begin, *op.pads_end],
+    )
+    return g.cast(g.squeeze(image, [0]) if single else image, own)

@@ -1,0 +1,124 @@
+"""ONNX models in memory and on disk: constants inside the model, or streamed one by one to a file
+of external data.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from uncork.errors import UncorkError, UnsupportedError
+from uncork.export.onnx.model import Exported, export
+from uncork.export.onnx.tensors import stored_bytes, stored_size
+from uncork.ir.model import Model
+from uncork.ir.read import read_structure
+from uncork.ir.replacement import Replacement
+from uncork.ir.validate import infer
+from uncork.ops.parameter import Const
+from uncork.types import ElementType
+
+#: Protocol buffers end at 2 GB; the nodes need some of that.
+INLINE_LIMIT = 2**31 - 2**26
+_ALIGNMENT = 4096
+#: Called with bytes done and bytes in all.
+Progress = Callable[[int, int], None]
+
+
+def given_model(
+    model: Model | str | os.PathLike[str], weights: str | os.PathLike[str] | None = None
+) -> Model:
+    """A checked model from a path; a Model as it is."""
+    if isinstance(model, Model):
+        return model
+    found, findings = read_structure(model, weights)
+    found, problems = infer(found)
+    findings.problems.extend(problems)
+    findings.raise_if_any(str(model))
+    return found
+
+
+def filled(exported: Exported) -> Any:
+    """The model with its constants inside."""
+    total = sum(map(stored_size, exported.weights.values()))
+    if total > INLINE_LIMIT:
+        raise UnsupportedError(
+            f"the constants take {total:,} bytes, more than the 2 GB that one ModelProto can hold: "
+            "write files with uncork.write_onnx"
+        )
+    for tensor in exported.proto.graph.initializer:
+        if tensor.name in exported.weights and tensor.data_type != 8:
+            tensor.raw_data = b"".join(stored_bytes(exported.weights[tensor.name]))
+    return exported.proto
+
+
+def write_onnx(
+    model: Model | str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    *,
+    opset: int = 21,
+    approximate: bool = False,
+    external_data: bool | None = None,
+    progress: Progress | None = None,
+) -> list[tuple[str, str]]:
+    """Write the model to an .onnx file; the rest is as for `to_onnx`. Returns what was
+    approximated: layer and reason.
+
+    The constants go to `path` with `.data` behind it when `external_data` says so or when they are
+    more than one file can
+    hold; they are written one by one. Files take their names when they are whole.
+    """
+    path = Path(path)
+    exported = export(given_model(model), opset, approximate)
+    total = sum(map(stored_size, exported.weights.values()))
+    outside = total > INLINE_LIMIT if external_data is None else external_data
+    if not outside and total > INLINE_LIMIT:
+        raise UncorkError(
+            f"the constants take {total:,} bytes, more than one file can hold: "
+            "external_data must not be False",
+            str(path),
+        )
+    try:
+        with Replacement() as files:
+            if outside:
+                data = path.with_name(path.name + ".data")
+                with files.open(data) as file:
+                    _stream(exported, data.name, file, total, progress or (lambda done, of: None))
+            proto = exported.proto if outside else filled(exported)
+            with files.open(path) as file:
+                file.write(proto.SerializeToString())
+    except OSError as error:
+        raise UncorkError(f"cannot be written: {error.strerror or error}", str(path)) from None
+    return list(exported.approximations)
+
+
+def _stream(
+    exported: Exported, location: str, file: BinaryIO, total: int, progress: Progress
+) -> None:
+    position = written = 0
+    for tensor in exported.proto.graph.initializer:
+        constant = exported.weights.get(tensor.name)
+        if constant is None or not _goes_outside(constant):
+            if constant is not None and constant.element_type is not ElementType.string:
+                tensor.raw_data = b"".join(stored_bytes(constant))
+            continue
+        padding = -position % _ALIGNMENT
+        file.write(bytes(padding))
+        position += padding
+        size = 0
+        for piece in stored_bytes(constant):
+            file.write(piece)
+            size += len(piece)
+            progress(written + size, total)
+        tensor.data_location = 1  # EXTERNAL
+        for key, value in (("location", location), ("offset", position), ("length", size)):
+            entry = tensor.external_data.add()
+            entry.key, entry.value = key, str(value)
+        position += size
+        written += size
+
+
+def _goes_outside(constant: Const) -> bool:
+    """Small constants stay in the model, where shapes can be inferred from them."""
+    return constant.element_type is not ElementType.string and stored_size(constant) > 1024

@@ -1,0 +1,140 @@
+"""Interpolate where sizes are known only as the model runs: coordinates, cells and weights computed
+by nodes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from uncork.export.onnx.graph import I64, Graph, Tensor
+from uncork.ops._common.resize import Settings
+from uncork.types import ElementType, PartialShape
+
+T = ElementType
+#: Cells and their weights, each one for every place of the output.
+Taps = list[tuple[Tensor, Tensor]]
+
+
+class OpenAxis:
+    """One axis whose size, result or scale are scalars that the model computes."""
+
+    def __init__(
+        self, g: Graph, size: Tensor, result: Tensor, scale: Tensor | None, how: Settings
+    ) -> None:
+        self.g, self.size, self.result, self.scale, self.how = g, size, result, scale, how
+
+    def _number(self, value: float) -> Tensor:
+        return self.g.constant(np.float64(value))
+
+    def _whole(self, tensor: Tensor) -> Tensor:
+        return self.g.cast(tensor, T.f64)
+
+    def coordinates(self) -> Tensor:
+        """c(x) in f64 for each place x of the output; an axis that keeps its size is copied."""
+        g, mode = self.g, self.how.coordinate_transformation_mode
+        places = g.op("Range", g.constant(0, I64), self.result, g.constant(1, I64))
+        x = self._whole(places)
+        size, result = self._whole(self.size), self._whole(self.result)
+        one = self._number(1)
+        if mode == "align_corners":
+            last = g.op("Max", g.op("Sub", result, one), one)
+            moved = g.op("Div", g.op("Mul", x, g.op("Sub", size, one)), last)
+        else:
+            moved = self._scaled(places, x, size, result, mode)
+        if mode == "pytorch_half_pixel":
+            moved = g.op("Where", g.op("Equal", result, one), self._number(0), moved)
+        return g.op("Where", g.op("Equal", self.size, self.result), x, moved, shape=[None])
+
+    def _scaled(self, places: Tensor, x: Tensor, size: Tensor, result: Tensor, mode: str) -> Tensor:
+        g = self.g
+        centre = 0.0 if mode == "asymmetric" else 0.5
+        back = 0.0 if mode == "tf_half_pixel_for_nn" else centre
+        if self.scale is None:
+            moved = g.op("Div", g.op("Mul", g.op("Add", x, self._number(centre)), size), result)
+            return g.op("Sub", moved, self._number(back))
+        # In the type of the scales, as the operation has it.
+        near = g.op("Add", g.cast(places, self.scale.type), g.number(centre, self.scale))
+        return self._whole(g.op("Sub", g.op("Div", near, self.scale), g.number(back, self.scale)))
+
+    def nearest(self) -> Tensor:
+        """The cell that each place reads."""
+        g, rounding, coordinates = self.g, self.how.nearest_mode, self.coordinates()
+        up, down = (g.op(node, coordinates) for node in ("Ceil", "Floor"))
+        if rounding == "simple":
+            rounded = g.op("Where", g.op("Less", self.result, self.size), up, down)
+        elif rounding == "round_prefer_floor":
+            rounded = g.op("Ceil", g.op("Sub", coordinates, self._number(0.5)))
+        elif rounding == "round_prefer_ceil":
+            rounded = g.op("Floor", g.op("Add", coordinates, self._number(0.5)))
+        else:
+            rounded = up if rounding == "ceil" else down
+        return self._inside(rounded)
+
+    def _inside(self, cells: Tensor) -> Tensor:
+        last = self.g.op("Sub", self._whole(self.size), self._number(1))
+        return self.g.cast(self.g.op("Max", self.g.op("Min", cells, last), self._number(0)), I64)
+
+    def taps(self) -> Taps:
+        """Cells and weights of linear, linear_onnx and cubic."""
+        g, coordinates = self.g, self.coordinates()
+        one = self._number(1)
+        if self.how.mode == "linear_onnx":
+            last = g.op("Sub", self._whole(self.size), one)
+            inside = g.op("Max", g.op("Min", coordinates, last), self._number(0))
+            low = g.op("Floor", inside)
+            part = g.op("Sub", inside, low)
+            return [
+                (self._inside(low), g.op("Sub", one, part)),
+                (self._inside(g.op("Add", low, one)), part),
+            ]
+        low = g.op("Floor", coordinates)
+        part = g.op("Sub", coordinates, low)
+        if self.how.mode == "cubic":
+            shifts = [g.op("Add", low, self._number(k)) for k in range(-1, 3)]
+            return [
+                (self._inside(s), self._keys(g.op("Abs", g.op("Sub", s, coordinates))))
+                for s in shifts
+            ]
+        return self._linear(low, part)
+
+    def _linear(self, low: Tensor, part: Tensor) -> Taps:
+        """The mean of the two cells around, of which those outside do not count."""
+        g, zero, one = self.g, self._number(0), self._number(1)
+        cells = [low, g.op("Add", low, one)]
+        weights = []
+        for cell, weight in zip(cells, (g.op("Sub", one, part), part)):
+            counts = g.op(
+                "And",
+                g.op("GreaterOrEqual", cell, zero),
+                g.op("Less", cell, self._whole(self.size)),
+            )
+            weights.append(g.op("Where", counts, weight, zero))
+        total = g.op("Add", *weights)
+        none = g.op("Equal", total, zero)
+        divisor = g.op("Where", none, one, total)
+        return [(self._inside(c), g.op("Div", w, divisor)) for c, w in zip(cells, weights)]
+
+    def _keys(self, d: Tensor) -> Tensor:
+        """Keys' kernel."""
+        g, a = self.g, self.how.cube_coeff
+        square = g.op("Mul", d, d)
+        near = g.op("Sub", g.op("Mul", self._number(a + 2), d), self._number(a + 3))
+        near = g.op("Add", g.op("Mul", near, square), self._number(1))
+        far = g.op("Add", g.op("Mul", g.op("Sub", d, self._number(5)), d), self._number(8))
+        far = g.op("Sub", g.op("Mul", g.op("Mul", far, d), self._number(a)), self._number(4 * a))
+        outer = g.op("Where", g.op("Less", d, self._number(2)), far, self._number(0))
+        return g.op("Where", g.op("Less", d, self._number(1)), near, outer)
+
+    def applied(self, data: Tensor, axis: int) -> Tensor:
+        """The data resized along this axis."""
+        g, rank = self.g, self.g.rank(data)
+        if self.how.mode == "nearest":
+            return g.op("Gather", data, self.nearest(), axis=axis)
+        total: Tensor | None = None
+        for cells, weights in self.taps():
+            vector = Tensor(weights.name, weights.type, PartialShape([None]))
+            spread = g.unsqueeze(g.cast(vector, data.type), list(range(1, rank - axis)))
+            part = g.op("Mul", g.op("Gather", data, cells, axis=axis), spread)
+            total = part if total is None else g.op("Add", total, part)
+        assert total is not None
+        return total
