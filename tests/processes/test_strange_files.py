@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no such files
 SAID = {
     "pipe": "it is a pipe, expected an ordinary file",
     "endless": "it is a device, expected an ordinary file",
-    "folder": "Is a directory",
+    "folder": "is a folder",
     "circle": "symbolic links",
 }
 

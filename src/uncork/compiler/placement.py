@@ -71,7 +71,8 @@ class Placement:
         return place
 
     def _tensor_of_sizes(self, spec: TensorSpec) -> TensorAddress:
-        assert spec.elements is not None
+        if spec.elements is None:
+            raise NotPlanned("a tensor that no step makes")
         segment = self._segment()
         width = spec.element_type.dtype.itemsize
         first = self._tensor_bytes

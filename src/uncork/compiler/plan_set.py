@@ -9,6 +9,7 @@ from uncork.compiler.call_plan import CallPlan, ReferenceStep
 from uncork.compiler.instance import Instance, NativeCall
 from uncork.compiler.planned_parts import NotPlanned
 from uncork.compiler.planner import Planner
+from uncork.compiler.size_program import Unbound
 from uncork.concurrency import renews_locks, unforked
 from uncork.errors import UncorkError
 from uncork.files import MappedFile
@@ -115,7 +116,7 @@ class PlanSet:
             except CannotCompile as error:
                 self.reason = select.falls_back(error)
                 return None
-            except (NotPlanned, UncorkError) as error:
+            except (NotPlanned, Unbound, UncorkError, ValueError, TypeError) as error:
                 self.reason = str(error)
                 return None
             self._plans = [made, *self._plans[: MOST_PLANS - 1]]
@@ -151,6 +152,9 @@ def planned(
     described = rewrite(described)
     planner = Planner(described, facts, target, threads, files, address)
     plan = planner.plan()
+    if not plan.is_native:
+        # Sizes that a step finds, and layers that only references run: their plans are not as tried as native ones are.
+        raise NotPlanned("a layer of it has no kernel, or finds a size")
     values = {symbol: hints[symbol.origin] for symbol in facts.symbols if symbol.origin in hints}
     for part in plan.parts:
         if isinstance(part, ReferenceStep) and part.node.operation is not None:

@@ -43,6 +43,8 @@ class PlannedBuffer:
 def dimensions(spec: TensorSpec) -> tuple[SizeLike, ...]:
     """The sizes of a tensor. Raises NotPlanned when one has no expression."""
     sizes: list[SizeLike] = []
+    if spec.rank is None:
+        raise NotPlanned("a rank is known at the call only")
     for dim in spec.shape.dims:
         if dim.size is None:
             raise NotPlanned(f"the shape {spec.shape} is known at the call only")

@@ -181,6 +181,8 @@ class Planner(Placement):
         return self.model.by_id[self.model.parameters[number]].outputs[0].spec
 
     def _input_shape(self, number: int) -> tuple[int | None, ...]:
+        if self._input_spec(number).rank is None:
+            raise NotPlanned("the rank of an input is known at the call only")
         return tuple(dim.static_size for dim in self._input_spec(number).shape.dims)
 
     def _begin(self) -> None:
@@ -404,8 +406,10 @@ class Planner(Placement):
             for size in sizes:
                 count = count * size
             total = total + count
+        limit, _ = available()
+        if isinstance(total, int) and total > limit:
+            raise NotPlanned("its results take more memory than there is")
         if isinstance(total, Size) and total.constant is None:
-            limit, _ = available()
             segment.checks.append(SizeCheck("at_least", self.program.slot(limit), self.program.slot(total), False, -1))
 
     def _result_sizes(self, spec: TensorSpec) -> tuple[SizeLike, ...]:

@@ -171,7 +171,7 @@ class _Calls:
 
 def _seen(value: Any) -> Any:
     """An argument as an array, when it is an object that can be seen as one, such as a tensor; else as it is."""
-    if type(value) is np.ndarray or isinstance(value, np.generic) or not hasattr(value, "__array__"):
+    if type(value) is np.ndarray or isinstance(value, (np.generic, np.ma.MaskedArray)) or not hasattr(value, "__array__"):
         return value
     try:
         return np.asarray(value)

@@ -14,13 +14,13 @@ from typing import BinaryIO
 
 from uncork import storage
 from uncork.errors import UncorkError, ValidationError
+from uncork.internal_ops.quantized_lookup import PackedConst
 from uncork.ir import xml
-from uncork.ir.subgraphs import write_maps
 from uncork.ir.diagnostics import shown
 from uncork.ir.model import Model, Node, join_names
 from uncork.ir.replacement import Replacement
+from uncork.ir.subgraphs import write_maps
 from uncork.ops._common.body import SubGraphOperation
-from uncork.internal_ops.quantized_lookup import PackedConst
 from uncork.ops.parameter import Const
 from uncork.types import ElementType, TensorSpec
 

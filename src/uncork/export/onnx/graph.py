@@ -16,7 +16,7 @@ from uncork.export.onnx.names import Names
 from uncork.export.onnx.signatures import SIGNATURES, carrier, computed_in
 from uncork.export.onnx.tensors import ONNX_TYPES, small_tensor
 from uncork.ops.parameter import Const
-from uncork.types import DYNAMIC, Array, ElementType, PartialShape, TensorSpec
+from uncork.types import DYNAMIC, Array, Element, ElementType, PartialShape, TensorSpec
 
 I64 = ElementType.i64
 BOOLEAN = ElementType.boolean
@@ -34,7 +34,7 @@ class Tensor:
     type: ElementType
     shape: PartialShape = field(default_factory=PartialShape)
     value: Array | None = None
-    partial: tuple[Array, Array] | None = None
+    elements: tuple[Element, ...] | None = None
 
     @property
     def rank(self) -> int | None:

@@ -134,7 +134,7 @@ def _expanded(
 
 def _of_length(vector: PartialShape) -> PartialShape:
     """Any shape of the rank that a vector of sizes has elements."""
-    count = vector[0].size if vector.rank == 1 else None
+    count = vector[0].static_size if vector.rank == 1 else None
     return PartialShape() if count is None else PartialShape([None] * count)
 
 

@@ -249,7 +249,7 @@ def _settled(
     small = spec.value is not None and spec.value.size <= KNOWN
     merged = spec.shape.merge(tensor.shape)
     shape = spec.shape if merged is None else merged
-    return Tensor(tensor.name, tensor.type, shape, spec.value if small else None, spec.partial)
+    return Tensor(tensor.name, tensor.type, shape, spec.value if small else None, spec.elements)
 
 
 def _is_known(spec: TensorSpec) -> bool:
@@ -340,7 +340,7 @@ def value_info(
     if shape.rank is None:
         raise UnsupportedError(f"the rank of variable '{name}' is not known, and ONNX needs it")
     dims = [
-        d.size if d.is_static else f"{open_names}_{i}" if open_names else None
+        d.static_size if d.is_static else f"{open_names}_{i}" if open_names else None
         for i, d in enumerate(shape)
     ]
     return helper.make_tensor_value_info(name, number, dims)

@@ -85,7 +85,7 @@ def _concat(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy]:
 
 def _split_rule(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy] | None:
     data, axis = inputs[0], inputs[1].value
-    if axis is None:
+    if axis is None or any(spec.value is None for spec in inputs[2:]):  # lengths of the call may not add up
         return None
     whole = extents(data)
     along = normalised_axis(operation, int(axis.reshape(-1)[0]), len(whole))

@@ -55,7 +55,7 @@ def attention(
 
 
 def _factor(g: Graph, query: Tensor) -> Tensor:
-    size = query.shape[-1].size if query.rank is not None else None
+    size = query.shape[-1].static_size if query.rank is not None else None
     if size is not None:
         return g.number(1 / math.sqrt(max(size, 1)), query)
     depth = g.cast(g.scalar(g.dim(query, -1)), query.type)

@@ -16,8 +16,8 @@ import numpy as np
 from uncork.errors import UnsupportedError
 from uncork.export.onnx.graph import BOOLEAN, I64, Graph, Tensor
 from uncork.export.onnx.registry import lowers
-from uncork.ir.subgraphs import GraphBody
 from uncork.ir.model import Source
+from uncork.ir.subgraphs import GraphBody
 from uncork.ir.validate import infer
 from uncork.ops._common.body import BodyInput, BodyMap, BodyOutput, Slicing
 from uncork.ops.branch import If8
@@ -28,7 +28,7 @@ ONE = np.ones(1, np.int64)
 
 
 def _spec(tensor: Tensor) -> TensorSpec:
-    return TensorSpec(tensor.type, tensor.shape, tensor.value, tensor.partial)
+    return TensorSpec(tensor.type, tensor.shape, tensor.value, tensor.elements)
 
 
 def _results(child: Graph, body: BodyMap, inputs: Sequence[Tensor]) -> list[Tensor]:
@@ -199,7 +199,7 @@ class _Iteration:
         ]
         for output in lasts:
             result = results[output.result]
-            blank = [d.size or 0 for d in result.shape] if result.rank is not None else []
+            blank = [d.static_size or 0 for d in result.shape] if result.rank is not None else []
             self.carried.append(self._own("last", result.type, PartialShape([None] * len(blank))))
             self.starts.append(g.constant(np.zeros(blank, result.type.dtype), result.type))
             after.append(result)
@@ -255,7 +255,7 @@ class _Iteration:
 
 def bounds(g: Graph, slicing: Slicing, data: Tensor) -> tuple[Tensor, Tensor]:
     """Where the slices begin, and how many there are; vectors of one element."""
-    size = data.shape[slicing.axis % g.rank(data)].size
+    size = data.shape[slicing.axis % g.rank(data)].static_size
     if size is not None:
         first, last = (n + size + 1 if n < 0 else n for n in (slicing.start, slicing.end))
         return g.constant(first * ONE), g.constant(abs(last - first) // abs(slicing.stride) * ONE)

@@ -72,8 +72,8 @@ def detection_output(
 def _counts(g: Graph, op: _Detection, preds: Tensor, proposals: Tensor) -> tuple[Tensor, int]:
     """The number of priors, in a vector, and that of classes."""
     length, width = (
-        proposals.shape[2].size if proposals.rank == 3 else None,
-        preds.shape[1].size if preds.rank == 2 else None,
+        proposals.shape[2].static_size if proposals.rank == 3 else None,
+        preds.shape[1].static_size if preds.rank == 2 else None,
     )
     classes = op.num_classes or (width // (length // op.prior_size) if width and length else None)
     if classes is None:

@@ -25,7 +25,7 @@ def gather(g: Graph, op: _Gather, data: Tensor, indices: Tensor, axis: Tensor) -
     along = numbers(g, axis, "axis")[0] % g.rank(data)
     batch = op.batch_count(g.rank(indices))
     known = indices.known()
-    size = data.shape[along].size
+    size = data.shape[along].static_size
     if (
         known is not None
         and size is not None
@@ -129,7 +129,7 @@ def gather_nd(g: Graph, op: GatherND8, data: Tensor, indices: Tensor) -> Tensor:
     wide = g.cast(indices, I64)
     if batch:
         data, wide = _stretched(g, data, wide, batch)
-    size = indices.shape[-1].size if indices.rank is not None else None
+    size = indices.shape[-1].static_size if indices.rank is not None else None
     if size == 0:
         g.refuse("tuples of no index")
     found = g.op("GatherND", data, wide, batch_dims=batch)

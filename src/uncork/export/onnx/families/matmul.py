@@ -64,7 +64,7 @@ def inverse(g: Graph, op: Inverse, data: Tensor) -> Tensor:
     """Gauss's elimination on [data, unit matrix], the largest element of each column brought to the
     diagonal, in f64.
     """
-    side = data.shape[-1].size if data.rank is not None else None
+    side = data.shape[-1].static_size if data.rank is not None else None
     if side is None or side > _LARGEST:
         g.refuse(f"inverses of matrices of unknown size, or of more than {_LARGEST} rows")
     rank = g.rank(data)

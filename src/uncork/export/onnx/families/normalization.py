@@ -107,7 +107,7 @@ def mvn(g: Graph, op: MVN1 | MVN6, data: Tensor, axes: Tensor | None = None) -> 
         and op.normalize_variance
         and inside
         and data.type is ElementType.f32
-        and data.shape[-1].size
+        and data.shape[-1].static_size
     ):
         ones = np.ones(int(data.shape[-1]), np.float32)
         return g.op("LayerNormalization", data, g.constant(ones), axis=-1, epsilon=float(op.eps))

@@ -177,12 +177,12 @@ def adaptive(g: Graph, op: Operation, data: Tensor, output_shape: Tensor) -> lis
 
 
 def _with_dim(data: Tensor, axis: int, size: int) -> list[int | None]:
-    return [size if i == axis else d.size for i, d in enumerate(data.shape)]
+    return [size if i == axis else d.static_size for i, d in enumerate(data.shape)]
 
 
 def _bound(g: Graph, data: Tensor, axis: int, numerator: int, count: int, up: bool) -> Tensor:
     """numerator * size / count, rounded down or up."""
-    size = data.shape[axis].size
+    size = data.shape[axis].static_size
     if size is not None:
         return g.constant(
             np.array([-(-numerator * size // count) if up else numerator * size // count])

@@ -68,7 +68,7 @@ def _sequence(
     r: Tensor,
     b: Tensor,
 ) -> list[Tensor]:
-    steps, known = x.shape[1].size if x.rank == 3 else None, lengths.known()
+    steps, known = x.shape[1].static_size if x.rank == 3 else None, lengths.known()
     whole = known is not None and steps is not None and steps > 0 and all(n == steps for n in known)
     given = None if whole else g.cast(lengths, ElementType.i32)
     y, *last = _node(

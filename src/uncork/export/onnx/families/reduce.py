@@ -86,7 +86,7 @@ def _exact_sum(g: Graph, op: _Reduction, data: Tensor, axes: list[int]) -> Tenso
         last,
         g.concat([*lead, count]),
         allowzero=1,
-        shape=[*(data.shape[i].size for i in kept), None],
+        shape=[*(data.shape[i].static_size for i in kept), None],
     )
     ones = g.op("Expand", g.constant(1, I64), g.concat([count, np.ones(1, np.int64)]))
     total = g.op("MatMul", flat, ones)

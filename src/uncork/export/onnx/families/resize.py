@@ -63,7 +63,7 @@ def _padded(g: Graph, op: _Interpolate, data: Tensor) -> Tensor:
     pads = op.pads(g.rank(data))
     if not any(b or e for b, e in pads):
         return data
-    dims = [(d + b + e).size for d, (b, e) in zip(data.shape, pads)]
+    dims = [(d + b + e).static_size for d, (b, e) in zip(data.shape, pads)]
     return g.op("Pad", data, [*(b for b, _ in pads), *(e for _, e in pads)], shape=dims)
 
 

@@ -13,8 +13,8 @@ from uncork.export.onnx.families.gather import counted_forward
 from uncork.export.onnx.families.shapes import numbers
 from uncork.export.onnx.graph import BOOLEAN, I64, Graph, Tensor
 from uncork.export.onnx.registry import lowers
-from uncork.ops._operation import Operation
 from uncork.ops._common.scatter import Reducing
+from uncork.ops._operation import Operation
 from uncork.ops.scatter_elements_update import ScatterElementsUpdate12
 from uncork.ops.segment_max import SegmentMax16
 from uncork.types import ElementType, PartialShape
@@ -148,7 +148,7 @@ def tuples(g: Graph, op: Operation, data: Tensor, indices: Tensor, updates: Tens
     the flattened tensor.
     """
     rank = g.rank(data)
-    size = indices.shape[-1].size if indices.rank is not None else None
+    size = indices.shape[-1].static_size if indices.rank is not None else None
     if not size:
         g.refuse("the length of the tuples of indices is not known, or 0")
     reduction, own = _reduction(op), data.type

@@ -65,7 +65,7 @@ def gather_tree(
     g: Graph, op: Operation, ids: Tensor, parents: Tensor, lengths: Tensor, end: Tensor
 ) -> Tensor:
     """Step by step from the last one, of rows that are that long."""
-    steps = ids.shape[0].size if ids.rank == 3 else None
+    steps = ids.shape[0].static_size if ids.rank == 3 else None
     if steps is None:
         g.refuse("the number of steps is not known")
     wide = g.cast(lengths, I64)

@@ -132,7 +132,7 @@ def split(g: Graph, op: Split1, data: Tensor, axis: Tensor) -> list[Tensor]:
     along = numbers(g, axis, "axis")[0]
     if op.num_splits == 1:
         return [data]
-    size = data.shape[along % data.rank].size if data.rank is not None else None
+    size = data.shape[along % data.rank].static_size if data.rank is not None else None
     if size is not None and size < op.num_splits:
         lengths = np.zeros(op.num_splits, np.int64)
         return g.ops("Split", data, lengths, axis=along, types=[None] * op.num_splits)
@@ -154,7 +154,7 @@ def variadic_split(
         sizes = g.op("Where", g.op("Equal", wide, g.constant(-1, I64)), rest, wide)
     elif -1 in known:
         rest = g.op("Sub", g.dim(data, along), g.constant(np.array([sum(known) + 1], np.int64)))
-        whole = data.rank is not None and data.shape[along % data.rank].size
+        whole = data.rank is not None and data.shape[along % data.rank].static_size
         if whole:
             rest = g.constant(np.array([whole - sum(known) - 1], np.int64))
         sizes = g.concat([rest if n == -1 else [n] for n in known])
@@ -184,7 +184,13 @@ def broadcast(
     known = target.known()
     if op.mode in ("explicit", "none") and axes is not None:
         places = numbers(g, axes, "axes_mapping")
-        rank = known if known is not None else target.shape[0].size if target.rank == 1 else None
+        rank = (
+            known
+            if known is not None
+            else target.shape[0].static_size
+            if target.rank == 1
+            else None
+        )
         if rank is None:
             g.refuse("the length of 'target_shape' is not known")
         total = len(rank) if isinstance(rank, list) else rank
@@ -199,7 +205,7 @@ def broadcast(
 @lowers("Tile")
 def tile(g: Graph, op: Operation, data: Tensor, repeats: Tensor) -> Tensor:
     """The shorter of shape and repeats gets leading ones."""
-    count = repeats.shape[0].size if repeats.rank == 1 else None
+    count = repeats.shape[0].static_size if repeats.rank == 1 else None
     if count is None:
         g.refuse("the number of 'repeats' is not known")
     rank = g.rank(data)

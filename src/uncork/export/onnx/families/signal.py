@@ -72,7 +72,7 @@ def irdft(
     places = [a % rank for a in numbers(g, axes, "axes")]
     sizes = _sizes(signal_size, g, len(places))
     last = places[-1]
-    known = data.shape[last].size
+    known = data.shape[last].static_size
     count = sizes[-1] if sizes[-1] != -1 else None if known is None else 2 * (known - 1)
     if count is None or known is None:
         g.refuse("the size of the last axis is not known")
@@ -111,8 +111,8 @@ def stft(
     """Frames picked by number, weighed and transformed."""
     own = signal.type
     size, step = _frames(g, frame_size, frame_step)
-    length = signal.shape[-1].size if signal.rank is not None else None
-    width = window.shape[0].size if window.rank == 1 else None
+    length = signal.shape[-1].static_size if signal.rank is not None else None
+    width = window.shape[0].static_size if window.rank == 1 else None
     if length is None or width is None:
         g.refuse("the length of the signal or of the window is not known")
     frames = (length - size) // step + 1
@@ -140,8 +140,8 @@ def istft(
     """Every frame transformed back and weighed, then added at its place."""
     own = data.type
     size, step = _frames(g, frame_size, frame_step)
-    frames = data.shape[-2].size if data.rank is not None else None
-    width = window.shape[0].size if window.rank == 1 else None
+    frames = data.shape[-2].static_size if data.rank is not None else None
+    width = window.shape[0].static_size if window.rank == 1 else None
     if frames is None or width is None:
         g.refuse("the number of frames or the length of the window is not known")
     framed = _in_frame(g, window, width, size)

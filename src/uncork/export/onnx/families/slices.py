@@ -63,7 +63,7 @@ def strided_slice(
     g: Graph, op: StridedSlice1, data: Tensor, begin: Tensor, end: Tensor, stride: Tensor | None
 ) -> Tensor:
     """A Slice, then the shrunken axes taken out and the new ones put in."""
-    count = begin.shape[0].size if begin.rank == 1 else None
+    count = begin.shape[0].static_size if begin.rank == 1 else None
     if count is None:
         g.refuse("the number of the bounds is not known")
     starts, stops, steps, axes = [], [], [], []
@@ -110,8 +110,8 @@ def _element(g: Graph, vector: Tensor, i: int) -> int | Tensor:
     known = vector.known()
     if known is not None:
         return known[i]
-    if vector.partial is not None and vector.partial[1].reshape(-1)[i]:
-        return int(vector.partial[0].reshape(-1)[i])
+    if vector.elements is not None and isinstance(element := vector.elements[i], int):
+        return element
     return g.op("Slice", g.cast(vector, I64), [i], [i + 1], shape=[1])
 
 
@@ -207,7 +207,7 @@ def _rolled_by(g: Graph, data: Tensor, shift: Tensor, axes: list[int]) -> Tensor
 
 
 def _rolled(g: Graph, data: Tensor, axis: int, move: int) -> Tensor:
-    size = data.shape[axis].size
+    size = data.shape[axis].static_size
     if size == 0 or (size and move % size == 0):
         return data
     if size:

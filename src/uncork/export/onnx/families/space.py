@@ -29,7 +29,7 @@ def split(g: Graph, data: Tensor, parts: Sequence[Operand]) -> Tensor:
 
 def over(g: Graph, data: Tensor, axis: int, divisor: int) -> Operand:
     """A dimension divided by a number."""
-    size = data.shape[axis].size
+    size = data.shape[axis].static_size
     return (
         size // divisor
         if size is not None
@@ -39,7 +39,7 @@ def over(g: Graph, data: Tensor, axis: int, divisor: int) -> Operand:
 
 def times(g: Graph, data: Tensor, axis: int, factor: int) -> Operand:
     """A dimension multiplied by a number."""
-    size = data.shape[axis].size
+    size = data.shape[axis].static_size
     return (
         size * factor
         if size is not None
@@ -107,7 +107,7 @@ def space_to_batch(
             "Pad",
             data,
             [*pads[0], *pads[1]],
-            shape=None if dims is None else [d.size for d in dims],
+            shape=None if dims is None else [d.static_size for d in dims],
         )
     rank = g.rank(data)
     parts: list[Operand] = [g.dim(data, 0)]

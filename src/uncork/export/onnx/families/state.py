@@ -34,7 +34,7 @@ def read_value(g: Graph, op: ReadValue3, initial: Tensor | None) -> Tensor:
         g.settings.states[op.variable_id] = state
         start = initial.value if initial is not None and initial.value is not None else None
         if start is None:
-            start = np.zeros([d.size or 0 for d in spec.shape], spec.element_type.dtype)
+            start = np.zeros([d.static_size or 0 for d in spec.shape], spec.element_type.dtype)
         state.initial[name] = small_tensor(name, start, carrier(spec.element_type))
     if initial is None or initial.value is not None:
         return state.value
