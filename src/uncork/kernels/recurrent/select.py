@@ -14,6 +14,7 @@ from uncork.kernels.kernel_plan import AtLeast, Choice, In, KernelCall, LetRun, 
 from uncork.kernels.recurrent.pack import look_up, pack, panels_call
 from uncork.kernels.recurrent.spec import ARGUMENTS, Recurrent
 from uncork.kernels.recurrent.spec_packed_weights import Panels
+from uncork.kernels.recurrent.workspace import ahead_steps, workspace
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import chooses
@@ -166,7 +167,7 @@ class _Sequence:
 
     def _y_at(self, batch: SizeLike) -> SizeLike:
         """Where Y lies in the workspace when it is not an output."""
-        return _lines(self.spec.workspace(batch, self.steps, self.inputs, self.hidden))
+        return _lines(workspace(self.spec, batch, self.steps, self.inputs, self.hidden))
 
     def pack_now(self, sources: Sequence[Array]) -> None:
         """Constant weights, once for all calls."""
@@ -217,7 +218,7 @@ class _Sequence:
         step = self.inputs * 4 if self.lookup is None else ElementType.parse(self.spec.lookup).dtype.itemsize
         words: list[Operand] = [In(0, first * steps * step), steps * step, step, *states, each, *results, *self.weights[d]]
         words += [count, steps, self.inputs, self.hidden, self.spec.padded(self.hidden), int(self.walks[d]), self.clip]
-        words += [self.spec.ahead(count, steps, self.hidden), Room(room)]
+        words += [ahead_steps(self.spec, count, steps, self.hidden), Room(room)]
         assert len(words) == len(ARGUMENTS)
         return self.spec, words
 

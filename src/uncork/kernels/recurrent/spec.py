@@ -6,12 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from uncork.kernels.extents import largest, smallest
 from uncork.kernels.names import flags as name_flags
-from uncork.symbolic import SizeLike
-
-#: The products with X that are made ahead take at most this many bytes.
-_AHEAD_BYTES = 640 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,22 +75,6 @@ class Recurrent:
     def block(self) -> int:
         """Inner products, and rows of their factors, are read in blocks of so many: bf16 in pairs, AMX by whole tiles."""
         return 32 if self.tiles else 2
-
-    def ahead(self, batch: SizeLike, steps: SizeLike, hidden: int) -> SizeLike:
-        """Time steps whose products with X are made at once."""
-        row = self.padded(hidden) * self.gates * 4
-        rows = largest(1, batch * row)
-        return largest(1, smallest(steps, _AHEAD_BYTES // rows))
-
-    def workspace(self, batch: SizeLike, steps: SizeLike, inputs: int, hidden: int) -> SizeLike:
-        """Bytes of room for the order of rows, their states, the products with X, and tables of addresses; with bf16 also for factors."""
-        row = self.padded(hidden) * 4
-        ahead = self.ahead(batch, steps, hidden)
-        tiles = TILE_ROOM if self.tiles else 0
-        more = 16 if self.tiles else 0  # a tile may reach past the last row
-        factors = 3 * (batch + more) * row // 2 + (ahead * batch + more) * -(-inputs // self.block) * self.block * 2
-        aligned = 18 * 64
-        return aligned + tiles + 8 * (steps + 2 + 5 * batch) + 4 * batch * row + ahead * batch * (row * self.gates + 8) + self.parts * factors
 
 
 #: Bytes of two configurations of tiles, and of the sums of a block.
