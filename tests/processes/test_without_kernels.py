@@ -44,7 +44,7 @@ def everything():
 """
 
 FAILING = """
-from uncork.kernels import llvm
+from uncork.kernels.runtime import llvm
 real, refused, tried = llvm.compiled, sys.argv[1], []
 def compiled(text, cpu, features):
     if not refused or '"' + refused in text or "@" + refused in text:
@@ -56,22 +56,20 @@ warnings.simplefilter("always")
 with warnings.catch_warnings(record=True) as found:
     plans = list(everything())
 print(len(found), *{str(w.message) for w in found})
-print("references", sum("cannot be compiled" in str(plan) for plan in plans))
 count = len(tried); list(everything()); print("tried", count > 0, "again", len(tried) - count)
 """
 
 
-@pytest.mark.parametrize("kernel", ["", "add_multiply", "linear", "gather", "bag", "entry", "expect"])
+@pytest.mark.parametrize("kernel", ["", "add_multiply", "linear", "gather", "bag", "entry", "segment_entry"])
 def test_a_kernel_that_cannot_be_compiled(tmp_path: Path, kernel: str) -> None:
     """All of them, those of a family, and those that calls are made of."""
     pytest.importorskip("llvmlite")
     done = run_child(CALLS + FAILING, kernel, home=tmp_path)
     assert done.returncode == 0, done.stderr
-    first, references, tried = done.stdout.splitlines()
+    first, tried = done.stdout.splitlines()
     assert first.startswith("1 kernel '"), first
     how = "calls go through ctypes" if kernel == "entry" else "its steps run by the NumPy references"
     assert f"cannot be compiled: LLVM ERROR: cannot select this; {how}" in first
-    assert int(references.split()[1]) > 0 or kernel not in ("", "add_multiply", "linear")  # of others a plan tells at a call only
     assert tried == "tried True again 0", "what has failed once is not tried again"
 
 
