@@ -94,7 +94,7 @@ class Weights:
 def _needs(root: ElementTree.Element) -> tuple[int, int]:
     """How many constants of a model lie in the weights file, layers that nothing reads and sub-graphs included, and its size."""
     ends = []
-    for data in root.iterfind(".//layer/data[@offset]"):
+    for data in root.iter("data"):
         offset, size = unsigned(data.get("offset")), unsigned(data.get("size"))
         if offset is not None and size:
             ends.append(offset + size)
