@@ -59,7 +59,7 @@ def read_structure(path: str | os.PathLike[str], weights: str | os.PathLike[str]
     findings = Findings(extension=_extension(root))
     reader = _Reader(version, Weights(Path(weights) if weights is not None else path.with_suffix(".bin")), findings)
     model = reader.graph(root, root.get("name", ""), str(path), depth=0)
-    lacking = reader.weights.problem(root)
+    lacking = reader.weights.problem(root, sound=not findings.problems)
     if lacking is not None:
         findings.add(lacking.where, lacking.message)
     return model, findings
