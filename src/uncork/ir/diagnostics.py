@@ -79,13 +79,14 @@ class Refused:
     layers: dict[int | None, str] = field(default_factory=dict)
     #: Ids of layers that edges name and the file does not have, with the first such edge.
     absent: dict[int, str] = field(default_factory=dict)
-    #: The layer and input port that an edge goes to, None for any, and its place.
-    edges: list[tuple[int | None, int | None, str]] = field(default_factory=list)
+    #: Places of edges by the layer and the input port that they go to, None for any.
+    edges: dict[tuple[int | None, int | None], list[str]] = field(default_factory=dict)
     #: Layers to which such edges go.
     readers: set[int | None] = field(default_factory=set)
 
     def edge(self, to_layer: int | None, to_port: int | None, where: str) -> None:
-        self.edges.append((to_layer, to_port, where))
+        """An edge that is left out."""
+        self.edges.setdefault((to_layer, to_port), []).append(where)
         self.readers.add(to_layer)
 
     def layer(self, number: int) -> list[str]:
@@ -94,10 +95,9 @@ class Refused:
 
     def edge_to(self, layer: int, port: int) -> list[str]:
         """What explains that an input port has no edge: each edge that was left out explains one."""
-        for position, (to_layer, to_port, where) in enumerate(self.edges):
-            if to_layer in (layer, None) and to_port in (port, None):
-                del self.edges[position]
-                return [where]
+        for target in ((layer, port), (layer, None), (None, port), (None, None)):
+            if self.edges.get(target):
+                return [self.edges[target].pop()]
         return []
 
 

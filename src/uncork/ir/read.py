@@ -61,7 +61,7 @@ def read_structure(path: str | os.PathLike[str], weights: str | os.PathLike[str]
     findings = Findings(extension=_extension(root))
     reader = _Reader(version, Weights(Path(weights) if weights is not None else path.with_suffix(".bin"), mmap), findings)
     model = reader.graph(root, root.get("name", ""), str(path), depth=0)
-    lacking = reader.weights.problem(root)
+    lacking = reader.weights.problem(root, sound=not findings.problems)
     if lacking is not None:
         findings.add(lacking.where, lacking.message)
     return model, findings
@@ -348,10 +348,8 @@ class _Reader:
             elif child.tag not in ("data", "input", "output"):
                 extras.append(xml.frozen(child))
         where = place + layer.label
-        outputs = tuple(
-            replace(self._port(port, f"output {i}", where), names=split_names(port.get("names", "")), extras=_extras(port))
-            for i, port in enumerate(layer.output_ports)
-        )
+        said = [self._port(port, f"output {i}", where) for i, port in enumerate(layer.output_ports)]
+        outputs = tuple(Port(p.spec, split_names(port.get("names", "")), _extras(port), p.typed) for p, port in zip(said, layer.output_ports))
         if layer.type_name == "Parameter" and not outputs:
             self.findings.add(where, "has no output port", ports_of(where))
             outputs = (Port(TensorSpec(ElementType.f32, PartialShape())),)

@@ -39,7 +39,7 @@ def infer(model: Model, inputs: Mapping[int, TensorSpec] | None = None, *, trust
         if sums is not None:
             sums.note(node, outputs)
         if outputs is not None and node.type_name != "Result":
-            ports = (replace(port, spec=spec, typed=True) for spec, port in zip(outputs, _padded(node.outputs, outputs)))
+            ports = (Port(spec, port.names, port.extras) for spec, port in zip(outputs, _padded(node.outputs, outputs)))
             node = replace(node, outputs=tuple(ports))
         nodes.append(node)
     return replace(model, nodes=tuple(nodes)), problems

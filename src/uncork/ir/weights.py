@@ -54,8 +54,9 @@ class Weights:
         """A layer whose bytes are not there; `problem` speaks of all of them."""
         self._missed.append(Problem(layer, error.message))
 
-    def problem(self, root: ElementTree.Element) -> Problem | None:
-        """What is wrong with the file, by all constants of the model. A file longer than they need is only warned of."""
+    def problem(self, root: ElementTree.Element, sound: bool) -> Problem | None:
+        """What is wrong with the file, by all constants of the model. A file longer than they need is only warned of, and
+        only where the model is `sound` otherwise: else its offsets and sizes may be the mistake."""
         if self._unreadable:
             constants, needed = _needs(root)
             message = (
@@ -66,7 +67,7 @@ class Weights:
             return Problem("", message)
         if self._missed:
             return self._too_short(*_needs(root))
-        if self._data is not None:
+        if self._data is not None and sound:
             constants, needed = _needs(root)
             if len(self._data) > needed + _PADDING:
                 warnings.warn(
@@ -92,7 +93,7 @@ class Weights:
 def _needs(root: ElementTree.Element) -> tuple[int, int]:
     """How many constants of a model lie in the weights file, layers that nothing reads and sub-graphs included, and its size."""
     ends = []
-    for data in root.iterfind(".//layer/data[@offset]"):
+    for data in root.iter("data"):
         offset, size = unsigned(data.get("offset")), unsigned(data.get("size"))
         if offset is not None and size:
             ends.append(offset + size)
