@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 #: What a child does: `everything(k)` uses every kind of call, with kernels that `k` tells apart.
 MODELS = """
 import os, signal, sys, threading
-import numpy as np, uncork
+import numpy as np, numpy.testing, uncork  # not when the child asks for it: an import of its own could be cut in two
 from uncork import functional as F
 from uncork.types import PartialShape
 
