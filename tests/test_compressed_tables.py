@@ -207,7 +207,8 @@ def test_packed_constant(element_type: str) -> None:
 # ---- memory: what NumPy allocates, and not what is mapped
 
 
-WIDE, MANY = 256, 40_000
+#: So many that each file is mapped: small ones are copied, and nothing could be told of them.
+WIDE, MANY = 256, 80_000
 F32_BYTES = 4 * WIDE * MANY
 
 
@@ -224,7 +225,7 @@ def memory_of(work: Callable[[], object]) -> tuple[int, int]:
 
 @pytest.fixture(scope="module", params=["u8", "u4", "f16"])
 def large(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model file whose table would be 41 MB in f32."""
+    """A model file whose table would be 82 MB in f32."""
     codes = np.random.default_rng(1).integers(0, 16, (MANY, WIDE))
     chain = Chain(codes, request.param)
     if request.param != "f16":
