@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 pytest.importorskip("llvmlite")
 
 import uncork
+from tests._used_plan import steps_of
 from uncork.compiler.compile import CompiledModel, compile_model
 from uncork.errors import UncorkError
 from uncork.ir.model import Source
@@ -125,8 +126,7 @@ def test_widths(columns: int, filtered: bool, mean: bool) -> None:
     for _ in range(3):
         got = compiled(*given)["y"]
         np.testing.assert_allclose(got, by_hand(given[0], given[1], 5, mean, table), rtol=1e-6, atol=1e-6)
-    assert compiled._executor.last is not None
-    assert [s.kernel for s in compiled._executor._specialised(given, compiled._executor._sizes).plan.steps if "lookup" in s.kernel]
+    assert any("lookup" in step.kernel for step in steps_of(compiled, given))
 
 
 @pytest.mark.parametrize("ids", ["i64", "i32"])
@@ -165,7 +165,7 @@ def test_no_rows_and_no_entries() -> None:
 
 
 def test_calls_with_other_rows_take_turns() -> None:
-    """A program is for one number of rows; another number finds its own, whoever came before."""
+    """Whoever came before, the results are those of the call."""
     compiled = compile_model(model())
     generator = np.random.default_rng(0)
     given_ = [entries([generator.integers(0, 7, generator.integers(0, 4)).tolist() for _ in range(n)]) for n in (3, 1, 8, 3, 5)]
@@ -173,26 +173,22 @@ def test_calls_with_other_rows_take_turns() -> None:
         for values, indices, shape in given_:
             got = compiled(values, indices, shape)["y"]
             np.testing.assert_allclose(got, by_hand(values, indices, int(shape[0]), True), rtol=1e-6, atol=1e-6)
-    assert len(compiled._executor._kept) == 4  # one for each number of rows, and for all numbers of entries
+    assert len(compiled._executor.plans._plans) == 1  # for every number of rows, and of entries
 
 
 def test_a_width_that_differs_needs_no_other_program() -> None:
     compiled = compile_model(model())
     for width in (4, 5, 70):
         compiled(*entries([[1], [2, 3]], width))
-    assert [(n.input, n.element) for n in compiled._executor._sizes] == [(2, 0)]
-    assert len(compiled._executor._kept) == 1
+    assert len(compiled._executor.plans._plans) == 1
 
 
-def test_many_numbers_of_rows_are_not_all_specialised() -> None:
+def test_one_plan_for_many_numbers_of_rows() -> None:
     compiled = compile_model(model())
     for rows in range(1, 30):
         values, indices, shape = entries([[1, 2]] * rows)
         np.testing.assert_allclose(compiled(values, indices, shape)["y"], by_hand(values, indices, rows, True), rtol=1e-6)
-    assert len(compiled._executor._kept) == 9  # the first eight, and one for any number
-    for _ in range(2):
-        compiled(*entries([[1, 2]] * 29))
-    assert len(compiled._executor._kept) == 10
+    assert len(compiled._executor.plans._plans) == 1
 
 
 def test_bound_calls_and_lengths_that_differ() -> None:

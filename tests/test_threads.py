@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import uncork
+from tests._used_plan import steps_of
 
 pytest.importorskip("llvmlite")
 
@@ -99,9 +100,7 @@ CASES: dict[str, tuple[Callable[[uncork.Builder], Any], list[Any]]] = {
 
 def kernels(compiled: uncork.CompiledModel, inputs: list[Any]) -> str:
     """The kernels of the plan that a call of these inputs runs by."""
-    plans, known = compiled._executor.plans, compiled._executor.known(inputs)
-    steps = [*(known.plan.steps if known else []), *(step for made in plans._plans for step in made.plan.printed)] if plans else []
-    return "\n".join(step.kernel for step in steps)
+    return "\n".join(step.kernel for step in steps_of(compiled, inputs))
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -25,7 +25,7 @@ from uncork.files import MappedFile, size_function
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels import select
 from uncork.kernels.kernel_plan import Alias, Choice, In, KernelCall, Length, LetRun, Native, Operand, Room, Stages
-from uncork.kernels.runtime.kernel_cache import STORE
+from uncork.kernels.runtime.kernel_cache import STORE, CannotCompile
 from uncork.kernels.runtime.program import WELL, Address, Call, Is, Like, Program, Size, Word
 from uncork.kernels.runtime.target import Target, let_run
 from uncork.kernels.runtime.value_guard import ValueGuard, WholeFile
@@ -260,7 +260,11 @@ class Specialisation:
         def make(likes: Sequence[Like | Is], results: Made, positions: Sequence[int]) -> Program:
             return _Instance(self, likes, results, positions).program()
 
-        return Direct(make, self._likes, results)
+        try:
+            return Direct(make, self._likes, results)
+        except CannotCompile as error:
+            select.falls_back(error)
+            return None
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """The results, in carrier types. Raises Refused when a kernel met values that it does not compute with."""
