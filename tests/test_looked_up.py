@@ -63,9 +63,9 @@ def test_the_same_as_two_layers(type_name: str, attributes: dict[str, Any], dire
         made = model(type_name, direction, hidden, 8, ids, **attributes)
         plan = check(made, items, d, hidden, states)
         assert "LookedUp" in plan and "Gather" not in plan
-        monkeypatch.setattr("uncork.compiler.specialise._SPLIT_COST", 0)
+        monkeypatch.setattr("uncork.compiler.shared_work.SPLIT_COST", 0)
         for team in (False, True):
-            monkeypatch.setattr("uncork.kernels.recurrent.select.select._suits_team", lambda *_, team=team: team)
+            monkeypatch.setattr("uncork.kernels.recurrent.select._suits_team", lambda *_, team=team: team)
             check(made, items, d, hidden, states, threads=4)
 
 
