@@ -75,7 +75,8 @@ def test_what_a_message_quotes_is_cut(tmp_path: Path, what: str) -> None:
     error = caught.value
     assert all(len(p.where) + len(p.message) < 9000 for p in error.problems)
     assert len(str(error)) < 600_000
-    assert len(error.problems) > 10
+    # The readers of one port that all say otherwise than it does are one problem.
+    assert len(error.problems) > (0 if what == "shapes" else 10)
     assert "..." in str(error)
 
 

@@ -148,6 +148,8 @@ def _read_npy(path: Path, mmap: bool) -> tuple[ElementType | None, Array]:
         file.seek(0)
         try:
             shape, in_columns, dtype = _npy_header(file)
+            if min(shape, default=0) < 0:
+                raise ValueError(f"its shape is {shape}")
             if dtype.hasobject:
                 raise ValueError("it holds Python objects")
             array = _shown(path, file.tell(), dtype, shape[::-1] if in_columns else shape, mmap)
