@@ -240,7 +240,11 @@ class _Iteration(SubGraphOperation):
             if not pieces:
                 return self._without_iterations(entry)
             ordered = pieces if entry.slicing.stride > 0 else pieces[::-1]
-            return np.concatenate(ordered, self._axis(entry.slicing, pieces[0].ndim))
+            axis = self._axis(entry.slicing, pieces[0].ndim)
+            for piece in ordered:
+                if piece.ndim != pieces[0].ndim or any(a != b for d, (a, b) in enumerate(zip(piece.shape, pieces[0].shape)) if d != axis):
+                    self.refuse("the pieces of output {} cannot be joined: {} and {}", entry.port, pieces[0].shape, piece.shape)
+            return np.concatenate(ordered, axis)
         if results is not None:
             return results[entry.result]
         initial = [carried[parameter] for result, parameter in self.map.back_edges if result == entry.result and parameter in carried]
