@@ -13,6 +13,7 @@ from ._run import run, session
 from .test_model import branches, counter, running_sum, seeded, two_inputs
 
 pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
 pytestmark = [pytest.mark.oracle, pytest.mark.filterwarnings("default")]
 
 

@@ -18,6 +18,7 @@ from ._run import one_layer, run
 from .otherwise import OTHERWISE
 
 onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
 pytestmark = [pytest.mark.oracle, pytest.mark.filterwarnings("default")]
 
 #: Operations of which no example can be exported: their numbers are random, or they speak of types
