@@ -21,9 +21,9 @@ from uncork.compiler.execute import Executor, kernel_target
 from uncork.concurrency import renews_locks
 from uncork.errors import UncorkError
 from uncork.functional._call import Call
+from uncork.ir.bodies import configure
 from uncork.ir.build import Builder
 from uncork.ir.model import Source
-from uncork.ir.subgraphs import configure
 from uncork.kernels.runtime.program import OTHERS, Is, Like, Program
 from uncork.kernels.select import warn_if_unavailable
 from uncork.types import Array, ElementType, TensorSpec
