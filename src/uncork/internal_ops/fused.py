@@ -85,17 +85,15 @@ class Fused(Operation):
         self.members = tuple(members)
 
     def describe(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
-        known = list(specs)
-        for member in self.members:
-            known.append(member.operation.describe([known[i] for i in member.arguments])[0])
-        result = known[-1]
-        assert result is not None
-        return (result,)
+        return self._each(specs, Operation.describe)
 
     def evaluate(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
+        return self._each(specs, Operation.evaluate)
+
+    def _each(self, specs: Sequence[TensorSpec | None], step: Step) -> tuple[TensorSpec, ...]:
         known = list(specs)
         for member in self.members:
-            known.append(member.operation.evaluate([known[i] for i in member.arguments])[0])
+            known.append(step(member.operation, [known[i] for i in member.arguments])[0])
         result = known[-1]
         assert result is not None
         return (result,)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from uncork.concurrency import lazy
-from uncork.errors import ValidationError, shortened
+from uncork.errors import Label, ValidationError, shortened
 from uncork.ops import Operation
 from uncork.types import TensorSpec
 
@@ -65,7 +65,7 @@ class Node:
     def label(self) -> str:
         """How messages name the layer: `layer 'emb' (Gather-8, id 12)`."""
         version = self.operation.label() if self.operation else shortened(f"{self.type_name}@{self.opset}")
-        return f"layer '{shortened(self.name)}' ({version}, id {self.id})"
+        return Label(f"layer '{shortened(self.name)}' ({version}, id {self.id})", self.name)
 
 
 @dataclass(frozen=True)
