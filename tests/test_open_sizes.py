@@ -192,3 +192,16 @@ def test_a_layer_that_gives_nothing_may_still_refuse(backend: str) -> None:
     assert compiled(ones(3), np.array([5, 6]))["y"].tolist() == [5, 6]
     with pytest.raises(InputError, match=r"expected lengths that add up to 4"):
         compiled(ones(4), np.array([5, 6]))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(("start", "stop", "step"), [(7, 3, 1), (-100, 100, -2)])
+def test_a_result_without_elements_that_no_step_writes(backend: str, start: int, stop: int, step: int) -> None:
+    builder = uncork.Builder()
+    bounds = [builder.constant(np.array([number])) for number in (start, stop, step, 0)]
+    sliced = builder.add("Slice", 8, builder.parameter("x", "i64", [8]), *bounds)[0]
+    builder.result(sliced, "y")
+    compiled = compile_model(builder.model(), backend=backend)
+    for _ in range(3):
+        y = compiled(np.arange(8))["y"]
+        assert (y.shape, y.dtype) == ((0,), np.int64)
