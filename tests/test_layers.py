@@ -33,7 +33,7 @@ LAYERS: list[set[str]] = [
 ]
 #: The rooms of the kernels. A family imports from those above it, and from another family's room what stands in a layer before.
 ROOMS: list[set[str]] = [
-    {"names", "extents", "kernel_spec", "kernel_plan", "select", "runtime", "codegen"},
+    {"names", "extents", "kernel_spec", "kernel_plan", "select", "runtime", "codegen", "entry", "store"},
     {"gemm", "movement", "elementwise"},
     {"convolution", "embedding", "recurrent", "reduction", "selection"},
 ]

@@ -29,7 +29,7 @@ from uncork.kernels import select
 from uncork.kernels.runtime.kernel_cache import CannotCompile
 from uncork.kernels.runtime.program import Like
 from uncork.kernels.runtime.target import Target, host_target, with_tiles
-from uncork.ops._common.body import SubGraphOperation
+from uncork.ops._body import SubGraphOperation
 from uncork.passes.absorb_index_converts import fuse_ids
 from uncork.passes.eliminate_noop_moves import views_of_moves
 from uncork.passes.fold_constants import fold_constants
