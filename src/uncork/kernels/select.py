@@ -41,6 +41,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
         "NarrowedBag",
     ),
     "movement.gather": ("Gather",),
+    "loops.normalise": ("GRN", "GroupNormalization", "LRN", "NormalizeL2"),
     "loops.pool": ("AvgPool", "MaxPool", "PooledValues"),
     "recurrent.final_states": ("LastStates", "LookedUp", "StepLengths"),
     "gemm.matmul": ("FusedLinear", "MatMul"),

@@ -9,7 +9,7 @@ from uncork.kernels.codegen import functions
 from uncork.kernels.codegen.activations import exp
 from uncork.kernels.codegen.emit import BOOL, I32, I64, Kernel, Type, Value
 from uncork.kernels.codegen.joining import identity
-from uncork.kernels.codegen.scalar_ops import COMPUTED
+from uncork.kernels.codegen.scalar_ops import COMPUTED, absolute
 from uncork.kernels.loops.emit_state import Operand, State
 from uncork.kernels.loops.emit_views import Views
 from uncork.kernels.loops.language import name_of
@@ -44,7 +44,7 @@ _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "differs": lambda k, a: Value(k, k.builder.not_(a.equals(a).llvm), BOOL, a.lanes),
     "truncated": _truncated,
     **{word: (lambda k, a, word=word: k.intrinsic(word, a)) for word in ("sqrt", "rint", "floor")},
-    "abs": lambda k, a: k.intrinsic("fabs", a),
+    "abs": absolute,
 }
 
 
