@@ -185,8 +185,6 @@ _DECLINED: Mapping[tuple[str, ...], Mapping[str, Sequence[str]]] = {
     ("MVN-1",): {
         "nothing to compute": ["empty"],
     },
-    ("MVN-6",): {
-    },
     ("Pad-12",): {
         "the reference moves values of these types only": [
             "page: edge",

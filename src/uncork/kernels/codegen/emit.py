@@ -185,6 +185,18 @@ class Kernel:
         error = self.fma(-value, guess, self.number(1.0, value.type, 16))
         return self.fma(guess, error, guess)
 
+    def scales(self, lanes: int) -> bool:
+        """The processor multiplies vectors of so many f32 by powers of 2 in one instruction: see `scaled`."""
+        return lanes == 16 and self.target is not None and self.target.has("avx512f")
+
+    def scaled(self, value: Value, power: Value) -> Value:
+        """value * 2**floor(power) of 16 f32, subnormal and infinite results included."""
+        mask, rounding = ir.Constant(ir.IntType(16), -1), ir.Constant(ir.IntType(32), 4)
+        kind = value.llvm.type
+        function = self.declared("llvm.x86.avx512.mask.scalef.ps.512", kind, [kind, kind, kind, mask.type, rounding.type])
+        given = [value.llvm, power.llvm, value.llvm, mask, rounding]
+        return Value(self, self.builder.call(function, given), value.type, value.lanes)
+
     def intrinsic(self, name: str, value: Value) -> Value:
         """LLVM's `floor`, `rint`, `sqrt`, `fabs`, ... of a float."""
         return self._intrinsic(name, [value])
