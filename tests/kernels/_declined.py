@@ -25,6 +25,12 @@ _DECLINED: Mapping[tuple[str, ...], Mapping[str, Sequence[str]]] = {
         "no kernel for u8": ["u8 is summed wide"],
         "no kernel for i64": ["i64 is exact"],
     },
+    ("FakeQuantize-1",): {
+        "no kernel for pdpd broadcasting": ["pdpd from the channels on"],
+    },
+    ("Sin-1",): {
+        "no kernel for i32": ["integers"],
+    },
     ("Add-1",): {
         "no kernel for pdpd broadcasting": [
             "pdpd: b stretches to a",

@@ -159,9 +159,7 @@ class _Share:
         return {"C": View(In(0), name, sizes[-1:]), "R": View(In(0), name, sizes[:-1])}
 
 
-def _with_indices(
-    operation: MaxPool8, windows: Sequence[Window], shape: Sequence[SizeLike], name: str, index: str, target: Target
-) -> Choice:
+def _with_indices(operation: MaxPool8, windows: Sequence[Window], shape: Sequence[SizeLike], name: str, index: str, target: Target) -> Choice:
     """Values first, then the first place of each: a second look at the window, whose cells are still near."""
     cells = ", ".join(w.cell() for w in windows)
     taps, out = _taps(windows), ", ".join(["n", *(w.axis for w in windows)])
@@ -171,7 +169,7 @@ def _with_indices(
         place = f"({place}) * s{number} + {window.cell()}"
     axis = normalised_axis(operation, operation.axis, len(shape))
     where = {0: "k, n * s", 1: "k, n % c * s"}.get(axis, "k % w, 0")
-    text = f"""n {' '.join(w.axis for w in windows[:-1])} x*:
+    text = f"""n {" ".join(w.axis for w in windows[:-1])} x*:
   {taps}: m = max({cell})
   {taps}: f = min(where(both(inside(X[n, {cells}]) > 0, either({cell} == m, differs({cell}))), integer({place}), {_NOWHERE}))
   k = where(f == {_NOWHERE}, 0, f)
