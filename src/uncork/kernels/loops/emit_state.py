@@ -66,7 +66,7 @@ class State:
         """An integer expression that is the same in all lanes."""
         k = self.k
         if isinstance(node, ast.Constant):
-            return k.integer(int(node.value))
+            return k.integer(int(ast.literal_eval(node)))
         if isinstance(node, ast.Name):
             return self.at[node.id]
         if isinstance(node, ast.UnaryOp):

@@ -84,7 +84,8 @@ class Values:
         """The values of an expression."""
         s = self.state
         if isinstance(node, ast.Constant):
-            return float(node.value) if isinstance(node.value, float) else int(node.value)
+            number: int | float = ast.literal_eval(node)
+            return number
         if isinstance(node, ast.Name):
             return self._named(node.id)
         if isinstance(node, ast.Subscript):

@@ -23,11 +23,21 @@ def element_bytes(name: str) -> int:
     return int(ElementType.parse(name).dtype.itemsize)
 
 
+def computed_type(name: str) -> str:
+    """The type that values of another are computed in."""
+    return "f32" if name in ("f16", "bf16") else name
+
+
+def row_bytes(count: SizeLike, name: str) -> SizeLike:
+    """The bytes of a row in working memory: whole cache lines."""
+    return (count * element_bytes(name) + (_LINE - 1)) // _LINE * _LINE
+
+
 @dataclass(frozen=True)
 class View:
-    """A tensor, or working memory, as a view: its sizes, and bytes from one element to the next (None: elements in order)."""
+    """A tensor, working memory or a table at an address as a view: its sizes, and bytes from one element to the next (None: elements in order)."""
 
-    base: In | Out | Room
+    base: In | Out | Room | int
     element_type: str
     sizes: tuple[SizeLike, ...]
     strides: tuple[SizeLike, ...] | None = None
@@ -42,6 +52,9 @@ class View:
 
     def along(self, dimensions: Sequence[int], begin: SizeLike) -> View:
         """The same view from a position on along some dimensions."""
+        if isinstance(self.base, int):
+            assert not dimensions, "a table is not shared by parts"
+            return self
         offset: SizeLike = self.base.offset
         for d in dimensions:
             offset = offset + self.steps[d] * begin
@@ -79,7 +92,7 @@ class Call:
     def native(self) -> Native:
         """The plan."""
         call = self._call()
-        return Native(call[0].name, [call], room=self.room, cost=nanoseconds(self.cost, 1.0), split=self._split if self.shared else None)
+        return Native(call[0].name, [call], room=self.room, cost=nanoseconds(self.cost, 1.0), split=self._split if self.shared else None, keep=self.keep)
 
     def _call(self) -> KernelCall:
         program = parse(self.text)

@@ -68,7 +68,8 @@ def _group(operation: Operation, inputs: Specs, shape: tuple[SizeLike, ...], nam
 def _norm(operation: Operation, inputs: Specs, shape: tuple[SizeLike, ...], name: str, target: Target) -> Choice:
     """Divided by the root of a sum of squares."""
     if isinstance(operation, GRN):
-        axes, total = (1,), f"s + {literal(operation.bias)}"
+        axes: tuple[int, ...] = (1,)
+        total = f"s + {literal(operation.bias)}"
     else:
         assert isinstance(operation, NormalizeL2)
         axes = _axes(operation, inputs[1], len(shape))

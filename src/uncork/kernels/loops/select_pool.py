@@ -12,7 +12,8 @@ from typing import cast
 from uncork.internal_ops.pooled_values import PooledValues
 from uncork.kernels.extents import extents, is_empty, product
 from uncork.kernels.kernel_plan import Choice, In, Native, Out, Room
-from uncork.kernels.loops.nest_call import Call, View, element_bytes, unsupported
+from uncork.kernels.loops.adaptive import adaptive_pool
+from uncork.kernels.loops.nest_call import Call, View, computed_type, row_bytes, unsupported
 from uncork.kernels.loops.windows import PADS, Window, covers_all, taps_written_out, windows_of
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import chooses
@@ -25,15 +26,8 @@ from uncork.types import TensorSpec
 
 _FLOATS = frozenset({"f32", "f64", "f16", "bf16"})
 _NUMBERS = _FLOATS | {"i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"}
-#: Rows in working memory begin at multiples of so many bytes.
-_LINE = 64
 #: No place of an element.
 _NOWHERE = 2**31 - 1
-
-
-def computed_type(name: str) -> str:
-    """The type that values of another are computed in."""
-    return "f32" if name in ("f16", "bf16") else name
 
 
 @chooses("MaxPool")
@@ -51,7 +45,12 @@ def choose_values(operation: Operation, inputs: Sequence[TensorSpec | None], out
     pool = cast("PooledValues", operation).pool
     if isinstance(pool, Pooling):
         return _choose("max", pool, inputs, outputs, target)
-    return "no kernel"
+    return adaptive_pool("max", inputs, outputs[0], target)
+
+
+@chooses("AdaptiveAvgPool")
+def choose_adaptive_mean(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+    return adaptive_pool("avg", inputs, outputs[0], target)
 
 
 def _choose(word: str, operation: Pooling, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
@@ -105,11 +104,11 @@ def _sliding(word: str, operation: Pooling, windows: Sequence[Window], planes: S
         "X": View(In(0), name, (planes, *(w.size for w in windows))),
         "Y": View(Out(0), name, (planes, *(w.count for w in windows))),
         "T": View(Room(), computed, (last.size,)),
-        "A": View(Room(_row_bytes(last.size, computed)), computed, (last.count,)),
+        "A": View(Room(row_bytes(last.size, computed)), computed, (last.count,)),
         **(share.views(name) if share else {}),
     }
     work = planes * product(w.count for w in windows)
-    room = _row_bytes(last.size, computed) + _row_bytes(last.count, computed)
+    room = row_bytes(last.size, computed) + row_bytes(last.count, computed)
     cost = work * sum(w.kernel for w in windows) // 8
     return Call(f"{word}_pool", text, _sizes(windows, planes), views, target, 2, cost, room, shared="n").native()
 
@@ -119,10 +118,6 @@ def _sizes(windows: Sequence[Window], planes: SizeLike) -> dict[str, SizeLike]:
     for window in windows:
         sizes |= {window.axis: window.count, window.tap: window.kernel, PADS[window.place]: window.begin}
     return sizes
-
-
-def _row_bytes(count: SizeLike, name: str) -> SizeLike:
-    return (count * element_bytes(name) + (_LINE - 1)) // _LINE * _LINE
 
 
 def _taps(windows: Sequence[Window]) -> str:
