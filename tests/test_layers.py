@@ -35,6 +35,7 @@ LAYERS: list[set[str]] = [
 ROOMS: list[set[str]] = [
     {"names", "extents", "kernel_spec", "kernel_plan", "select", "runtime", "codegen", "entry", "store"},
     {"gemm", "movement", "elementwise"},
+    {"loops"},
     {"convolution", "embedding", "recurrent", "reduction", "selection"},
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}

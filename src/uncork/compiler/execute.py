@@ -70,6 +70,10 @@ def _with_fused_layers(model: Model) -> Model:
         from uncork.passes.sparse_lookups import sparse_lookups  # few models have them
 
         model = sparse_lookups(model)
+    if "MaxPool" in types or "AdaptiveMaxPool" in types:
+        from uncork.passes.unread_indices import without_unread_indices
+
+        model = without_unread_indices(model)
     model = fuse_linear(model)
     if any(select.family_of(type_name) == "convolution" for type_name in types):
         from uncork.passes.fuse_convolution import fuse_convolution

@@ -28,6 +28,7 @@ OLDEST_LLVMLITE = (0, 44)
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "convolution": ("Convolution", "ConvolutionBackpropData", "FusedConvolution", "GroupConvolution", "GroupConvolutionBackpropData"),
     "elementwise": (
+        *("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cos", "Cosh", "FakeQuantize", "Sin", "Sinh", "Tan"),
         *("Abs", "Add", "BatchNormInference", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Broadcast", "Ceiling", "Clamp"),
         *("Convert", "ConvertLike", "Divide", "Elu", "Equal", "Erf", "Exp", "Floor", "Fused", "Gelu", "Greater", "GreaterEqual"),
         *("HSigmoid", "HSwish", "HardSigmoid", "IsFinite", "IsInf", "IsNaN", "Less", "LessEqual", "Log", "LogicalAnd", "LogicalNot"),
@@ -41,6 +42,9 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
         "NarrowedBag",
     ),
     "movement.gather": ("Gather",),
+    "loops.normalise": ("GRN", "GroupNormalization", "LRN", "NormalizeL2"),
+    "loops.pool": ("AdaptiveAvgPool", "AvgPool", "MaxPool", "PooledValues"),
+    "loops.scan": ("CumSum",),
     "recurrent.final_states": ("LastStates", "LookedUp", "StepLengths"),
     "gemm.matmul": ("FusedLinear", "MatMul"),
     "movement.copy_table": ("",),
