@@ -27,7 +27,7 @@ LAYERS: list[set[str]] = [
     {"export", "kernels"},
     {"passes"},
     {"compiler"},
-    {"functional"},
+    {"functional", "_names"},
     {"score", "compare", "shrink"},
     {"cli"},
 ]

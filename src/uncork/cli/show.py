@@ -13,6 +13,7 @@ from uncork.cli._output import counted, emit, emit_json, printable, table, witho
 from uncork.cli._parser import Parser
 from uncork.ir.diagnostics import opset_number
 from uncork.ir.model import Model, Node
+from uncork.ir.ports import best_name
 from uncork.ops import find, versions_of
 from uncork.ops.parameter import Const
 from uncork.storage import packed_size
@@ -93,7 +94,7 @@ def _output(model: Model, position: int, result: Node) -> Json:
 
 
 def _port(names: Sequence[str], spec: TensorSpec | None) -> Json:
-    return {"name": names[0] if names else "", "names": list(names), **_spec(spec)}
+    return {"name": best_name(names), "names": list(names), **_spec(spec)}
 
 
 def _spec(spec: TensorSpec | None) -> Json:
