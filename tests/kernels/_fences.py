@@ -192,28 +192,36 @@ def gather(generator: np.random.Generator) -> Iterator[Case]:
 
 
 def linear(generator: np.random.Generator) -> Iterator[Case]:
-    from uncork.internal_ops.fused import FusedLinear
+    from uncork.internal_ops.fused import FusedLinear, FusedMember
 
     for rows, columns, inner in product([1, 2, 3, 7, 9], [1, 3, 15, 16, 17, 33, 49], [1, 3, 4, 5, 17]):
         a, b = numbers(generator, rows, inner), numbers(generator, inner, columns)
         yield f"{rows} {inner} {columns}", find("MatMul", 1)(), [a, b]
     for columns, activation in product([1, 16, 20, 50], [None, "ReLU", "Sigmoid", "Tanh"]):
         a, b, bias = numbers(generator, 3, 10), numbers(generator, columns, 10), numbers(generator, columns)
-        fused = FusedLinear(find("MatMul", 1)(transpose_b=True), activation and find(activation, 1)())
-        yield f"bias {columns} {activation}", fused, [a, b, bias]
+        members = [FusedMember(find("Add", 1)(), (0, 1)), *([FusedMember(find(activation, 1)(), (2,))] if activation else [])]
+        yield f"bias {columns} {activation}", FusedLinear(find("MatMul", 1)(transpose_b=True), 2, members), [a, b, bias]
+        residual = [FusedMember(find("Multiply", 1)(), (2, 0)), FusedMember(find("Add", 1)(), (3, 1))]
+        given = [a, b, numbers(generator, 3, columns), numbers(generator, 1)]
+        yield f"residual {columns}", FusedLinear(find("MatMul", 1)(transpose_b=True), 2, residual), given
 
 
 def convolution(generator: np.random.Generator) -> Iterator[Case]:
-    from uncork.internal_ops.fused_convolution import FusedConvolution
+    from uncork.internal_ops.fused import FusedConvolution, FusedMember
 
+    bias_and_relu = [FusedMember(find("Add", 1)(), (0, 1)), FusedMember(find("ReLU", 1)(), (2,))]
+    residual = [FusedMember(find("Add", 1)(), (0, 1)), FusedMember(find("Swish", 4)(), (3,)), FusedMember(find("Add", 1)(), (2, 4))]
     for columns, outputs, stride in product([1, 3, 8, 15, 16, 17, 33, 49], [1, 3, 8, 13, 20], [1, 2]):
         around = {"strides": [1, stride], "dilations": [1, 1], "pads_begin": [1, 1], "pads_end": [0, 1]}
         data, bias = numbers(generator, 2, 3, 3, columns), numbers(generator, 1, outputs, 1, 1)
         name = f"{columns} {outputs} {stride}"
         convolution = find("Convolution", 1)(**around)
         yield f"padded {name}", convolution, [data, numbers(generator, outputs, 3, 2, 3)]
-        fused = FusedConvolution(find("Convolution", 1)(strides=[1, 1], dilations=[1, 1]), find("ReLU", 1)())
+        pointwise = find("Convolution", 1)(strides=[1, 1], dilations=[1, 1])
+        fused = FusedConvolution(pointwise, 2, bias_and_relu)
         yield f"pointwise {name}", fused, [data, numbers(generator, outputs, 3, 1, 1), bias]
+        more = [data, numbers(generator, outputs, 3, 1, 1), bias, numbers(generator, 2, outputs, 3, columns)]
+        yield f"residual {name}", FusedConvolution(pointwise, 2, residual), more
         alone = find("GroupConvolution", 1)(**around)
         yield f"alone {name}", alone, [data, numbers(generator, 3, 2, 1, 2, 3)]
         transposed = find("ConvolutionBackpropData", 1)(**around)

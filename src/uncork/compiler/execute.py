@@ -33,7 +33,6 @@ from uncork.ops._body import SubGraphOperation
 from uncork.passes.absorb_index_converts import fuse_ids
 from uncork.passes.eliminate_noop_moves import views_of_moves
 from uncork.passes.fold_constants import fold_constants
-from uncork.passes.fuse_matmul import fuse_linear
 from uncork.types import Array, PartialShape, TensorSpec
 
 if TYPE_CHECKING:
@@ -74,11 +73,6 @@ def _with_fused_layers(model: Model) -> Model:
         from uncork.passes.unread_indices import without_unread_indices
 
         model = without_unread_indices(model)
-    model = fuse_linear(model)
-    if any(select.family_of(type_name) == "convolution" for type_name in types):
-        from uncork.passes.fuse_convolution import fuse_convolution
-
-        model = fuse_convolution(model)
     return model
 
 
@@ -324,10 +318,11 @@ class Executor:
         if self.target is None:
             return model
         from uncork.passes.fuse_elementwise import fuse_elementwise  # with kernels only
+        from uncork.passes.fuse_epilogue import fuse_epilogue
 
         if any(select.family_of(node.type_name) == "recurrent" for node in model.nodes):
             from uncork.passes.precompute_input_projection import looked_up
             from uncork.passes.sink_selection import last_step
 
             model = looked_up(last_step(model))
-        return fuse_elementwise(views_of_moves(model), self.target)
+        return fuse_elementwise(fuse_epilogue(views_of_moves(model)), self.target)

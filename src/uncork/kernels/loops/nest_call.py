@@ -92,7 +92,9 @@ class Call:
     def native(self) -> Native:
         """The plan."""
         call = self._call()
-        return Native(call[0].name, [call], room=self.room, cost=nanoseconds(self.cost, 1.0), split=self._split if self.shared else None, keep=self.keep)
+        return Native(
+            call[0].name, [call], room=self.room, cost=nanoseconds(self.cost, 1.0), split=self._split if self.shared else None, keep=self.keep
+        )
 
     def _call(self) -> KernelCall:
         program = parse(self.text)
