@@ -20,7 +20,7 @@ class Transposed:
     order: tuple[int, ...]
 
     def array(self, data: Array) -> Array:
-        return data.transpose(self.order)
+        return np.asarray(data.transpose(self.order))
 
     def shape(self, shape: PartialShape) -> PartialShape:
         return PartialShape([shape[axis] for axis in self.order])
@@ -48,7 +48,7 @@ class Taken:
     index: int
 
     def array(self, data: Array) -> Array:
-        return np.take(data, self.index, self.axis)
+        return np.asarray(np.take(data, self.index, self.axis))
 
     def shape(self, shape: PartialShape) -> PartialShape:
         return PartialShape([dim for axis, dim in enumerate(shape) if axis != self.axis])
@@ -104,9 +104,7 @@ class FusedAttention(Operation):
         shape = self.attention.describe([*moved, attention_mask, scale, sink])[0].shape
         return Transposed(self.order).shape(shape) if self.order and shape.rank is not None else shape
 
-    def reference(
-        self, query: Array, key: Array, value: Array, attention_mask: Array | None, scale: Array | None, sink: Array | None
-    ) -> Array:
+    def reference(self, query: Array, key: Array, value: Array, attention_mask: Array | None, scale: Array | None, sink: Array | None) -> Array:
         moved = []
         for data, moves in zip((query, key, value), self.moves):
             for move in moves:

@@ -1,4 +1,4 @@
-"""Attention of many queries: keys are packed into panels once for a group of heads, then block by block as `blocks` has it.
+"""Attention of many queries: keys are packed into panels once for a group of heads, then block by block as `emit_blocks` has it.
 
 A block of queries and keys has its scores computed as products of matrices are: rows of queries by vectors of keys, in registers.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from uncork.kernels.attention.blocks import Block
+from uncork.kernels.attention.emit_blocks import Block
 from uncork.kernels.attention.spec import ARGUMENTS, Attention
 from uncork.kernels.codegen.emit import F32, Kernel, Value
 from uncork.kernels.movement.emit_transpose import columns_of

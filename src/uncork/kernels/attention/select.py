@@ -106,10 +106,11 @@ def _together(spec: Attention, targets: SizeLike, members: SizeLike) -> int:
 
 
 def _native(many: _Work, few: _Work | None, targets: SizeLike, sources: SizeLike, cost: float | Size) -> Native:
+    when: list[AtLeast] = []
     if few is not None and isinstance(targets, int):
-        kinds, when = [few], []
+        kinds = [few]
     elif few is None or isinstance(targets, int):
-        kinds, when = [many], []
+        kinds = [many]
     else:
         kinds, when = [few, many], [AtLeast(targets, _FEW + 1, otherwise=True), AtLeast(targets, _FEW + 1)]
     room = kinds[-1].spec.room(sources)  # that of many is the larger one

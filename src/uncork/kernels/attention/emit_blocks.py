@@ -62,16 +62,12 @@ class Block:
         self.k, self.spec, self.a = k, spec, arguments
         self.stored = STORED[spec.element_type]
         places = spec.fixed_places  # what depends on the number of keys comes last
-        self.state, self.sums, self.scores, self.queries = (
-            arguments["room"] + places[name] for name in ("state", "sums", "scores", "queries")
-        )
+        self.state, self.sums, self.scores, self.queries = (arguments["room"] + places[name] for name in ("state", "sums", "scores", "queries"))
         self.scale = self._loaded_scale()
 
     def _loaded_scale(self) -> Value:
-        k, given = self.k, self.a["scale"]
-        if self.spec.scaled:
-            return self.load(given, 1)
-        return given.to(I32).bits_as(F32)
+        given = self.a["scale"]
+        return self.load(given, 1) if self.spec.scaled else given.to(I32).bits_as(F32)
 
     def load(self, address: Value, lanes: int, mask: Value | None = None) -> Value:
         """Numbers of the tensors' type as f32."""
