@@ -199,7 +199,24 @@ def views(builder: uncork.Builder) -> list[Source]:
     return list(builder.add("Negative", 1, flat, name="negative"))
 
 
+def attention(builder: uncork.Builder) -> list[Source]:
+    """With the operation, and spelled by products over heads that lie beside each other."""
+    query, key, value = (builder.parameter(name, "f32", [1, None, 48]) for name in ("query", "key", "value"))
+    heads = []
+    for source, order in ((query, [0, 2, 1, 3]), (key, [0, 2, 3, 1]), (value, [0, 2, 1, 3])):
+        (split,) = builder.add("Reshape", 1, source, builder.constant(np.array([0, 0, 3, 16])), special_zero=True)
+        heads += builder.add("Transpose", 1, split, builder.constant(np.array(order)))
+    (scores,) = builder.add("MatMul", 1, heads[0], heads[1])
+    (scaled,) = builder.add("Multiply", 1, scores, builder.constant(np.float32(0.25)))
+    (weights,) = builder.add("SoftMax", 8, scaled, axis=-1)
+    (sums,) = builder.add("MatMul", 1, weights, heads[2])
+    (together,) = builder.add("Transpose", 1, sums, builder.constant(np.array([0, 2, 1, 3])), name="spelled")
+    mask = builder.parameter("mask", "boolean", [None, None])
+    return [together, *builder.add("ScaledDotProductAttention", 13, query, key, value, mask, causal=False, name="attention")]
+
+
 FAMILIES = {
+    "attention": attention,
     "convolution": convolution,
     "gemm.einsum": einsum,
     "elementwise": elementwise,
@@ -217,7 +234,7 @@ FAMILIES = {
     "movement.view": views,
 }
 #: The sizes of what the models leave open.
-SIZES = {"ids": 30, "segments": 30, "feature_values": 30, "feature_indices": 30}
+SIZES = {"ids": 30, "segments": 30, "feature_values": 30, "feature_indices": 30, "query": 30, "key": 30, "value": 30, "mask": 30}
 
 
 def test_every_family_has_a_golden_plan() -> None:

@@ -238,6 +238,40 @@ def einsum(generator: np.random.Generator) -> Iterator[Case]:
             yield f"{equation} {name}", find("Einsum", 7)(equation=equation), given
 
 
+def attention(generator: np.random.Generator) -> Iterator[Case]:
+    from uncork.internal_ops.attention import FusedAttention, Repeated, Taken, Transposed
+
+    plain = find("ScaledDotProductAttention", 13)(causal=False)
+    kinds = [
+        *[("f32", 16, 16, False, ""), ("f32", 20, 70, True, ""), ("f32", 3, 1, False, "all"), ("f32", 33, 24, False, "rows")],
+        *[("f16", 16, 16, True, ""), ("f16", 5, 20, False, "keys"), ("bf16", 17, 33, False, "boolean"), ("bf16", 8, 3, True, "")],
+    ]
+    for (name, size, depth, causal, masked), targets, sources in product(kinds, [1, 3, 5, 49], [1, 15, 16, 64, 65, 530]):
+        element_type = ElementType.parse(name)
+        query, key, value, *masks = (
+            spec(storage.encode(numbers(generator, *shape).value, element_type), name)
+            for shape in (
+                *((2, 2, targets, size), (2, 2, sources, size), (2, 1, sources, depth)),
+                *((targets, sources), (2, targets, 1), (2, 1, 1, sources)),
+            )
+        )
+        given = dict(zip(("all", "rows", "keys"), masks)) | {"boolean": spec(generator.random((2, 1, targets, sources)) < 0.7)}
+        mask = [given[masked]] if masked else []
+        label = f"{name} {targets} {sources} {size} {depth} {causal} {masked}"
+        yield label, find("ScaledDotProductAttention", 13)(causal=causal), [query, key, value, *mask]
+    for targets, sources, size in product([1, 4, 7], [1, 17, 40], [8, 33]):
+        key, value = numbers(generator, 2, sources, 3, size), numbers(generator, 2, 3, sources, size)
+        moves = ([Transposed((0, 2, 1, 3))], [Transposed((0, 2, 1, 3)), Repeated(1, 2)], [Repeated(1, 2)])
+        query = numbers(generator, 2, targets, 6, size)
+        yield f"groups {targets} {sources} {size}", FusedAttention(plain, moves, (0, 2, 1, 3), 0.3), [query, key, value]
+        whole = numbers(generator, 2, targets, 3, 4, size)
+        parts = [[Taken(2, part), Transposed((0, 2, 1, 3))] for part in range(3)]
+        yield f"parts {targets} {size}", FusedAttention(plain, parts), [whole, whole, whole]
+        turned = numbers(generator, 2, 3, size, sources)
+        moves = ((), [Transposed((0, 1, 3, 2))], ())
+        yield f"turned {targets} {sources} {size}", FusedAttention(plain, moves), [numbers(generator, 2, 3, targets, size), turned, value]
+
+
 def recurrent(generator: np.random.Generator) -> Iterator[Case]:
     cells = [("GRUSequence", {"linear_before_reset": True}), ("GRUSequence", {"linear_before_reset": False}), ("LSTMSequence", {})]
     for (name, attributes), hidden, batch in product([*cells, ("RNNSequence", {})], [1, 15, 16, 17, 33, 70], [1, 3, 9]):
@@ -347,6 +381,7 @@ def transpose(generator: np.random.Generator) -> Iterator[Case]:
 #: Random cases of an operation where 20 would take long: nearly each is a kernel of its own, or there are many operations.
 _DRAWN = {"elementwise": 3, "movement.copy_table": 8, "recurrent": 3}
 EDGES = {
+    "attention": attention,
     "convolution": convolution,
     "gemm.einsum": einsum,
     "elementwise": elementwise,

@@ -325,4 +325,9 @@ class Executor:
             from uncork.passes.sink_selection import last_step
 
             model = looked_up(last_step(model))
-        return fuse_elementwise(fuse_epilogue(views_of_moves(model)), self.target)
+        model = views_of_moves(model)
+        if any(node.type_name in ("ScaledDotProductAttention", "SoftMax") for node in model.nodes):
+            from uncork.passes.fuse_attention import fuse_attention
+
+            model = fuse_attention(model, self.target)
+        return fuse_elementwise(fuse_epilogue(model), self.target)

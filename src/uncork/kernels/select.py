@@ -26,6 +26,7 @@ OLDEST_LLVMLITE = (0, 44)
 #: The families of kernels, by the types of operation that they choose for; "" is every type that has no other. A family that is
 #: `folder` chooses in folder/select.py, one that is `folder.name` in folder/select_name.py.
 FAMILIES: Mapping[str, tuple[str, ...]] = {
+    "attention": ("FusedAttention", "ScaledDotProductAttention"),
     "convolution": ("Convolution", "ConvolutionBackpropData", "FusedConvolution", "GroupConvolution", "GroupConvolutionBackpropData"),
     "elementwise": (
         *("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cos", "Cosh", "FakeQuantize", "Sin", "Sinh", "Tan"),
