@@ -174,6 +174,16 @@ def pick(builder: uncork.Builder) -> list[Source]:
     return [values, indices, *builder.add("GatherElements", 6, x, indices, axis=1, name="elements")]
 
 
+def scatter(builder: uncork.Builder) -> list[Source]:
+    x, places = builder.parameter("x", "f32", [6, 20]), builder.parameter("places", "i64", [3, 1])
+    rows = builder.parameter("rows", "f32", [3, 20])
+    (put,) = builder.add("ScatterNDUpdate", 4, x, places, rows, name="put")
+    (added,) = builder.add("ScatterNDUpdate", 15, x, places, rows, reduction="sum", name="added")
+    like = builder.parameter("like", "i64", [3, 20])
+    (means,) = builder.add("ScatterElementsUpdate", 12, x, like, rows, builder.constant(np.int64(0)), reduction="mean", name="means")
+    return [put, added, means, *builder.add("GatherND", 8, x, places, name="picked")]
+
+
 def quantised(builder: uncork.Builder) -> list[Source]:
     codes = builder.constant(np.zeros((2000, 24), np.uint8), name="codes")
     (wide,) = builder.add("Convert", 1, codes, destination_type="f32", name="wide")
@@ -212,6 +222,7 @@ FAMILIES = {
     "embedding.quantized": quantised,
     "recurrent": recurrent,
     "reduction": reduce,
+    "scatter": scatter,
     "embedding.sparse": sparse_lookup,
     "movement.transpose": transpose,
     "movement.view": views,

@@ -74,7 +74,9 @@ _DECLINED: Mapping[tuple[str, ...], Mapping[str, Sequence[str]]] = {
         "ReverseSequence-1",
         "Roll-7",
         "ScatterElementsUpdate-3",
+        "ScatterElementsUpdate-12",
         "ScatterNDUpdate-4",
+        "ScatterNDUpdate-15",
         "ScatterUpdate-3",
         "ShuffleChannels-1",
         "Split-1",
@@ -284,6 +286,9 @@ _DECLINED: Mapping[tuple[str, ...], Mapping[str, Sequence[str]]] = {
         REFUSED: ["a NaN is the largest", "a NaN is the last of the smallest"],
         "no kernel for types other than f32": ["u64 in full width", "lowest i8"],
         "NumPy sorts as fast for that many": ["k = 0"],
+    },
+    ("ScatterElementsUpdate-12",): {
+        "no kernel for means of 64-bit integers": ["the mean's sum does not wrap"],
     },
     (
         "Log-1",

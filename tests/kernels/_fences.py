@@ -303,6 +303,26 @@ def pick(generator: np.random.Generator) -> Iterator[Case]:
         yield f"elements {size} {axis}", find("GatherElements", 6)(axis=axis), [data, places]
 
 
+def scatter(generator: np.random.Generator) -> Iterator[Case]:
+    for run, index, axis in product([1, 3, 16, 17, 65, 300], ["int64", "int32"], [0, 1]):
+        data = numbers(generator, 5, 9, run)
+        rows = [5, 7, run] if axis else [7, 9, run]
+        places = np.append(generator.integers(0, 5, 6), 4).astype(index)  # the last slice ends where the data do
+        yield f"slices {run} {index} {axis}", find("ScatterUpdate", 3)(), [data, spec(places), numbers(generator, *rows), spec(np.array(axis))]
+        tuples = np.append(generator.integers(-5, 5, (6, 2)), [[4, 8]], axis=0).astype(index)
+        yield f"picked {run} {index}", find("GatherND", 8)(), [data, spec(tuples)]
+        for reduction in ("none", "sum", "sub", "prod", "min", "max"):
+            given = [data, spec(tuples), numbers(generator, 7, run)]
+            yield f"tuples {run} {index} {reduction}", find("ScatterNDUpdate", 15)(reduction=reduction), given
+    reductions = ("none", "sum", "prod", "min", "max", "mean")
+    for name, reduction, axis, initial in product(["f32", "f16", "i8", "u16", "f64"], reductions, (0, 1, 2), (True, False)):
+        element_type = ElementType.parse(name)
+        data, updates = (spec(storage.encode(generator.integers(1, 9, shape), element_type), name) for shape in ((4, 5, 6), (3, 4, 5)))
+        places = spec(generator.integers(-4, 4, (3, 4, 5)))
+        operation = find("ScatterElementsUpdate", 12)(reduction=reduction, use_init_val=initial)
+        yield f"elements {name} {reduction} {axis} {initial}", operation, [data, places, updates, spec(np.array(axis))]
+
+
 def quantised(generator: np.random.Generator) -> Iterator[Case]:
     from tests.kernels.test_quantised import ROWS, STORED, compressed
     from uncork.internal_ops.quantized_lookup import CompressedBag, CompressedGather, CompressedSegments
@@ -351,6 +371,7 @@ EDGES = {
     "embedding.quantized": quantised,
     "recurrent": recurrent,
     "reduction": reduce,
+    "scatter": scatter,
     "embedding.sparse": sparse_lookup,
     "movement.transpose": transpose,
 }

@@ -29,6 +29,7 @@ LEAST = {
     "embedding.quantized": 150,
     "recurrent": 70,
     "reduction": 80,
+    "scatter": 250,
     "embedding.sparse": 60,
     "movement.transpose": 90,
 }

@@ -51,6 +51,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
         *("LogSoftmax", "MVN", "ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"),
         "SoftMax",
     ),
+    "scatter": ("GatherND", "ScatterElementsUpdate", "ScatterNDUpdate", "ScatterUpdate"),
     "embedding.sparse": ("SparseLookup",),
     "movement.transpose": ("Transpose",),
     "movement.view": ("Reshape", "Squeeze", "Unsqueeze", "View"),
