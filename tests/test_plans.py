@@ -174,6 +174,18 @@ def pick(builder: uncork.Builder) -> list[Source]:
     return [values, indices, *builder.add("GatherElements", 6, x, indices, axis=1, name="elements")]
 
 
+def generation(builder: uncork.Builder) -> list[Source]:
+    ids, on, off = builder.parameter("ids_of_few", "i64", [3, 4]), builder.constant(np.float32(1)), builder.constant(np.float32(0))
+    (hot,) = builder.add("OneHot", 1, ids, builder.constant(np.int64(5)), on, off, axis=-1, name="hot")
+    return [hot]
+
+
+def search(builder: uncork.Builder) -> list[Source]:
+    x, borders = builder.parameter("x", "f32", [3, 20]), builder.constant(np.arange(9, dtype=np.float32))
+    (buckets,) = builder.add("Bucketize", 3, x, borders, output_type="i64", with_right_bound=False, name="buckets")
+    return [buckets, *builder.add("SearchSorted", 15, borders, x, name="places")]
+
+
 def scatter(builder: uncork.Builder) -> list[Source]:
     x, places = builder.parameter("x", "f32", [6, 20]), builder.parameter("places", "i64", [3, 1])
     rows = builder.parameter("rows", "f32", [3, 20])
@@ -222,7 +234,9 @@ FAMILIES = {
     "embedding.quantized": quantised,
     "recurrent": recurrent,
     "reduction": reduce,
+    "generation": generation,
     "scatter": scatter,
+    "search": search,
     "embedding.sparse": sparse_lookup,
     "movement.transpose": transpose,
     "movement.view": views,

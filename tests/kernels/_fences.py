@@ -297,10 +297,44 @@ def pick(generator: np.random.Generator) -> Iterator[Case]:
         if best <= size:
             operation = find("TopK", 3)(axis=-1, mode=mode, sort="value")
             yield f"{best} {mode} of {size}", operation, [numbers(generator, 3, size), spec(np.array(best))]
+    for size, best, name, axis, sort in product((1, 15, 16, 17, 100), (1, 9, 70), ("f32", "bf16", "i64"), (0, 1), ("value", "index")):
+        element_type, mode = ElementType.parse(name), "min" if sort == "index" else "max"
+        if best <= size and (name != "f32" or axis == 0 or sort == "index" or best > 64):
+            data = spec(storage.encode(generator.integers(-20, 20, (size, 3) if axis == 0 else (3, size)), element_type), name)
+            operation = find("TopK", 11)(axis=axis, mode=mode, sort=sort)
+            yield f"{best} {mode} of {size} {name} {axis} {sort}", operation, [data, spec(np.array(best))]
     for size, axis in product((1, 3, 17), (0, 1)):
         places = spec(generator.integers(-size, size, (size, 4) if axis == 0 else (3, 5)))
         data = numbers(generator, size, 4) if axis == 0 else numbers(generator, 3, size)
         yield f"elements {size} {axis}", find("GatherElements", 6)(axis=axis), [data, places]
+
+
+def generation(generator: np.random.Generator) -> Iterator[Case]:
+    for depth, axis, name, index in product([1, 3, 16, 17, 65], [0, 1, 2], ["f32", "f16", "i8", "f64"], ["int64", "i1"]):
+        element_type = ElementType.parse(name)
+        on, off = (spec(storage.encode(np.array(value), element_type), name) for value in (5, -3))
+        places = spec(np.append(generator.integers(-depth, depth, (3, 4)), [[depth - 1, 0, depth, -depth]], axis=0).astype(index))
+        operation = find("OneHot", 16)(axis=axis, negative_indices_mode="normalize")
+        yield f"one hot {depth} {axis} {name} {index}", operation, [places, spec(np.array(depth)), on, off]
+    for stop, step, name in product([0, 1, 15, 16, 17, 100], [1, 3], ["i64", "i32", "u8", "f32", "f64"]):
+        numbers = [spec(np.array(number, np.int32)) for number in (0, stop, step)]
+        yield f"range {stop} {step} {name}", find("Range", 4)(output_type=name), numbers
+
+
+def search(generator: np.random.Generator) -> Iterator[Case]:
+    for length, count, name, right in product([0, 1, 2, 15, 16, 17, 100], [1, 3, 17], ["f32", "f16", "i32", "f64", "u8"], [True, False]):
+        element_type = ElementType.parse(name)
+        row, values = (spec(storage.encode(np.sort(generator.integers(0, 99, n)), element_type), name) for n in (length, count))
+        yield f"buckets {length} {count} {name} {right}", find("Bucketize", 3)(with_right_bound=right), [values, row]
+        rows = spec(np.stack([row.value, row.value + row.value]), name) if name == "f32" else row
+        yield (
+            f"rows {length} {count} {name} {right}",
+            find("SearchSorted", 15)(right_mode=right),
+            [
+                rows,
+                spec(np.stack([values.value] * 2), name),
+            ],
+        )
 
 
 def scatter(generator: np.random.Generator) -> Iterator[Case]:
@@ -371,7 +405,9 @@ EDGES = {
     "embedding.quantized": quantised,
     "recurrent": recurrent,
     "reduction": reduce,
+    "generation": generation,
     "scatter": scatter,
+    "search": search,
     "embedding.sparse": sparse_lookup,
     "movement.transpose": transpose,
 }

@@ -29,7 +29,9 @@ LEAST = {
     "embedding.quantized": 150,
     "recurrent": 70,
     "reduction": 80,
+    "generation": 100,
     "scatter": 250,
+    "search": 100,
     "embedding.sparse": 60,
     "movement.transpose": 90,
 }
