@@ -15,10 +15,14 @@ import pytest
 import uncork
 from uncork.compiler.compile import compile_for
 from uncork.compiler.execute import kernels_available
+from uncork.compiler.plan import Plan
+from uncork.compiler.planner import Planner
 from uncork.ir.model import Source
+from uncork.ir.symbols import infer_symbolic
 from uncork.kernels import select
 from uncork.kernels.runtime.kernel_cache import ObjectStore
 from uncork.kernels.runtime.target import Target
+from uncork.passes.count_first import count_first
 
 ROOT = Path(__file__).resolve().parents[1]
 GOLDEN = Path(__file__).parent / "plans"
@@ -174,6 +178,21 @@ def pick(builder: uncork.Builder) -> list[Source]:
     return [values, indices, *builder.add("GatherElements", 6, x, indices, axis=1, name="elements")]
 
 
+def finding(builder: uncork.Builder) -> list[Source]:
+    x, ids = builder.parameter("x", "f32", [3, 20]), builder.parameter("ids", "i64", [None])
+    (places,) = builder.add("NonZero", 3, x, name="places")
+    values, indices = builder.parameter("values", "f32", [None]), builder.parameter("indices", "i64", [None, 2])
+    shape, default = builder.parameter("shape", "i64", [2]), builder.constant(np.float32(0))
+    filled = builder.add("SparseFillEmptyRows", 16, values, shape, indices, default, name="filled")
+    return [places, *builder.add("Unique", 10, ids, name="each_once"), filled[1]]
+
+
+def detection(builder: uncork.Builder) -> list[Source]:
+    boxes, scores = builder.parameter("boxes", "f32", [1, 50, 4]), builder.parameter("scores", "f32", [1, 3, 50])
+    numbers = [builder.constant(np.array(number)) for number in (np.int64(10), np.float32(0.5), np.float32(0.1))]
+    return list(builder.add("NonMaxSuppression", 9, boxes, scores, *numbers, name="suppressed"))
+
+
 def generation(builder: uncork.Builder) -> list[Source]:
     ids, on, off = builder.parameter("ids_of_few", "i64", [3, 4]), builder.constant(np.float32(1)), builder.constant(np.float32(0))
     (hot,) = builder.add("OneHot", 1, ids, builder.constant(np.int64(5)), on, off, axis=-1, name="hot")
@@ -234,6 +253,8 @@ FAMILIES = {
     "embedding.quantized": quantised,
     "recurrent": recurrent,
     "reduction": reduce,
+    "detection": detection,
+    "finding": finding,
     "generation": generation,
     "scatter": scatter,
     "search": search,
@@ -241,6 +262,8 @@ FAMILIES = {
     "movement.transpose": transpose,
     "movement.view": views,
 }
+#: Families whose kernels find sizes: only a plan for every size has them.
+FINDING = ("detection", "finding")
 #: The sizes of what the models leave open.
 SIZES = {"ids": 30, "segments": 30, "feature_values": 30, "feature_indices": 30}
 
@@ -254,6 +277,10 @@ def test_family(request: pytest.FixtureRequest, family: str) -> None:
     builder = uncork.Builder(family)
     for number, source in enumerate(FAMILIES[family](builder)):
         builder.result(source, f"result_{number}")
+    if family in FINDING:
+        described, facts = infer_symbolic(count_first(builder.model()))
+        check(request, f"family_{family}", f"{Plan(Planner(described, facts, TARGET, address=lambda *_: 0).plan().printed)}\n")
+        return
     compiled = compile_for(builder.model(), TARGET, 1)
     shapes = {p.name: [SIZES[p.name] if d.size is None else d.size for d in p.shape] for p in compiled.inputs}
     text = planned(compiled, shapes)

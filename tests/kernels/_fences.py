@@ -337,6 +337,37 @@ def search(generator: np.random.Generator) -> Iterator[Case]:
         )
 
 
+def finding(generator: np.random.Generator) -> Iterator[Case]:
+    from tests.kernels.test_count_first import two_layers
+
+    for shape, name, index in product(
+        [(1,), (63,), (64,), (65,), (300,), (3, 17), (2, 3, 70), ()], ["f32", "f16", "boolean", "i8"], ["i32", "i64"]
+    ):
+        element_type = ElementType.parse(name)
+        data = spec(storage.encode(generator.integers(0, 3, shape).astype(bool if name == "boolean" else int), element_type), name)
+        for each in two_layers(find("NonZero", 3)(output_type=index), [data]):
+            yield (f"non-zero {shape} {name} {index}", *each)
+        operation = find("Unique", 10)(sorted=index == "i64", index_element_type=index)
+        for each in two_layers(operation, [data]):
+            yield (f"unique {shape} {name} {index}", *each)
+    for rows, entries, name in product([1, 7, 20], [1, 5, 30], ["f32", "i8", "f64"]):
+        places = np.stack([np.sort(generator.integers(0, rows, entries)), np.zeros(entries, int)], 1)
+        values = spec(generator.integers(0, 9, entries).astype({"f32": "f4", "i8": "i1", "f64": "f8"}[name]), name)
+        given = [values, spec(np.array([rows, 3])), spec(places), spec(np.array(5, values.value.dtype), name)]
+        for each in two_layers(find("SparseFillEmptyRows", 16)(), given):
+            yield (f"filled {rows} {entries} {name}", *each)
+
+
+def detection(generator: np.random.Generator) -> Iterator[Case]:
+    from tests.kernels.test_count_first import boxes_of, two_layers
+
+    for count, limit, center in product([1, 3, 16, 17, 40], [1, 15, 16, 17, 100], [True, False]):
+        operation = find("NonMaxSuppression", 9)(box_encoding="center" if center else "corner", output_type="i32")
+        given = [*boxes_of(generator, 2, 3, count), spec(np.array(limit)), spec(np.float32(0.4)), spec(np.float32(0.1))]
+        for each in two_layers(operation, given):
+            yield (f"boxes {count} {limit} {center}", *each)
+
+
 def scatter(generator: np.random.Generator) -> Iterator[Case]:
     for run, index, axis in product([1, 3, 16, 17, 65, 300], ["int64", "int32"], [0, 1]):
         data = numbers(generator, 5, 9, run)
@@ -405,6 +436,8 @@ EDGES = {
     "embedding.quantized": quantised,
     "recurrent": recurrent,
     "reduction": reduce,
+    "detection": detection,
+    "finding": finding,
     "generation": generation,
     "scatter": scatter,
     "search": search,

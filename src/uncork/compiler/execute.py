@@ -70,6 +70,10 @@ def _with_fused_layers(model: Model) -> Model:
         from uncork.passes.sparse_lookups import sparse_lookups  # few models have them
 
         model = sparse_lookups(model)
+    if not types.isdisjoint(("NonMaxSuppression", "NonZero", "SparseFillEmptyRows", "Unique")):
+        from uncork.passes.count_first import count_first
+
+        model = count_first(model)
     model = fuse_linear(model)
     if any(select.family_of(type_name) == "convolution" for type_name in types):
         from uncork.passes.fuse_convolution import fuse_convolution

@@ -54,6 +54,8 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     ),
     "generation": ("OneHot", "Range"),
     "scatter": ("GatherND", "ScatterElementsUpdate", "ScatterNDUpdate", "ScatterUpdate"),
+    "detection": ("FirstRows", "TakenBoxes"),
+    "finding": ("FilledCount", "FilledRows", "NonZeroCount", "NonZeroPlaces", "SortedPlaces", "UniqueElements"),
     "embedding.sparse": ("SparseLookup",),
     "movement.transpose": ("Transpose",),
     "movement.view": ("Reshape", "Squeeze", "Unsqueeze", "View"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from uncork.kernels.codegen.emit import INDEX_TYPES, Kernel, Value, Variable
+from uncork.kernels.codegen.functions import negated, precedes
 from uncork.kernels.codegen.scalar_ops import COMPUTED
 from uncork.kernels.elementwise.emit import STORED, widened
 from uncork.kernels.runtime.target import Target
@@ -34,7 +35,7 @@ def emit_search(spec: Search, machine: Target) -> str:
             with k.during(is_open):
                 half = left.get() >> 1
                 middle = number(own, base.get() + half, spec.sequence)
-                before = _not(k, less(k, value, middle)) if spec.right else less(k, middle, value)
+                before = negated(k, precedes(k, value, middle)) if spec.right else precedes(k, middle, value)
                 base.set(k.select(before, base.get() + half + 1, base.get()))
                 left.set(k.select(before, left.get() - half - 1, half))
             k.store(base.get().to(result), output + (row * count + j) * result.bytes)
@@ -50,17 +51,6 @@ def _check(k: Kernel, spec: Search, own: Value, length: Value, number: Callable[
         if spec.numbers:
             k.stop_unless(here.equals(here), k.integer(1))
         if spec.unique:
-            k.stop_unless(i.equals(0) | less(k, before, here), k.integer(1))
+            k.stop_unless(i.equals(0) | precedes(k, before, here), k.integer(1))
         else:
-            k.stop_unless(_not(k, less(k, here, before)), k.integer(1))
-
-
-def less(k: Kernel, a: Value, b: Value) -> Value:
-    """a comes before b in ascending order, in which NaN is last."""
-    if a.type.kind != "float":
-        return a < b
-    return (a < b) | (a.equals(a) & _not(k, b.equals(b)))
-
-
-def _not(k: Kernel, condition: Value) -> Value:
-    return Value(k, k.builder.not_(condition.llvm), condition.type, condition.lanes)
+            k.stop_unless(negated(k, precedes(k, here, before)), k.integer(1))

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from uncork.kernels.codegen.emit import BOOL, INDEX_TYPES, Kernel, Value
+from uncork.kernels.codegen.emit import INDEX_TYPES, Kernel, Value
+from uncork.kernels.codegen.functions import negated, precedes
 from uncork.kernels.elementwise.emit import STORED, widened
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.selection.spec import Ranked
@@ -50,19 +51,12 @@ class _Heap:
         if by_index:
             return in_row
         first, second = self.key(a), self.key(b)
-        return better(self.k, self.spec, second, first) | (_negated(self.k, better(self.k, self.spec, first, second)) & in_row)
+        return better(self.k, self.spec, second, first) | (negated(self.k, better(self.k, self.spec, first, second)) & in_row)
 
 
 def better(k: Kernel, spec: Ranked, a: Value, b: Value) -> Value:
     """One element belongs before another, whatever their places."""
-    small, large = (b, a) if spec.largest else (a, b)
-    if a.type.kind != "float":
-        return small < large
-    return (small < large) | (small.equals(small) & _negated(k, large.equals(large)))
-
-
-def _negated(k: Kernel, condition: Value) -> Value:
-    return Value(k, k.builder.not_(condition.llvm), BOOL, condition.lanes)
+    return precedes(k, b, a) if spec.largest else precedes(k, a, b)
 
 
 def emit_ranked(spec: Ranked, machine: Target) -> str:
@@ -109,7 +103,7 @@ def emit_ranked(spec: Ranked, machine: Target) -> str:
                 some = widened(k, spec.element, k.load(source + block * stored.bytes, stored, spec.lanes))
                 limit = k.splat(heap.key(k.integer(0)), spec.lanes)
                 found = k.bits_of(better(k, spec, some, limit)).equals(0)
-                with k.when(_negated(k, found), likely=False), k.loop(block, block + spec.lanes) as j:
+                with k.when(negated(k, found), likely=False), k.loop(block, block + spec.lanes) as j:
                     take(heap, source, j)
         with k.loop(whole, count) as j:
             take(heap, source, j)
