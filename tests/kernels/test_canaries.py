@@ -30,6 +30,11 @@ LEAST = {
     "embedding.quantized": 150,
     "recurrent": 70,
     "reduction": 80,
+    "detection": 50,
+    "finding": 200,
+    "generation": 100,
+    "scatter": 250,
+    "search": 100,
     "embedding.sparse": 60,
     "movement.transpose": 90,
 }

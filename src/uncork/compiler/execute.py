@@ -69,6 +69,10 @@ def _with_fused_layers(model: Model) -> Model:
         from uncork.passes.sparse_lookups import sparse_lookups  # few models have them
 
         model = sparse_lookups(model)
+    if not types.isdisjoint(("NonMaxSuppression", "NonZero", "SparseFillEmptyRows", "Unique")):
+        from uncork.passes.count_first import count_first
+
+        model = count_first(model)
     if "MaxPool" in types or "AdaptiveMaxPool" in types:
         from uncork.passes.unread_indices import without_unread_indices
 
