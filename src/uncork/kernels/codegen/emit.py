@@ -152,7 +152,7 @@ class Kernel:
 
     def ones(self, value: Value) -> Value:
         """How many bits are set, of a 64-bit integer."""
-        function = self._declared("llvm.ctpop.i64", ir.IntType(64), [ir.IntType(64)])
+        function = self.declared("llvm.ctpop.i64", ir.IntType(64), [ir.IntType(64)])
         return Value(self, self.builder.call(function, [value.llvm]), I64)
 
     def minimum(self, a: Value, b: Value) -> Value:
