@@ -6,7 +6,7 @@ import ast
 
 from llvmlite import ir
 
-from uncork.kernels.codegen.emit import BOOL, I32, I64, Type, Value
+from uncork.kernels.codegen.emit import BOOL, F32, I32, I64, Type, Value
 from uncork.kernels.codegen.scalar_ops import COMPUTED
 from uncork.kernels.elementwise.emit import STORED, narrowed, widened
 from uncork.kernels.loops.emit_state import Operand, State
@@ -80,7 +80,27 @@ class Views:
                 return self._reversed(view, places, found) if s.factor(last) < 0 else self._stepped(view, places, found, padding)
             if spread_of(last, s.vector):
                 return self._spread(view, places, spread_of(last, s.vector))
+            if isinstance(last, ast.Call) and name_of(last.func) == "near" and self._permutes(view):
+                return self._near(view, places, last.args[0])
         return self._gathered(view, places, along, padding)
+
+    def _permutes(self, view: str) -> bool:
+        """The processor picks the lanes of a vector from two others."""
+        machine = self.k.target
+        return self.state.types[view] == "f32" and self.state.lanes == 16 and machine is not None and machine.has("avx512f")
+
+    def _near(self, view: str, places: list[ast.expr], table: ast.expr) -> list[Value]:
+        """From positions that lie within two vectors, from the first one on; both are read whole."""
+        k, s = self.k, self.state
+        base = self.address(view, places, {len(places) - 1})
+        assert isinstance(table, ast.Subscript)
+        results: list[Value] = []
+        for number in self.read(table):
+            first = number.part(0, 1)
+            there = base + first.to(I64) * 4
+            near, far = (k.load(there + n * s.lanes * 4, F32, s.lanes) for n in range(2))
+            results.append(k.picked_of_two(near, far, number - k.splat(first, s.lanes)))
+        return results
 
     def _one(self, view: str, places: list[ast.expr], padding: Operand | None) -> Value:
         k, s, name = self.k, self.state, self.state.types[view]
@@ -205,6 +225,8 @@ class Views:
         s = self.state
         if isinstance(place, ast.Subscript):
             return self.read(place)
+        if isinstance(place, ast.Call) and name_of(place.func) == "near":
+            return self._numbers(place.args[0])
         if isinstance(place, ast.Call):
             return [v if v.lanes > 1 else self.k.splat(v, s.lanes) for v in s.values[name_of(place.args[0])]]
         return s.lane_numbers(place)

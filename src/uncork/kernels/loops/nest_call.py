@@ -35,7 +35,10 @@ def row_bytes(count: SizeLike, name: str) -> SizeLike:
 
 @dataclass(frozen=True)
 class View:
-    """A tensor, working memory or a table at an address as a view: its sizes, and bytes from one element to the next (None: elements in order)."""
+    """A tensor, working memory or a table at an address as a view.
+
+    `strides`: bytes from one element to the next along each dimension; None: elements in order.
+    """
 
     base: In | Out | Room | int
     element_type: str
@@ -92,7 +95,9 @@ class Call:
     def native(self) -> Native:
         """The plan."""
         call = self._call()
-        return Native(call[0].name, [call], room=self.room, cost=nanoseconds(self.cost, 1.0), split=self._split if self.shared else None, keep=self.keep)
+        split = self._split if self.shared else None
+        cost = nanoseconds(self.cost, 1.0)
+        return Native(call[0].name, [call], room=self.room, keep=self.keep, cost=cost, split=split)
 
     def _call(self) -> KernelCall:
         program = parse(self.text)
