@@ -71,6 +71,8 @@ class State:
             return self.at[node.id]
         if isinstance(node, ast.UnaryOp):
             return -self.position(node.operand)
+        if isinstance(node, ast.Call) and name_of(node.func) == "near":
+            return self.position(node.args[0])
         if isinstance(node, ast.Call) and name_of(node.func) == "at":
             return self.values[name_of(node.args[0])][0].to(I64)
         if isinstance(node, ast.Subscript):

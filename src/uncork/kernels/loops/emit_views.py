@@ -76,7 +76,7 @@ class Views:
         last = places[-1]
         if along == {len(places) - 1}:
             found = linear(last)
-            if found is not None and s.factor(last):
+            if found is not None and s.factor(last) and s.factor(last) <= MOST_STEP:
                 return self._reversed(view, places, found) if s.factor(last) < 0 else self._stepped(view, places, found, padding)
             if spread_of(last, s.vector):
                 return self._spread(view, places, spread_of(last, s.vector))
@@ -124,7 +124,6 @@ class Views:
 
     def _stepped(self, view: str, places: list[ast.expr], found: Linear, padding: Operand | None) -> list[Value]:
         k, s, size = self.k, self.state, self._bytes(view)
-        assert s.factor(places[-1]) <= MOST_STEP
         base = self.address(view, places, {len(places) - 1})
         step, first, offset, phase = steps_of(s, view, found)
         limit: Value | None = None
@@ -186,15 +185,19 @@ class Views:
         """Each element as often as the divisor says; the vector begins at a multiple of it."""
         k, s = self.k, self.state
         base = self.address(view, places, {len(places) - 1})
-        lanes = s.lanes // divisor
+        lanes = max(1, s.lanes // divisor)
         results: list[Value] = []
         for u in range(s.vectors):
-            first = s.at[s.vector] // k.integer(divisor) + u * lanes
+            x = s.at[s.vector] + u * s.lanes
+            address = base + x // k.integer(divisor) * self._bytes(view)
+            if lanes == 1:
+                results.append(k.splat(self._vector(view, address, 1, None, None), s.lanes))
+                continue
             mask = None
             if s.mode == "masked":
-                left = s.size(s.vector) - s.at[s.vector]
+                left = s.size(s.vector) - x
                 mask = k.lanes_below((left + (divisor - 1)) // k.integer(divisor), lanes)
-            value = self._vector(view, base + first * self._bytes(view), lanes, mask, None)
+            value = self._vector(view, address, lanes, mask, None)
             results.append(s.shuffled(value, value, [n // divisor for n in range(s.lanes)]))
         return results
 

@@ -78,7 +78,10 @@ def unsupported(types: Sequence[str], target: Target) -> str:
 
 @dataclass(frozen=True)
 class Call:
-    """A nest with its operands. `shared`: axes that threads may share, the best one first; `room` is working memory of each."""
+    """A nest with its operands. `shared`: axes that threads may share, the best one first; `room` is working memory of each.
+
+    A text that uses a shared axis as a number calls its first one, of a thread's part, `first_` and its name.
+    """
 
     label: str
     text: str
@@ -121,7 +124,8 @@ class Call:
         calls: list[KernelCall] = []
         for number, (begin, count) in enumerate(shares(self.sizes[axis], threads, block)):
             views = {name: _moved(view, places_of(self.text, name, axis), begin, room * number) for name, view in self.views.items()}
-            calls.append(replace(self, sizes={**self.sizes, axis: count}, views=views)._call())
+            sizes = {**self.sizes, axis: count, f"first_{axis}": begin}
+            calls.append(replace(self, sizes=sizes, views=views)._call())
         return Stages([calls], room * threads)
 
 
@@ -137,5 +141,8 @@ def places_of(text: str, view: str, axis: str) -> list[int]:
     for statement in parse(text).body.statements:
         for node in (*ast.walk(statement.target), *ast.walk(statement.value)):
             if isinstance(node, ast.Subscript) and name_of(node.value) == view:
-                found |= {d for d, place in enumerate(indices(node)) if isinstance(place, ast.Name) and place.id == axis}
+                for d, place in enumerate(indices(node)):
+                    if any(isinstance(n, ast.Name) and n.id == axis for n in ast.walk(place)):
+                        assert isinstance(place, ast.Name), f"threads cannot share {axis}: {ast.unparse(node)}"
+                        found.add(d)
     return sorted(found)

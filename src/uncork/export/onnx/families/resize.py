@@ -21,8 +21,8 @@ from uncork.export.onnx.resize_open import OpenAxis
 from uncork.ops._common.resize import Axis, Settings, nearest_cells, taps
 from uncork.ops.interpolate import (
     Interpolate1,
-    Interpolating,
     InterpolateByInputs,
+    Interpolating,
     at_least_f32,
     scaled_size,
 )
