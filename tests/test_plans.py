@@ -189,6 +189,11 @@ def resize(builder: uncork.Builder) -> list[Source]:
     ]
 
 
+def sample(builder: uncork.Builder) -> list[Source]:
+    x, places = builder.parameter("x", "f32", [1, 4, 6, 7]), builder.parameter("places", "f32", [1, 5, 20, 2])
+    return list(builder.add("GridSample", 9, x, places, name="sampled"))
+
+
 def move(builder: uncork.Builder) -> list[Source]:
     x, y = builder.parameter("x", "f32", [3, 20]), builder.parameter("y", "f32", [3, 4])
     (turned,) = builder.add("Transpose", 1, x, builder.constant(np.array([1, 0])), name="turned")
@@ -238,6 +243,7 @@ FAMILIES = {
     "loops.normalise": normalise,
     "loops.pool": pool,
     "loops.resize": resize,
+    "loops.sample": sample,
     "loops.scan": scan,
     "movement.copy_table": move,
     "selection": pick,

@@ -31,6 +31,18 @@ _DECLINED: Mapping[tuple[str, ...], Mapping[str, Sequence[str]]] = {
     ("Sin-1",): {
         "no kernel for i32": ["integers"],
     },
+    ("GridSample-9",): {
+        "no kernel for reflection with bilinear": [
+            "reflection at the edges",
+            "reflection at the centres",
+            "one cell reflects into itself",
+        ],
+        "no kernel for zeros with bicubic": ["bicubic at the side", "bicubic"],
+        "no kernel for border with bicubic": ["bicubic at the side, border"],
+        "no kernel for i64 at places of f32": ["i64 by the nearest is exact", "a NaN coordinate in integers"],
+        "no kernel for u8 at places of f32": ["u8: halves to even"],
+        "no cells to look at": ["no cells to read"],
+    },
     ("Interpolate-1",): {
         "no kernel for pads": ["one number pads every axis"],
     },

@@ -331,6 +331,13 @@ def resize(generator: np.random.Generator) -> Iterator[Case]:
             yield f"{columns} {wanted} {mode} {axes}", find("Interpolate", 11)(**how), [data, spec(np.array(sizes)), spec(np.array(axes))]
 
 
+def sample(generator: np.random.Generator) -> Iterator[Case]:
+    for columns, wanted, mode, padding in product([1, 3, 16, 40], [1, 5, 16, 33], ("bilinear", "nearest"), ("zeros", "border")):
+        data, places = numbers(generator, 2, 3, 5, columns), numbers(generator, 2, 3, wanted, 2)
+        places.value[0, 0, 0] = 1e30, np.nan
+        yield f"{columns} {wanted} {mode} {padding}", find("GridSample", 9)(mode=mode, padding_mode=padding), [data, places]
+
+
 def scan(generator: np.random.Generator) -> Iterator[Case]:
     ways = product((1, 3, 8, 15, 16, 17, 33, 200), (0, 1), (False, True), (False, True), ("f32", "f16", "f64", "i8", "i64"))
     for size, axis, exclusive, reverse, name in ways:
@@ -404,6 +411,7 @@ EDGES = {
     "loops.normalise": normalise,
     "loops.pool": pool,
     "loops.resize": resize,
+    "loops.sample": sample,
     "loops.scan": scan,
     "movement.copy_table": move,
     "selection": pick,

@@ -61,6 +61,7 @@ def cases(generator: np.random.Generator, columns: int) -> Iterator[tuple[Operat
             sizes, axes = whole(6, 2 * columns), whole(2, 3)
             yield find("Interpolate", 11)(mode=mode, shape_calculation_mode="sizes"), [x, sizes, axes]
         if name != "f64":
+            yield find("GridSample", 9)(), [x, drawn(generator, "f32", 2, 4, columns, 2)]
             yield find("SoftMax", 8)(axis=1), [x]
             yield find("LogSoftmax", 5)(axis=1), [x]
 

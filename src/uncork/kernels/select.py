@@ -45,6 +45,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "loops.normalise": ("GRN", "GroupNormalization", "LRN", "NormalizeL2"),
     "loops.pool": ("AdaptiveAvgPool", "AvgPool", "MaxPool", "PooledValues"),
     "loops.resize": ("Interpolate",),
+    "loops.sample": ("GridSample",),
     "loops.scan": ("CumSum",),
     "recurrent.final_states": ("LastStates", "LookedUp", "StepLengths"),
     "gemm.matmul": ("FusedLinear", "MatMul"),
