@@ -165,6 +165,39 @@ def reduce(builder: uncork.Builder) -> list[Source]:
     return [total, *builder.add("SoftMax", 8, x, axis=-1, name="softmax")]
 
 
+def pool(builder: uncork.Builder) -> list[Source]:
+    x = builder.parameter("x", "f32", [2, 4, 9, 20])
+    window = {"kernel": [3, 3], "strides": [2, 2], "pads_begin": [1, 1], "pads_end": [1, 1]}
+    largest, _ = builder.add("MaxPool", 8, x, name="largest", **window)
+    (mean,) = builder.add("AvgPool", 1, x, name="mean", exclude_pad=True, **window)
+    (adaptive,) = builder.add("AdaptiveAvgPool", 8, x, builder.constant(np.array([2, 3])), name="adaptive")
+    return [largest, mean, adaptive]
+
+
+def normalise(builder: uncork.Builder) -> list[Source]:
+    x, channels = builder.parameter("x", "f32", [2, 4, 20]), builder.constant(np.ones(4, np.float32))
+    (groups,) = builder.add("GroupNormalization", 12, x, channels, channels, num_groups=2, epsilon=1e-5, name="groups")
+    return [groups, *builder.add("NormalizeL2", 1, x, builder.constant(np.array([1])), eps=1e-6, eps_mode="add", name="norm")]
+
+
+def scan(builder: uncork.Builder) -> list[Source]:
+    return list(builder.add("CumSum", 3, builder.parameter("x", "f32", [3, 20]), builder.constant(np.int64(1)), name="sums"))
+
+
+def resize(builder: uncork.Builder) -> list[Source]:
+    x, scales = builder.parameter("x", "f32", [1, 4, 6, 7]), builder.constant(np.array([2, 2], np.float32))
+    axes = builder.constant(np.array([2, 3]))
+    return [
+        builder.add("Interpolate", 11, x, scales, axes, mode=mode, shape_calculation_mode="scales", name=mode, **how)[0]
+        for mode, how in (("linear_onnx", {}), ("nearest", {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}))
+    ]
+
+
+def sample(builder: uncork.Builder) -> list[Source]:
+    x, places = builder.parameter("x", "f32", [1, 4, 6, 7]), builder.parameter("places", "f32", [1, 5, 20, 2])
+    return list(builder.add("GridSample", 9, x, places, name="sampled"))
+
+
 def move(builder: uncork.Builder) -> list[Source]:
     x, y = builder.parameter("x", "f32", [3, 20]), builder.parameter("y", "f32", [3, 4])
     (turned,) = builder.add("Transpose", 1, x, builder.constant(np.array([1, 0])), name="turned")
@@ -265,6 +298,11 @@ FAMILIES = {
     "movement.gather": gather,
     "recurrent.final_states": last_step,
     "gemm.matmul": linear,
+    "loops.normalise": normalise,
+    "loops.pool": pool,
+    "loops.resize": resize,
+    "loops.sample": sample,
+    "loops.scan": scan,
     "movement.copy_table": move,
     "selection": pick,
     "embedding.quantized": quantised,

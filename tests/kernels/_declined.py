@@ -31,6 +31,31 @@ _DECLINED: Mapping[tuple[str, ...], Mapping[str, Sequence[str]]] = {
     ("Sin-1",): {
         "no kernel for i32": ["integers"],
     },
+    ("GridSample-9",): {
+        "no kernel for reflection with bilinear": [
+            "reflection at the edges",
+            "reflection at the centres",
+            "one cell reflects into itself",
+        ],
+        "no kernel for zeros with bicubic": ["bicubic at the side", "bicubic"],
+        "no kernel for border with bicubic": ["bicubic at the side, border"],
+        "no kernel for i64 at places of f32": ["i64 by the nearest is exact", "a NaN coordinate in integers"],
+        "no kernel for u8 at places of f32": ["u8: halves to even"],
+        "no cells to look at": ["no cells to read"],
+    },
+    ("Interpolate-1",): {
+        "no kernel for pads": ["one number pads every axis"],
+    },
+    ("Interpolate-4",): {
+        "no kernel for pads": ["padding comes first", "pads of axes that stay, and shorter than the rank"],
+        "no kernel for u8": ["u8: halves to even", "u8 by linear_onnx is computed in f32"],
+        "no kernel for i8": ["i8 does not wrap"],
+    },
+    ("Interpolate-11",): {
+        "no kernel for pads": ["padding comes first", "pads of axes that stay, and shorter than the rank"],
+        "no kernel for u8": ["u8: halves to even", "u8 by linear_onnx is computed in f32", "bilinear_pillow of u8"],
+        "no kernel for i8": ["i8 does not wrap"],
+    },
     ("Add-1",): {
         "no kernel for pdpd broadcasting": [
             "pdpd: b stretches to a",

@@ -322,8 +322,70 @@ def reduce(generator: np.random.Generator) -> Iterator[Case]:
     for size in (1, 3, 7, 8, 15, 16, 17, 33, 65, 200):
         data = numbers(generator, 3, size)
         yield f"softmax {size}", find("SoftMax", 8)(axis=-1), [data]
+        for axis in (0, 1):
+            yield f"inner softmax {axis} {size}", find("SoftMax", 8)(axis=axis), [numbers(generator, 3, 5, size)]
+            yield f"inner log softmax {axis} {size}", find("LogSoftmax", 5)(axis=axis), [numbers(generator, 3, 5, size)]
+            how = {"normalize_variance": True, "eps": 1e-3, "eps_mode": "inside_sqrt"}
+            axes = spec(np.array([axis, 2 - 2 * axis]))
+            yield f"inner standardised {axis} {size}", find("MVN", 6)(**how), [numbers(generator, 3, 5, size), axes]
+            yield f"apart {axis} {size}", find("ReduceMax", 1)(), [numbers(generator, 3, 5, size), spec(np.array([0, 2]))]
         for name, axis in product(("ReduceSum", "ReduceMax", "ReduceL2"), (0, 1)):
             yield f"{name} {axis} {size}", find(name, 4)(), [data, spec(np.array([axis]))]
+
+
+def pool(generator: np.random.Generator) -> Iterator[Case]:
+    from uncork.internal_ops.pooled_values import PooledValues
+
+    for columns, stride, taps, pad in product([1, 3, 8, 15, 16, 17, 33, 65], [1, 2, 3, 5], [1, 2, 3, 5], [0, 1]):
+        if columns + 2 * pad < taps or pad >= taps:
+            continue
+        data = numbers(generator, 2, 3, 4, columns)
+        rows = min(taps, 4)
+        window = {"kernel": [rows, taps], "strides": [1, stride], "pads_begin": [0, pad], "pads_end": [0, pad]}
+        largest = find("MaxPool", 8)(rounding_type="ceil", **window)
+        name = f"{columns} {stride} {taps} {pad}"
+        yield f"largest {name}", PooledValues(largest), [data]
+        yield f"places {name}", largest, [data]
+        yield f"mean {name}", find("AvgPool", 1)(exclude_pad=bool(pad), rounding_type="ceil", **window), [data]
+    for columns, count in product([1, 3, 16, 17, 40], [1, 2, 3, 17]):
+        data, wanted = numbers(generator, 2, 3, 4, columns), spec(np.array([3, count]))
+        yield f"adaptive {columns} {count}", find("AdaptiveAvgPool", 8)(), [data, wanted]
+        yield f"adaptive {columns} {count}", PooledValues(find("AdaptiveMaxPool", 8)()), [data, wanted]
+
+
+def normalise(generator: np.random.Generator) -> Iterator[Case]:
+    for size, name in product((1, 3, 7, 8, 15, 16, 17, 33, 65, 200), ("f32", "f16", "f64")):
+        data = spec(storage.encode(generator.standard_normal((2, 6, size)), ElementType.parse(name)), name)
+        channels = spec(storage.encode(generator.standard_normal(6), ElementType.parse(name)), name)
+        yield f"groups {size} {name}", find("GroupNormalization", 12)(num_groups=3, epsilon=1e-3), [data, channels, channels]
+        for axis in (1, 2):
+            along = spec(np.array([axis]))
+            yield f"norm {axis} {size} {name}", find("NormalizeL2", 1)(eps=1e-3, eps_mode="add"), [data, along]
+            around = {"alpha": 0.1, "beta": 0.75, "bias": 1.0, "size": 5}
+            yield f"window {axis} {size} {name}", find("LRN", 1)(**around), [data, along]
+
+
+def resize(generator: np.random.Generator) -> Iterator[Case]:
+    for columns, wanted, mode in product([1, 2, 3, 16, 17, 40], [1, 5, 32, 33, 80], ("nearest", "linear", "linear_onnx", "cubic")):
+        data = numbers(generator, 2, 3, 5, columns)
+        how = {"mode": mode, "shape_calculation_mode": "sizes", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+        for axes, sizes in (([2, 3], [7, wanted]), ([3], [wanted]), ([2], [wanted])):
+            yield f"{columns} {wanted} {mode} {axes}", find("Interpolate", 11)(**how), [data, spec(np.array(sizes)), spec(np.array(axes))]
+
+
+def sample(generator: np.random.Generator) -> Iterator[Case]:
+    for columns, wanted, mode, padding in product([1, 3, 16, 40], [1, 5, 16, 33], ("bilinear", "nearest"), ("zeros", "border")):
+        data, places = numbers(generator, 2, 3, 5, columns), numbers(generator, 2, 3, wanted, 2)
+        places.value[0, 0, 0] = 1e30, np.nan
+        yield f"{columns} {wanted} {mode} {padding}", find("GridSample", 9)(mode=mode, padding_mode=padding), [data, places]
+
+
+def scan(generator: np.random.Generator) -> Iterator[Case]:
+    ways = product((1, 3, 8, 15, 16, 17, 33, 200), (0, 1), (False, True), (False, True), ("f32", "f16", "f64", "i8", "i64"))
+    for size, axis, exclusive, reverse, name in ways:
+        data = spec(storage.encode(generator.integers(-9, 9, (3, size)), ElementType.parse(name)), name)
+        operation = find("CumSum", 3)(exclusive=exclusive, reverse=reverse)
+        yield f"{size} {axis} {exclusive} {reverse} {name}", operation, [data, spec(np.array(axis))]
 
 
 def move(generator: np.random.Generator) -> Iterator[Case]:
@@ -464,7 +526,7 @@ def transpose(generator: np.random.Generator) -> Iterator[Case]:
 
 
 #: Random cases of an operation where 20 would take long: nearly each is a kernel of its own, or there are many operations.
-_DRAWN = {"elementwise": 3, "movement.copy_table": 8, "recurrent": 3}
+_DRAWN = {"elementwise": 3, "loops.pool": 5, "loops.resize": 5, "movement.copy_table": 8, "recurrent": 3}
 EDGES = {
     "attention": attention,
     "convolution": convolution,
@@ -474,6 +536,11 @@ EDGES = {
     "movement.gather": gather,
     "recurrent.final_states": last_step,
     "gemm.matmul": linear,
+    "loops.normalise": normalise,
+    "loops.pool": pool,
+    "loops.resize": resize,
+    "loops.sample": sample,
+    "loops.scan": scan,
     "movement.copy_table": move,
     "selection": pick,
     "embedding.quantized": quantised,

@@ -45,6 +45,8 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "movement.gather": ("Gather",),
     "loops.normalise": ("GRN", "GroupNormalization", "LRN", "NormalizeL2"),
     "loops.pool": ("AdaptiveAvgPool", "AvgPool", "MaxPool", "PooledValues"),
+    "loops.resize": ("Interpolate",),
+    "loops.sample": ("GridSample",),
     "loops.scan": ("CumSum",),
     "recurrent.final_states": ("LastStates", "LookedUp", "StepLengths"),
     "gemm.matmul": ("FusedLinear", "MatMul"),

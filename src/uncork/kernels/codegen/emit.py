@@ -202,6 +202,12 @@ class Kernel:
         given = [value.llvm, power.llvm, value.llvm, mask, rounding]
         return Value(self, self.builder.call(function, given), value.type, value.lanes)
 
+    def picked_of_two(self, low: Value, high: Value, numbers: Value) -> Value:
+        """Lanes of two vectors of 16 f32 by their numbers, of which the last 5 bits count (AVX-512)."""
+        kind = low.llvm.type
+        function = self.declared("llvm.x86.avx512.vpermi2var.ps.512", kind, [kind, numbers.llvm.type, kind])
+        return Value(self, self.builder.call(function, [low.llvm, numbers.llvm, high.llvm]), F32, 16)
+
     def intrinsic(self, name: str, value: Value) -> Value:
         """LLVM's `floor`, `rint`, `sqrt`, `fabs`, ... of a float."""
         return self._intrinsic(name, [value])

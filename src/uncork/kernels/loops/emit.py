@@ -153,7 +153,7 @@ class _Emitter:
             for d, place in enumerate(indices(node)):
                 divisor = spread_of(place, s.vector)
                 if divisor:
-                    fine = fine & (x & (divisor - 1)).equals(0)
+                    fine = fine & (x & (min(divisor, s.spec.lanes) - 1)).equals(0)
                 step = self._step(place)
                 key = name_of(node.value), d, ast.unparse(place)
                 if key in seen or step < 0 or not (padded or step > 1) or linear(place) is None:

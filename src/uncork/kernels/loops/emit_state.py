@@ -27,7 +27,7 @@ class State:
     def __init__(self, k: Kernel, spec: Nest, program: Program, arguments: dict[str, Value]) -> None:
         self.k, self.spec, self.program, self.arguments = k, spec, program, arguments
         self.types = dict(spec.types)
-        self.default: Type = COMPUTED[spec.types[0][1]]
+        self.default: Type = COMPUTED[spec.main_type]
         self.at: dict[str, Value] = {name: arguments[name] for name in program.integers}
         self.fixed: dict[str, int] = {}
         self.values: dict[str, list[Value]] = {}
@@ -71,6 +71,8 @@ class State:
             return self.at[node.id]
         if isinstance(node, ast.UnaryOp):
             return -self.position(node.operand)
+        if isinstance(node, ast.Call) and name_of(node.func) == "near":
+            return self.position(node.args[0])
         if isinstance(node, ast.Call) and name_of(node.func) == "at":
             return self.values[name_of(node.args[0])][0].to(I64)
         if isinstance(node, ast.Subscript):

@@ -6,7 +6,7 @@ import ast
 
 from llvmlite import ir
 
-from uncork.kernels.codegen.emit import BOOL, I32, I64, Type, Value
+from uncork.kernels.codegen.emit import BOOL, F32, I32, I64, Type, Value
 from uncork.kernels.codegen.scalar_ops import COMPUTED
 from uncork.kernels.elementwise.emit import STORED, narrowed, widened
 from uncork.kernels.loops.emit_state import Operand, State
@@ -76,11 +76,31 @@ class Views:
         last = places[-1]
         if along == {len(places) - 1}:
             found = linear(last)
-            if found is not None and s.factor(last):
+            if found is not None and s.factor(last) and s.factor(last) <= MOST_STEP:
                 return self._reversed(view, places, found) if s.factor(last) < 0 else self._stepped(view, places, found, padding)
             if spread_of(last, s.vector):
                 return self._spread(view, places, spread_of(last, s.vector))
+            if isinstance(last, ast.Call) and name_of(last.func) == "near" and self._permutes(view):
+                return self._near(view, places, last.args[0])
         return self._gathered(view, places, along, padding)
+
+    def _permutes(self, view: str) -> bool:
+        """The processor picks the lanes of a vector from two others."""
+        machine = self.k.target
+        return self.state.types[view] == "f32" and self.state.lanes == 16 and machine is not None and machine.has("avx512f")
+
+    def _near(self, view: str, places: list[ast.expr], table: ast.expr) -> list[Value]:
+        """From positions that lie within two vectors, from the first one on; both are read whole."""
+        k, s = self.k, self.state
+        base = self.address(view, places, {len(places) - 1})
+        assert isinstance(table, ast.Subscript)
+        results: list[Value] = []
+        for number in self.read(table):
+            first = number.part(0, 1)
+            there = base + first.to(I64) * 4
+            near, far = (k.load(there + n * s.lanes * 4, F32, s.lanes) for n in range(2))
+            results.append(k.picked_of_two(near, far, number - k.splat(first, s.lanes)))
+        return results
 
     def _one(self, view: str, places: list[ast.expr], padding: Operand | None) -> Value:
         k, s, name = self.k, self.state, self.state.types[view]
@@ -104,7 +124,6 @@ class Views:
 
     def _stepped(self, view: str, places: list[ast.expr], found: Linear, padding: Operand | None) -> list[Value]:
         k, s, size = self.k, self.state, self._bytes(view)
-        assert s.factor(places[-1]) <= MOST_STEP
         base = self.address(view, places, {len(places) - 1})
         step, first, offset, phase = steps_of(s, view, found)
         limit: Value | None = None
@@ -166,15 +185,19 @@ class Views:
         """Each element as often as the divisor says; the vector begins at a multiple of it."""
         k, s = self.k, self.state
         base = self.address(view, places, {len(places) - 1})
-        lanes = s.lanes // divisor
+        lanes = max(1, s.lanes // divisor)
         results: list[Value] = []
         for u in range(s.vectors):
-            first = s.at[s.vector] // k.integer(divisor) + u * lanes
+            x = s.at[s.vector] + u * s.lanes
+            address = base + x // k.integer(divisor) * self._bytes(view)
+            if lanes == 1:
+                results.append(k.splat(self._vector(view, address, 1, None, None), s.lanes))
+                continue
             mask = None
             if s.mode == "masked":
-                left = s.size(s.vector) - s.at[s.vector]
+                left = s.size(s.vector) - x
                 mask = k.lanes_below((left + (divisor - 1)) // k.integer(divisor), lanes)
-            value = self._vector(view, base + first * self._bytes(view), lanes, mask, None)
+            value = self._vector(view, address, lanes, mask, None)
             results.append(s.shuffled(value, value, [n // divisor for n in range(s.lanes)]))
         return results
 
@@ -205,6 +228,8 @@ class Views:
         s = self.state
         if isinstance(place, ast.Subscript):
             return self.read(place)
+        if isinstance(place, ast.Call) and name_of(place.func) == "near":
+            return self._numbers(place.args[0])
         if isinstance(place, ast.Call):
             return [v if v.lanes > 1 else self.k.splat(v, s.lanes) for v in s.values[name_of(place.args[0])]]
         return s.lane_numbers(place)

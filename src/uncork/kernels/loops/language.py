@@ -14,11 +14,16 @@ Small letters are axes or values, capitals are views. An axis without a number i
     name = sum|max|min|prod(expression)   over the loops of its line; read inside them it is the running value
     name = expression                     View[index, ..] = expression
 
-An index is a sum of axes times numbers (the vector's axis times 1 to 4, or -1, in the last place), `x // 2`, an element of a view
-of integers, `at(value)` with a computed position, or any integer expression without the vector's axis. A small name that is no
-axis is an argument. `pad(View[..], value)`: what lies outside is `value`; `inside(View[..])`: 1 inside and 0 outside; `size(axis)` and
-`number(integer expression)`: as a number of the computation; `integer(integer expression)` in 32 bits lane by lane, and
-`index(32 bits, integer expression)` the sum of both in 64.
+An index is a sum of axes times numbers (the vector's axis times 1 to 4, or -1, in the last place),
+`x // 2`, an element of a view of integers (`near(..)` where a vector's positions lie within two
+vectors that may be read), `at(value)` with a computed position, or any integer expression without
+the vector's axis. A small name that is no axis is an argument.
+
+    pad(View[..], value)        what lies outside is `value`
+    inside(View[..])            1 inside and 0 outside
+    size(axis)                  as a number of the computation; number(integer expression)
+    integer(expression)         an integer expression in 32 bits, lane by lane
+    index(lanes, expression)    32 bits lane by lane and an integer, added in 64
 """
 
 from __future__ import annotations
@@ -187,7 +192,7 @@ def _integers(block: Block, axes: dict[str, Axis]) -> list[str]:
 #: The functions of the language.
 WORDS = frozenset(
     {*REDUCTIONS, "pad", "inside", "size", "number", "integer", "at", "exp", "log", "sqrt", "rint", "floor", "abs", "larger", "smaller"}
-    | {"where", "both", "either", "differs", "index", "truncated"}
+    | {"where", "both", "either", "differs", "index", "near", "truncated"}
 )
 
 

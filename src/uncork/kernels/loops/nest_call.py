@@ -35,7 +35,10 @@ def row_bytes(count: SizeLike, name: str) -> SizeLike:
 
 @dataclass(frozen=True)
 class View:
-    """A tensor, working memory or a table at an address as a view: its sizes, and bytes from one element to the next (None: elements in order)."""
+    """A tensor, working memory or a table at an address as a view.
+
+    `strides`: bytes from one element to the next along each dimension; None: elements in order.
+    """
 
     base: In | Out | Room | int
     element_type: str
@@ -75,7 +78,10 @@ def unsupported(types: Sequence[str], target: Target) -> str:
 
 @dataclass(frozen=True)
 class Call:
-    """A nest with its operands. `shared`: axes that threads may share, the best one first; `room` is working memory of each."""
+    """A nest with its operands. `shared`: axes that threads may share, the best one first; `room` is working memory of each.
+
+    A text that uses a shared axis as a number calls its first one, of a thread's part, `first_` and its name.
+    """
 
     label: str
     text: str
@@ -92,9 +98,9 @@ class Call:
     def native(self) -> Native:
         """The plan."""
         call = self._call()
-        return Native(
-            call[0].name, [call], room=self.room, cost=nanoseconds(self.cost, 1.0), split=self._split if self.shared else None, keep=self.keep
-        )
+        split = self._split if self.shared else None
+        cost = nanoseconds(self.cost, 1.0)
+        return Native(call[0].name, [call], room=self.room, keep=self.keep, cost=cost, split=split)
 
     def _call(self) -> KernelCall:
         program = parse(self.text)
@@ -118,7 +124,8 @@ class Call:
         calls: list[KernelCall] = []
         for number, (begin, count) in enumerate(shares(self.sizes[axis], threads, block)):
             views = {name: _moved(view, places_of(self.text, name, axis), begin, room * number) for name, view in self.views.items()}
-            calls.append(replace(self, sizes={**self.sizes, axis: count}, views=views)._call())
+            sizes = {**self.sizes, axis: count, f"first_{axis}": begin}
+            calls.append(replace(self, sizes=sizes, views=views)._call())
         return Stages([calls], room * threads)
 
 
@@ -134,5 +141,8 @@ def places_of(text: str, view: str, axis: str) -> list[int]:
     for statement in parse(text).body.statements:
         for node in (*ast.walk(statement.target), *ast.walk(statement.value)):
             if isinstance(node, ast.Subscript) and name_of(node.value) == view:
-                found |= {d for d, place in enumerate(indices(node)) if isinstance(place, ast.Name) and place.id == axis}
+                for d, place in enumerate(indices(node)):
+                    if any(isinstance(n, ast.Name) and n.id == axis for n in ast.walk(place)):
+                        assert isinstance(place, ast.Name), f"threads cannot share {axis}: {ast.unparse(node)}"
+                        found.add(d)
     return sorted(found)

@@ -163,7 +163,7 @@ def _with_indices(operation: MaxPool8, windows: Sequence[Window], shape: Sequenc
     for number, window in enumerate(windows[1:], 1):
         place = f"({place}) * s{number} + {window.cell()}"
     axis = normalised_axis(operation, operation.axis, len(shape))
-    where = {0: "k, n * s", 1: "k, n % c * s"}.get(axis, "k % w, 0")
+    where = {0: "k, (n + first_n) * s", 1: "k, (n + first_n) % c * s"}.get(axis, "k % w, 0")
     text = f"""n {" ".join(w.axis for w in windows[:-1])} x*:
   {taps}: m = max({cell})
   {taps}: f = min(where(both(inside(X[n, {cells}]) > 0, either({cell} == m, differs({cell}))), integer({place}), {_NOWHERE}))
@@ -171,7 +171,7 @@ def _with_indices(operation: MaxPool8, windows: Sequence[Window], shape: Sequenc
   Y[{out}] = m
   I[{out}] = index({where})"""
     planes = product(shape[:2])
-    sizes = {**_sizes(windows, planes), "s": product(shape[2:]), "c": shape[1], "w": product(shape[axis:])}
+    sizes = {**_sizes(windows, planes), "first_n": 0, "s": product(shape[2:]), "c": shape[1], "w": product(shape[axis:])}
     sizes |= {f"s{number}": window.size for number, window in enumerate(windows)}
     counts = (planes, *(w.count for w in windows))
     views = {

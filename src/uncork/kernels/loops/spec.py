@@ -19,5 +19,10 @@ class Nest:
     unroll: int = 1
 
     @property
+    def main_type(self) -> str:
+        """The type of the view X, or of the first one: numbers of the text are of the type it is computed in."""
+        return dict(self.types).get("X", self.types[0][1])
+
+    @property
     def name(self) -> str:
-        return f"{self.label}_{self.types[0][1]}_{hashlib.sha256(repr(self).encode()).hexdigest()[:10]}"
+        return f"{self.label}_{self.main_type}_{hashlib.sha256(repr(self).encode()).hexdigest()[:10]}"
