@@ -321,4 +321,9 @@ class Executor:
             from uncork.passes.sink_selection import last_step
 
             model = looked_up(last_step(model))
-        return fuse_elementwise(fuse_epilogue(views_of_moves(model)), self.target)
+        model = fuse_epilogue(views_of_moves(model))
+        if any(select.family_of(node.type_name) == "convolution" for node in model.nodes):
+            from uncork.passes.block_channels import block_channels
+
+            model = block_channels(model, self.target)
+        return fuse_elementwise(model, self.target)

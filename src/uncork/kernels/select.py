@@ -26,7 +26,10 @@ OLDEST_LLVMLITE = (0, 44)
 #: The families of kernels, by the types of operation that they choose for; "" is every type that has no other. A family that is
 #: `folder` chooses in folder/select.py, one that is `folder.name` in folder/select_name.py.
 FAMILIES: Mapping[str, tuple[str, ...]] = {
-    "convolution": ("Convolution", "ConvolutionBackpropData", "FusedConvolution", "GroupConvolution", "GroupConvolutionBackpropData"),
+    "convolution": (
+        *("BlockedConvolution", "Convolution", "ConvolutionBackpropData", "FusedConvolution", "GroupConvolution"),
+        "GroupConvolutionBackpropData",
+    ),
     "elementwise": (
         *("Abs", "Add", "BatchNormInference", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Broadcast", "Ceiling", "Clamp"),
         *("Convert", "ConvertLike", "Divide", "Elu", "Equal", "Erf", "Exp", "Floor", "Fused", "Gelu", "Greater", "GreaterEqual"),
@@ -52,6 +55,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
         "SoftMax",
     ),
     "embedding.sparse": ("SparseLookup",),
+    "movement.blocks": ("FromBlocks", "ToBlocks"),
     "movement.transpose": ("Transpose",),
     "movement.view": ("Reshape", "Squeeze", "Unsqueeze", "View"),
 }
