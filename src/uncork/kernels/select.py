@@ -27,7 +27,10 @@ OLDEST_LLVMLITE = (0, 44)
 #: `folder` chooses in folder/select.py, one that is `folder.name` in folder/select_name.py.
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "attention": ("FusedAttention", "ScaledDotProductAttention"),
-    "convolution": ("Convolution", "ConvolutionBackpropData", "FusedConvolution", "GroupConvolution", "GroupConvolutionBackpropData"),
+    "convolution": (
+        *("BlockedConvolution", "Convolution", "ConvolutionBackpropData", "FusedConvolution", "GroupConvolution"),
+        "GroupConvolutionBackpropData",
+    ),
     "elementwise": (
         *("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cos", "Cosh", "FakeQuantize", "Sin", "Sinh", "Tan"),
         *("Abs", "Add", "BatchNormInference", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Broadcast", "Ceiling", "Clamp"),
@@ -64,6 +67,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "detection": ("FirstRows", "TakenBoxes"),
     "finding": ("FilledCount", "FilledRows", "NonZeroCount", "NonZeroPlaces", "SortedPlaces", "UniqueElements"),
     "embedding.sparse": ("SparseLookup",),
+    "movement.blocks": ("FromBlocks", "ToBlocks"),
     "movement.transpose": ("Transpose",),
     "movement.view": ("Reshape", "Squeeze", "Unsqueeze", "View"),
 }

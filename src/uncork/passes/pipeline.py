@@ -135,6 +135,12 @@ WITH_SIZES: tuple[Pass, ...] = (
         option="target",
     ),
     Pass("fuse_epilogue", "products and convolutions end with what follows element by element"),
+    Pass(
+        "block_channels",
+        "convolutions pass blocks of channels on",
+        frozenset(FAMILIES["convolution"]),
+        option="target",
+    ),
     Pass("fuse_elementwise", "chains of operations element by element become one", option="target"),
 )
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from uncork.internal_ops.blocks import BlockedConvolution
 from uncork.internal_ops.fused import FusedConvolution
 from uncork.kernels.convolution import direct, im2col
+from uncork.kernels.convolution.blocks import BlockedWork, direct_over_blocks
+from uncork.kernels.convolution.blocks_apart import depthwise_over_blocks, winograd_over_blocks
 from uncork.kernels.convolution.geometry import Geometry, Work, geometry, known, typical
 from uncork.kernels.extents import extents, is_empty
 from uncork.kernels.kernel_plan import Choice
@@ -45,6 +48,28 @@ def choose_convolution(operation: Operation, inputs: Sequence[TensorSpec | None]
     one = typical(g)
     few_pixels = not direct.for_themselves(g) and im2col.serves(g) and im2col.cost(one, widest) < direct.cost(one, widest)
     return (im2col.by_rows if few_pixels else direct.over_planes)(work, widest)
+
+
+@chooses(BlockedConvolution)
+def choose_blocked(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+    assert isinstance(operation, BlockedConvolution)
+    filters = inputs[1]
+    plain = operation.plain(inputs)
+    assert filters is not None and filters.value is not None and inputs[0] is not None
+    (result,) = operation.operation.describe(plain)
+    own = operation.operation
+    product = own.product if isinstance(own, FusedConvolution) else own
+    data = extents(inputs[0])
+    inner, lanes = data[-1], operation.block
+    assert isinstance(inner, int) and plain[0] is not None
+    found = geometry(product, extents(plain[0]), filters.value, extents(result))
+    if isinstance(found, str):
+        return found
+    g, ordered = found
+    work = BlockedWork(g, ordered, filters.value, inner, lanes, *epilogue_of(own, plain, result, 1))
+    if g.groups > 1:
+        return depthwise_over_blocks(work)
+    return winograd_over_blocks(work, operation.side, target) if operation.side else direct_over_blocks(work, target)
 
 
 def _seen(g: Geometry) -> int:

@@ -114,7 +114,9 @@ def _window(operation: Operation, inputs: Specs, shape: tuple[SizeLike, ...], na
     whole = tuple(size for _, size, _ in groups)
     views = {"X": View(In(0), name, whole), "Y": View(Out(0), name, whole)}
     cost = product(shape) * count // 8
-    return Call("normalise_windows", "\n".join(lines), sizes, views, target, 1, cost, shared=[n for n, _, windowed in groups if not windowed]).native()
+    return Call(
+        "normalise_windows", "\n".join(lines), sizes, views, target, 1, cost, shared=[n for n, _, windowed in groups if not windowed]
+    ).native()
 
 
 def _power(value: str, exponent: float, name: str) -> str:

@@ -19,9 +19,7 @@ _FAR = float(1 << 30)
 
 
 @chooses("GridSample")
-def choose_sampling(
-    operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target
-) -> Choice:
+def choose_sampling(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
     data, grid = inputs
     assert data is not None and grid is not None
     sample = cast("GridSample9", operation)
