@@ -86,7 +86,9 @@ def test_signatures_are_those_of_torch() -> None:
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize(("mode", "padding", "last", "weighted"), list(itertools.product(("sum", "mean"), (None, 3, -2), (False, True), (False, True))))
+@pytest.mark.parametrize(
+    ("mode", "padding", "last", "weighted"), list(itertools.product(("sum", "mean"), (None, 3, -2), (False, True), (False, True)))
+)
 def test_bags_are_those_of_torch(mode: str, padding: int | None, last: bool, weighted: bool) -> None:
     torch = pytest.importorskip("torch")
     if weighted and mode == "mean":
@@ -102,7 +104,9 @@ def test_bags_are_those_of_torch(mode: str, padding: int | None, last: bool, wei
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize(("layers", "both", "batch_first", "biases"), list(itertools.product((1, 2), (False, True), (False, True), (False, True))))
+@pytest.mark.parametrize(
+    ("layers", "both", "batch_first", "biases"), list(itertools.product((1, 2), (False, True), (False, True), (False, True)))
+)
 def test_gru_is_that_of_torch(layers: int, both: bool, batch_first: bool, biases: bool) -> None:
     torch = pytest.importorskip("torch")
     torch.manual_seed(6)

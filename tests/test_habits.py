@@ -140,7 +140,9 @@ def test_ports_have_openvinos_names() -> None:
     assert uncork.compile_model(doubled()).output().name == doubled().input().name.replace("x", "y")
 
 
-@pytest.mark.parametrize(("element_type", "expected"), [("f32", "f4"), ("i64", "i8"), ("bf16", "f4"), ("i4", "i1"), ("string", str), ("boolean", "?")])
+@pytest.mark.parametrize(
+    ("element_type", "expected"), [("f32", "f4"), ("i64", "i8"), ("bf16", "f4"), ("i4", "i1"), ("string", str), ("boolean", "?")]
+)
 def test_dtype_is_that_of_the_results(element_type: str, expected: Any) -> None:
     builder = uncork.Builder("same")
     builder.result(builder.parameter("x", element_type, [1]), "y")
@@ -216,7 +218,9 @@ def test_devices_and_properties() -> None:
         uncork.compile_model(doubled(), "GPU")
     with pytest.raises(uncork.ValidationError, match="device_name: expected 'CPU', got 2; options are given by name, as in threads=2"):
         uncork.compile_model(doubled(), 2)  # type: ignore[arg-type]
-    with pytest.raises(uncork.ValidationError, match=r"2 problems:\n  1. config, INFERENCE_NUM_THREADS: give threads=N\n  2. config, X: there is"):
+    with pytest.raises(
+        uncork.ValidationError, match=r"2 problems:\n  1. config, INFERENCE_NUM_THREADS: give threads=N\n  2. config, X: there is"
+    ):
         uncork.compile_model(doubled(), "CPU", {"INFERENCE_NUM_THREADS": 1, "X": 2})
 
 

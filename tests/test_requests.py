@@ -85,7 +85,9 @@ def test_errors_come_out_of_wait(doubled: uncork.CompiledModel) -> None:
 def test_callbacks(doubled: uncork.CompiledModel) -> None:
     request = doubled.create_infer_request()
     seen: list[Any] = []
-    request.set_callback(lambda data: seen.append((data, request.results[0].tolist(), threading.current_thread() is threading.main_thread())), "mine")
+    request.set_callback(
+        lambda data: seen.append((data, request.results[0].tolist(), threading.current_thread() is threading.main_thread())), "mine"
+    )
     request.start_async([numbers(7)])
     request.wait()
     assert seen == [("mine", [14], False)]

@@ -81,13 +81,13 @@ def test_torch(tmp_path: Path, command: Command) -> None:
     program = torch.export.export(module, (torch.randn(2, 3),))
     torch.export.save(program, tmp_path / "model.pt2")
     openvino.save_model(openvino.convert_model(program), tmp_path / "model.xml", compress_to_fp16=False)
-    answer = command("compare", "model.xml", "--against", "torch:model.pt2", "--random", "--json")
+    answer = command("compare", "model.xml", "--against", "torch:model.pt2", "--random", "--shape", "input=2,3", "--json")
     assert answer.status == 0, answer.err + answer.out
     compared = [layer["layer"] for layer in answer.json["layers"] if layer["verdict"] in ("same", "rounding")]
     assert any("relu" in name for name in compared) and any("linear" in name for name in compared)
     with torch.no_grad():
         module[2].weight[1, 2] += 0.1
     torch.export.save(torch.export.export(module, (torch.randn(2, 3),)), tmp_path / "other.pt2")
-    other = command("compare", "model.xml", "--against", "torch:other.pt2", "--random", "--json")
+    other = command("compare", "model.xml", "--against", "torch:other.pt2", "--random", "--shape", "input=2,3", "--json")
     assert other.status == 1
     assert "linear_1" in other.json["first"]["layer"]
