@@ -87,11 +87,11 @@ def test_options_that_do_not_fit(model: Path, options: dict[str, Any], message: 
 
 
 def test_sources_that_are_none(model: Path) -> None:
-    with pytest.raises(uncork.InputError, match="source: expected paths, or a table of pandas, Polars or pyarrow, got int"):
+    with pytest.raises(uncork.InputError, match=r"source: expected paths, or a table of pandas, Polars or pyarrow, got int"):
         uncork.score(model, 5)
-    with pytest.raises(uncork.InputError, match="output: expected where the scores go: a name that ends in .parquet, or a folder"):
+    with pytest.raises(uncork.InputError, match=r"output: expected where the scores go: a name that ends in \.parquet, or a folder"):
         uncork.score(model, "rows.parquet")
-    with pytest.raises(uncork.InputError, match="list: expected a pyarrow, pandas or Polars table|rows: expected a pyarrow"):
+    with pytest.raises(uncork.InputError, match=r"list: expected a pyarrow, pandas or Polars table|rows: expected a pyarrow"):
         uncork.score.Scorer(model)([1])
     with pytest.raises(uncork.InputError, match="dict: cannot be made an Arrow table"):
         uncork.score.Scorer(model)({"ids": [[1, 2]], "key": ["a", "b"]})
@@ -99,7 +99,7 @@ def test_sources_that_are_none(model: Path) -> None:
 
 def test_bad_rows(model: Path) -> None:
     bad = pa.table({"ids": [[1, 2], [0, 9], None]})
-    with pytest.raises(uncork.InputError, match="row 1.*9"):
+    with pytest.raises(uncork.InputError, match=r"row 1.*9"):
         uncork.score(model, bad)
     assert uncork.score(model, bad, on_error="null").to_pydict() == {"sums": [SUMS[0], None, None]}
 

@@ -124,7 +124,7 @@ def _taken_apart(ports: Sequence[ModelPort], positional: Sequence[Any], named: M
         return (), {**dict(only.items()), **named}
     if not isinstance(only, (list, tuple)):
         return positional, named
-    if len(ports) > 1:
+    if len(ports) != 1:
         return only, named
     alone = len(ports) == len(only) == 1 and hasattr(only[0], "__array__")
     return (only if alone and ports[0].shape.contains(np.shape(only[0])) else positional), named
