@@ -377,7 +377,7 @@ def test_a_damaged_file_is_named(source: Path) -> None:
 def test_a_file_that_is_cut_while_it_is_read(source: Path) -> None:
     prepared = prepare_score(source.parent / "bags.xml", source, inputs=BAGS)
     source.write_bytes(source.read_bytes()[:5000])
-    from uncork.score.unit import score_unit
+    from tests.score._units import score_unit
 
     with pytest.raises(UncorkError, match=r"rows.parquet: cannot be read, at row 0 of groups"):
         score_unit(prepared.job, prepared.units[0])
