@@ -132,11 +132,23 @@ def test_closed_pipe(rows: Path):
     assert (answer.returncode, answer.stderr) == (141, "")
 
 
+def test_an_error_in_json_into_a_closed_pipe(tmp_path: Path):
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        answer = process("show", "--json", str(tmp_path / "none.xml"), stdout=writing, stderr=subprocess.PIPE)
+    finally:
+        os.close(writing)
+    why = os.strerror(errno.ENOENT)
+    assert (answer.returncode, answer.stderr) == (1, f"uncork: error: {tmp_path}/none.xml: cannot be read: {why}\n")
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
-@pytest.mark.parametrize("word", ["show", "--help"])
-def test_full_standard_output(rows: Path, word: str):
+@pytest.mark.parametrize("words", ["show", "show --json", "--help"])
+def test_full_standard_output(rows: Path, words: str):
     with open("/dev/full", "w") as full:
-        answer = process(*([word, str(rows)] if word == "show" else [word]), stdout=full, stderr=subprocess.PIPE)
+        given = [str(rows)] if words.startswith("show") else []
+        answer = process(*words.split(), *given, stdout=full, stderr=subprocess.PIPE)
     assert answer.returncode == 1
     assert answer.stderr == f"uncork: error: standard output cannot be written: {os.strerror(errno.ENOSPC)}\n"
 

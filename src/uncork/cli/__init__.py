@@ -54,9 +54,7 @@ def main(words: Sequence[str] | None = None) -> int:
         return status
     except UncorkError as error:
         if "--json" in (sys.argv[1:] if words is None else words):
-            problems = [problem_as_json(problem) for problem in error.problems]
-            kind = type(error).__name__
-            emit_json({"schema": "uncork-error-1", "error": kind, "problems": problems})
+            _print_problems(error)
         return _failed(str(error))
     except MemoryError as error:
         return _failed(f"not enough memory: {error}" if str(error) else "not enough memory")
@@ -107,6 +105,16 @@ def _parser() -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"uncork {__version__}", help="show the version and exit")
     return parser
+
+
+def _print_problems(error: UncorkError) -> None:
+    """The error as JSON, if standard output takes it: it may be what failed."""
+    problems = [problem_as_json(problem) for problem in error.problems]
+    found = {"schema": "uncork-error-1", "error": type(error).__name__, "problems": problems}
+    try:
+        emit_json(found)
+    except (UncorkError, OSError):
+        abandon_stdout()
 
 
 def _failed(message: str) -> int:
