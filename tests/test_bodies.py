@@ -80,7 +80,7 @@ def test_iterations_by_kernels(axis: int) -> None:
     (body,) = kernel_bodies(compiled)
     assert body.executor is not None
     assert body.executor.plans is not None
-    assert len(body.executor.plans._plans) == 1, "one plan for all iterations of all calls"
+    assert len(body.executor.plans.plans) == 1, "one plan for all iterations of all calls"
 
 
 def test_the_plan_shows_bodies() -> None:

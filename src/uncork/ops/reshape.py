@@ -67,6 +67,13 @@ class Reshape1(Operation):
         """The same where sizes are expressions."""
         target = [self.settled_element(e, data.shape[i] if i < len(data.shape) else None, facts) for i, e in enumerate(elements)]
         copied = {i for i, n in enumerate(target) if isinstance(n, int) and self.copies(n)}
+        for position in copied:
+            self.require(
+                position < len(data.shape),
+                "input 'shape': the 0 at position {} copies a dimension that data {} does not have",
+                position,
+                data.shape,
+            )
         minus = [i for i, n in enumerate(target) if isinstance(n, int) and n == -1]
         self.require(len(minus) <= 1, "input 'shape': expected at most one -1, got {}", target)
         whole = [d.as_size() for i, d in enumerate(data.shape) if i not in copied]
