@@ -147,7 +147,10 @@ class Executor:
             from uncork.passes.functionalize_variables import lift_state
 
             lifted = lift_state(self.model) if self.use_kernels and self.model.sinks else None
-            return None if lifted is None else StateExecutor(self.model, lifted, Executor(lifted.model, self.target))
+            if lifted is None:
+                return None
+            target, threads, files = self.target, self.threads, self.files
+            return StateExecutor(self.model, lifted, lambda model: Executor(model, target, threads, files))
 
     def run_with_state(self, inputs: Sequence[Array], state: State) -> list[Array]:
         """`run` for a model with variables, whose values `state` keeps by their ids; it changes when the call has succeeded."""
@@ -310,6 +313,13 @@ class Executor:
         expected = [(n.input, n.element, int(inputs[n.input].flat[n.element])) for n in numbers]
         unfit = {problem.where for problem in problems}
         return Specialisation(fused, self.target, self._likes(inputs), self.threads, expected, unfit, self.files)
+
+    def release_memory(self) -> None:
+        """Give the working memory of calls that are not running back."""
+        if self.plans is not None:
+            self.plans.release_memory()
+        if self.model.sinks and self._stateful is not None:
+            self._stateful.release_memory()
 
     def plan(self) -> Plan:
         """How a call runs; for a model with dynamic inputs, what is known before one."""
