@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -108,8 +108,15 @@ def _with_bodies(model: Model, target: Target | None) -> Model:
 class Executor:
     """Runs a checked model; may be called from several threads."""
 
-    def __init__(self, model: Model, target: Target | None, threads: int = 1, files: Sequence[MappedFile] = ()) -> None:
-        """Without a `target` it runs by the references."""
+    def __init__(
+        self,
+        model: Model,
+        target: Target | None,
+        threads: int = 1,
+        files: Sequence[MappedFile] = (),
+        may_be_empty: Collection[int] = (),
+    ) -> None:
+        """Without a `target` it runs by the references. `may_be_empty` are parameters that often are."""
         self.model = model
         #: Where constants are mapped; they must be whole when a call begins.
         self.files = files
@@ -127,7 +134,7 @@ class Executor:
         #: Numbers of the inputs that are part of a combination; None until a call has shown whether there are any.
         self._sizes: tuple[Number, ...] | None = None
         #: Plans for every size; None where only references run.
-        self.plans = PlanSet(self._prepared, partial(_fused, target), target, threads, files) if target is not None else None
+        self.plans = PlanSet(self._prepared, partial(_fused, target), target, threads, files, may_be_empty) if target is not None else None
         self._may_be_sizes = self.use_kernels and any(
             spec.element_type.is_integer and spec.shape.is_static and int(spec.shape.size) <= _NUMBERS
             for spec in (model.by_id[p].outputs[0].spec for p in model.parameters)
@@ -150,7 +157,7 @@ class Executor:
             if lifted is None:
                 return None
             target, threads, files = self.target, self.threads, self.files
-            return StateExecutor(self.model, lifted, lambda model: Executor(model, target, threads, files))
+            return StateExecutor(self.model, lifted, lambda model, empty: Executor(model, target, threads, files, empty))
 
     def run_with_state(self, inputs: Sequence[Array], state: State) -> list[Array]:
         """`run` for a model with variables, whose values `state` keeps by their ids; it changes when the call has succeeded."""
@@ -184,8 +191,12 @@ class Executor:
             return None
 
     def run_patiently(self, inputs: Sequence[Array]) -> list[Array]:
-        """The same where shapes may be others every time, as those of a loop whose tensors grow: specialised are those that come back."""
-        if not self.use_kernels or self.known(inputs) is not None:
+        """The same where shapes may be others every time, as those of a loop whose tensors grow.
+
+        Without a plan for every size, kernels are made for the shapes that come back.
+        """
+        planned = self.plans is not None and not self.plans.reason
+        if planned or not self.use_kernels or self.known(inputs) is not None:
             return self.run(inputs)
         return self.run(inputs) if self._comes_back(self._key(inputs)) else interpret(self.model, inputs)
 

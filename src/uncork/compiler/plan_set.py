@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Union
 
 from uncork.compiler.call_plan import CallPlan, ReferenceStep, Stop
@@ -19,7 +19,6 @@ from uncork.files import MappedFile
 from uncork.ir.model import Model
 from uncork.ir.symbols import infer_symbolic
 from uncork.kernels import select
-from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.runtime.kernel_cache import CannotCompile
 from uncork.kernels.runtime.layout import GUARD_FAILED
 from uncork.kernels.runtime.target import Target
@@ -43,14 +42,20 @@ class PlanSet:
     """Plans a model at its first call, and again where a guard fails. May be used from several threads."""
 
     def __init__(
-        self, model: Model, rewrite: Callable[[Model], Model], target: Target, threads: int = 1, files: Sequence[MappedFile] = ()
+        self,
+        model: Model,
+        rewrite: Callable[[Model], Model],
+        target: Target,
+        threads: int = 1,
+        files: Sequence[MappedFile] = (),
+        may_be_empty: Collection[int] = (),
     ) -> None:
         """`rewrite` are the passes that need specs; kernels are selected for `target`; a call uses at most so many `threads`.
 
-        Constants may lie in `files`.
+        Constants may lie in `files`. Calls with an empty input are left to the references, but for inputs that `may_be_empty`.
         """
         self._model, self._rewrite, self._target, self._threads = model, rewrite, target, threads
-        self._files = files
+        self._files, self._may_be_empty = files, may_be_empty
         self._calls: list[PlannedCall] = []
         self._failures = 0
         self.renew_locks()
@@ -96,7 +101,7 @@ class PlanSet:
             if self.reason or any(call not in tried for call in self._calls):
                 return True  # another thread has been here
             try:
-                plan = planned(self._model, self._rewrite, hints, self._target, self._threads, self._files)
+                plan = planned(self._model, self._rewrite, hints, self._target, self._threads, self._files, self._may_be_empty)
                 made: PlannedCall = NativeCall(plan) if plan.is_native else PartedCall(plan)
             except CannotCompile as error:
                 self.reason = select.falls_back(error)
@@ -139,13 +144,12 @@ def planned(
     target: Target,
     threads: int = 1,
     files: Sequence[MappedFile] = (),
-    address: Callable[[KernelSpec, Target | None], int] | None = None,
+    may_be_empty: Collection[int] = (),
 ) -> CallPlan:
     """The plan of a model for sizes like the hints. Raises NotPlanned where kernels would be given up for it."""
-    described, facts = infer_symbolic(model, hints=hints)
+    described, facts = infer_symbolic(model, hints=hints, may_be_empty=may_be_empty)
     described = rewrite(described)
-    planner = Planner(described, facts, target, threads, files, address)
-    plan = planner.plan()
+    plan = Planner(described, facts, target, threads, files).plan()
     values = {symbol: hints[symbol.origin] for symbol in facts.symbols if symbol.origin in hints}
     for part in plan.parts:
         if isinstance(part, ReferenceStep) and part.node.operation is not None:

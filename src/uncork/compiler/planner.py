@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from uncork.compiler.call_plan import (
@@ -72,16 +72,13 @@ class Planner(Placement):
         target: Target | None,
         threads: int = 1,
         files: Sequence[MappedFile] = (),
-        address: Callable[[KernelSpec, Target | None], int] | None = None,
     ) -> None:
         """Kernels are selected for `target`; without one references do everything. A call uses at most so many `threads`.
 
-        A call looks first whether the mapped `files` are whole, where that is cheap. `address` gives a kernel's address; it
-        compiles the kernel where no cache has it.
+        A call looks first whether the mapped `files` are whole, where that is cheap.
         """
         super().__init__(model)
         self.facts, self.target = facts, target
-        self._find_address = address or STORE.address
         self._threads, self._files = threads, files
         self._works: dict[int, Work] = {}
         self._keep: list[object] = []
@@ -312,7 +309,7 @@ class Planner(Placement):
         return self._works[node.id]
 
     def _address(self, spec: KernelSpec) -> int:
-        return self._find_address(spec, self.target)
+        return STORE.address(spec, self.target)
 
     def _condition(self, when: choose.AtLeast) -> Slot:
         return (self.program.below if when.otherwise else self.program.at_least)(when.size, when.least)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -29,14 +29,18 @@ class StatelessExecutor(Protocol):
     def release_memory(self) -> None: ...
 
 
+#: Makes what runs a model without variables; some of its parameters, by node id, may be empty.
+ExecutorOf = Callable[[Model, Collection[int]], StatelessExecutor]
+
+
 class StateExecutor:
     """Runs a checked model that has variables; may be called from several threads, each call with a state of its own."""
 
-    def __init__(self, model: Model, lifted: Lifted, executor_of: Callable[[Model], StatelessExecutor]) -> None:
+    def __init__(self, model: Model, lifted: Lifted, executor_of: ExecutorOf) -> None:
         """`executor_of` makes what runs a model without variables."""
         self.model = model
         self.lifted = lifted
-        self.executor = executor_of(lifted.model)
+        self.executor = executor_of(lifted.model, frozenset(node.id for node in lifted.reads))  # which begin empty
         self._executor_of = executor_of
         #: The reads whose initial value the model computes.
         self._computed = tuple(node for node in lifted.reads if any(model.spec(source).value is None for source in node.inputs))
@@ -93,7 +97,7 @@ class StateExecutor:
         """What computes the initial values that are no constants; None where they depend on variables."""
         with unforked():
             model = initial_values(self.model, self._computed)
-            return None if model is None else self._executor_of(model)
+            return None if model is None else self._executor_of(model, ())
 
     def release_memory(self) -> None:
         """Give the working memory of calls that are not running back."""
