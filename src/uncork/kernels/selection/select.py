@@ -34,8 +34,10 @@ def choose_elements(operation: Operation, inputs: Sequence[TensorSpec | None], o
 
 @chooses("TopK")
 def choose_best(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
-    data = inputs[0]
-    assert data is not None
+    data, k = inputs
+    assert data is not None and k is not None
+    if None in (k.sizes() or [None]):
+        return "how many are wanted is known at the call only"  # and may be more than there are
     shape = extents(data)
     axis: int = getattr(operation, "axis", 0) % len(shape)
     count, inner = extents(outputs[0])[axis], product(shape[axis + 1 :])
