@@ -215,9 +215,9 @@ def case(seed: str) -> Case:
 
 
 def _results(graph: Graph) -> list[Source]:
-    """An output of every layer that no layer reads, since the compiler leaves out what nothing needs; and one of some other."""
+    """An output of every layer whose values no layer reads, since the compiler leaves out what nothing needs; and one of some other."""
     nodes = graph.builder.model().nodes
-    read = {source.node for node in nodes for source in node.inputs}
+    read = {source.node for node in nodes if node.type_name != "ShapeOf" for source in node.inputs}
     made = [node for node in nodes if node.type_name not in ("Parameter", "Const")]
     results = [Source(node.id, graph.random.randrange(len(node.outputs))) for node in made if node.id not in read]
     return list(dict.fromkeys([*results, Source(graph.random.choice(made).id, 0)] if made else [Source(0, 0)]))

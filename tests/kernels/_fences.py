@@ -303,6 +303,10 @@ def pick(generator: np.random.Generator) -> Iterator[Case]:
             data = spec(storage.encode(generator.integers(-20, 20, (size, 3) if axis == 0 else (3, size)), element_type), name)
             operation = find("TopK", 11)(axis=axis, mode=mode, sort=sort)
             yield f"{best} {mode} of {size} {name} {axis} {sort}", operation, [data, spec(np.array(best))]
+    for columns, best, name in product((16, 17, 33, 70), (1, 3, 16), ("f32", "f16", "i64", "u8")):
+        data = spec(storage.encode(generator.integers(0, 30, (2, 20, columns)), ElementType.parse(name)), name)
+        for mode in ("max", "min"):
+            yield f"{best} {mode} of columns {columns} {name}", find("TopK", 11)(axis=1, mode=mode, sort="value"), [data, spec(np.array(best))]
     for size, axis in product((1, 3, 17), (0, 1)):
         places = spec(generator.integers(-size, size, (size, 4) if axis == 0 else (3, 5)))
         data = numbers(generator, size, 4) if axis == 0 else numbers(generator, 3, size)
