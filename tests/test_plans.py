@@ -265,7 +265,7 @@ FAMILIES = {
 #: Families whose kernels find sizes: only a plan for every size has them.
 FINDING = ("detection", "finding")
 #: The sizes of what the models leave open.
-SIZES = {"ids": 30, "segments": 30, "feature_values": 30, "feature_indices": 30}
+SIZES = {"ids": 30, "segments": 30, "values": 30, "indices": 30, "feature_values": 30, "feature_indices": 30}
 
 
 def test_every_family_has_a_golden_plan() -> None:
