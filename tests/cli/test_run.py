@@ -460,6 +460,8 @@ def test_json(command: Command, rows: Path):
             },
         ],
         "saved": None,
+        "latency": None,
+        "expected": None,
     }
 
 

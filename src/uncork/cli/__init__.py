@@ -24,9 +24,11 @@ COMMANDS = {
     "show": "what a model takes, gives and consists of",
     "check": "every problem of a model and every operation that is missing",
     "compare": "the first layer whose result differs from another system's",
+    "bench": "how long a call takes, and where its time goes",
     "shrink": "store embedding tables as 8-bit or 4-bit integers or as f16",
     "export": "write a model in the format of another system: ONNX",
     "cache": "the compiled kernels that are kept on disk: list or delete them",
+    "doctor": "what a bug report needs to know of this machine",
 }
 
 _EXAMPLES = """\

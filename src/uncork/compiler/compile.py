@@ -6,7 +6,7 @@ import contextlib
 import gc
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import numpy as np
@@ -34,6 +34,7 @@ from uncork.kernels.select import warn_if_unavailable
 from uncork.types import Array
 
 if TYPE_CHECKING:
+    from uncork.compiler.profile import Profile
     from uncork.compiler.requests import InferRequest
     from uncork.compiler.tables import Table
 
@@ -204,6 +205,15 @@ class CompiledModel:
         """An output by its position, a name or a port; the only one without a key. Raises InputError."""
         return port_of(self.outputs, key, "output")
 
+    def profile(self, *inputs: Any, progress: Callable[[int, int], None] | None = None) -> Profile:
+        """Where the time of a call on these inputs goes: every step with its kernel, time, bytes and operations. Print it.
+
+        Inputs are given as to a call, but for keywords. Every step runs by itself, some 20 ms long; variables stay as they are.
+        """
+        from uncork.compiler.profile import profile  # for whoever asks
+
+        return profile(self, self._executor, inputs, progress, compile_layer)
+
     @property
     def plan(self) -> Plan:
         """Every step, the kernel chosen for it or why there is none, and where its result lies. Print it."""
@@ -318,6 +328,11 @@ def compile_for(model: Model, target: Target | None, threads: int, precision: Pr
     """A checked model for a target, which need not be this machine unless it is called."""
     with at_most(threads):
         return CompiledModel(model, _executor(model, target, threads, precision, ids))
+
+
+def compile_layer(model: Model, target: Target | None, threads: int) -> CompiledModel:
+    """A layer by itself, which takes its ids as they are."""
+    return compile_for(model, target, threads, ids="as-written")
 
 
 def _executor(model: Model, target: Target | None, threads: int, precision: Precision, ids: Ids) -> Executor:

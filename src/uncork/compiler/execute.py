@@ -294,6 +294,11 @@ class Executor:
         unfit = {problem.where for problem in problems}
         return Specialisation(fused, self.target, self._likes(inputs), self.threads, expected, unfit, self.files)
 
+    def as_it_runs(self, inputs: Sequence[Array]) -> Model:
+        """The model after the passes for a call of these inputs: its layers are the steps."""
+        known, problems = infer(self._prepared, self._specs(inputs), trust_ports=True)
+        return known if problems else self._fused(known)
+
     def plan(self) -> Plan:
         """How a call runs; for a model with dynamic inputs, what is known before one."""
         with unforked():
