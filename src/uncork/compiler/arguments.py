@@ -12,7 +12,7 @@ from uncork.ir.ports import ModelPort as ModelPort
 from uncork.ir.ports import did_you_mean as did_you_mean
 from uncork.ir.ports import find_port, listed, no_such_port
 from uncork.storage import decode, encode
-from uncork.types import Array, ElementType, describe_array
+from uncork.types import Array, ElementType, describe_array, is_masked
 
 
 class Results(Sequence[Array]):
@@ -165,8 +165,8 @@ def plain(value: Any) -> Any:
     """What NumPy can make an array of without losing anything: a masked array of which nothing is masked as its values, a
     tensor of torch without its gradient, and one of bf16 as the f32 of the same values. Raises ValueError for masked values.
     """
-    if isinstance(value, np.ma.MaskedArray):
-        masked = np.ma.getmaskarray(value)
+    if is_masked(value):
+        masked = np.broadcast_to(value.mask, value.shape)
         if masked.any():
             first = [int(i) for i in np.argwhere(masked)[0]]
             raise ValueError(f"it is masked at {first}: fill it first, by .filled(value)")
@@ -254,9 +254,10 @@ def unchanged(before: Array, after: Array) -> Array:
 def _strings(where: str, array: Array) -> Array:
     if array.dtype.kind == "S":
         try:
-            array = np.char.decode(array, "utf-8")
+            texts = [text.decode("utf-8") for text in array.reshape(-1).tolist()]
         except UnicodeDecodeError as error:
             raise InputError(f"expected text in UTF-8, got {error.object!r} ({error.reason} at byte {error.start})", where) from None
+        array = np.array(texts, object).reshape(array.shape)
     if array.dtype.kind not in "UOT":
         raise InputError(f"expected strings, got {describe_array(array)}", where)
     values = array.astype(object)

@@ -22,15 +22,16 @@ from uncork.compiler.plan import Plan
 from uncork.compiler.together import available_threads
 from uncork.concurrency import renews_locks
 from uncork.errors import InputError, UncorkError, UnsupportedError, ValidationError
+from uncork.ir.bodies import configure
 from uncork.ir.constants import mapped_files
 from uncork.ir.interpret import State
 from uncork.ir.model import Model
 from uncork.ir.ports import ModelPort, find_port, port_of
 from uncork.ir.read import read_structure
-from uncork.ir.subgraphs import configure
 from uncork.ir.validate import infer
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import warn_if_unavailable
+from uncork.passes import pipeline
 from uncork.types import Array
 
 if TYPE_CHECKING:
@@ -41,9 +42,6 @@ if TYPE_CHECKING:
 Backend = Literal["cpu", "reference"]
 Precision = Literal["f32", "bf16", "bf16x3"]
 Ids = Literal["64-bit", "as-written"]
-
-#: Layers that convert ids, and those whose bodies may.
-_CONVERTING = frozenset({"Convert", "ConvertLike", "If", "Loop", "TensorIterator"})
 
 
 def read_model(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = None, *, mmap: bool = True) -> Model:
@@ -320,7 +318,8 @@ def compile_model(
     model = configure(model, strict, loop_limit)
     threads = available_threads() if threads is None else threads
     if backend == "reference":
-        return CompiledModel(model, Executor(_looking_up(model, ids), None, threads, mapped_files(model)))
+        options = pipeline.Options(None, precision, ids, reference=True)
+        return CompiledModel(model, Executor(pipeline.run(pipeline.AS_READ, model, options), None, threads, mapped_files(model)))
     return compile_for(model, target, threads, precision, ids)
 
 
@@ -336,28 +335,10 @@ def compile_layer(model: Model, target: Target | None, threads: int) -> Compiled
 
 
 def _executor(model: Model, target: Target | None, threads: int, precision: Precision, ids: Ids) -> Executor:
-    if precision != "f32":
-        from uncork.passes.set_precision import set_precision
-
-        model = set_precision(model, precision)
-    if any(node.type_name == "Convert" for node in model.nodes):  # by which every compressed table becomes f32
-        from uncork.passes.quantized_tables import compressed_tables, packed_tables
-
-        model = packed_tables(model)
-        # Before anything runs: references too are then given the rows that they need.
-        runs = compressed_tables(_looking_up(model, ids))
-    else:
-        runs = _looking_up(model, ids)
+    options = pipeline.Options(target, precision, ids)
+    # Before anything runs: references too are then given the rows that they need.
+    runs = pipeline.run(pipeline.AS_READ, model, options)
     return Executor(runs, target, threads, mapped_files(model))
-
-
-def _looking_up(model: Model, ids: Ids) -> Model:
-    """The model with ids looked up as this option says."""
-    if ids == "as-written" or not any(node.type_name in _CONVERTING for node in model.nodes):
-        return model
-    from uncork.passes.whole_ids import whole_ids
-
-    return whole_ids(model)
 
 
 def _missing_for(precision: Precision, backend: Backend, target: Target | None) -> str:
