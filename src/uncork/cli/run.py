@@ -1,4 +1,4 @@
-"""`uncork run`: a model on arrays, a summary of every output, and the outputs as a file."""
+"""`uncork run`: a model on arrays, its results as people read them, and the outputs as a file."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from uncork.cli._latency import Contender
 from uncork.cli._options import add_threads, positive
 from uncork.cli._output import counted, emit, emit_json, printable
 from uncork.cli._parser import Parser, one_of
+from uncork.cli._results import read_beside, results_text
 from uncork.cli._summary import Summary, summarise, summary_table
 from uncork.cli._tables import add_tables, files_read, given_tables
 from uncork.compiler.arguments import unique_names
@@ -38,7 +39,7 @@ examples:
 
 
 def parser() -> Parser:
-    parser = Parser("uncork run", "Run a model and print a summary of every output.", _EPILOG, "uncork run [OPTION]... MODEL")
+    parser = Parser("uncork run", "Run a model and print its results.", _EPILOG, "uncork run [OPTION]... MODEL")
     parser.add_model()
     add_inputs(parser)
     parser.add_argument("-o", "--output", type=_output, metavar="FILE", help="save the outputs: FILE.npz by name, or FILE.npy for a single one")
@@ -57,6 +58,8 @@ def parser() -> Parser:
         help="64-bit (default): look up ids as given; as-written: as the model's conversions cut them",
     )
     add_threads(parser)
+    parser.add_argument("--summary", action="store_true", help="print a summary of every output: smallest, mean and largest value")
+    parser.add_argument("--beside", metavar="FILE", help="a text to show beside the results: a line for each row")
     parser.add_argument("--repeat", type=positive, metavar="N", help="call N times and print how long calls take")
     parser.add_argument("--expect", metavar="FILE.npz", help="outputs to compare with, by name: exit status 1 where one differs")
     parser.add_argument(
@@ -79,6 +82,8 @@ def execute(arguments: argparse.Namespace) -> int:
     check_random(parser(), arguments)
     if arguments.tolerance is not None and arguments.expect is None:
         parser().error("--tolerance is for --expect: give the file too")
+    if arguments.beside is not None and (arguments.summary or arguments.json):
+        parser().error("--beside is for results: leave out --summary and --json")
     if arguments.output:
         check_arrays_destination(arguments.output, arguments.overwrite, files_read(arguments))
     compiled = load(
@@ -98,6 +103,7 @@ def execute(arguments: argparse.Namespace) -> int:
             f"a .npy file holds one output and the model has {len(names)}: {', '.join(names)}; save an .npz file", arguments.output
         )
     values, filled = collect(compiled.inputs, arguments)
+    beside = None if arguments.beside is None else read_beside(arguments.beside)
     inputs = [values[i] for i in range(len(compiled.inputs))]
     results = compiled(*inputs)
     expected = None if arguments.expect is None else compared(arguments.expect, dict(zip(names, results)), compiled, arguments.tolerance)
@@ -105,7 +111,8 @@ def execute(arguments: argparse.Namespace) -> int:
         write_arrays(arguments.output, dict(zip(names, results)))
     outputs = [summarise(n, p.names, p.element_type, a) for n, p, a in zip(names, compiled.outputs, results)]
     latency = None if arguments.repeat is None else _latency(compiled, inputs, arguments.repeat)
-    _report(arguments, filled, outputs, expected, latency)
+    shown = "" if arguments.summary or arguments.json else results_text(compiled, list(results), beside)
+    _report(arguments, filled, outputs, shown, expected, latency)
     return 1 if expected is not None and any(one.differs for one in expected) else 0
 
 
@@ -121,6 +128,7 @@ def _report(
     arguments: argparse.Namespace,
     filled: Sequence[Summary],
     outputs: Sequence[Summary],
+    shown: str,
     expected: Sequence[Expected] | None,
     latency: dict[str, Any] | None,
 ) -> None:
@@ -131,7 +139,7 @@ def _report(
         emit_json(told)
         return
     text = summary_table("random input", filled) + "\n" if filled else ""
-    text += summary_table("output", outputs)
+    text += shown or summary_table("output", outputs)
     if expected is not None:
         text += "\n" + expected_table(expected)
     if latency is not None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import numpy as np
 
+from uncork._html import html_table
 from uncork.blas import at_most
 from uncork.compiler.arguments import Results, accept, match, present
 from uncork.compiler.bind import BoundCall
@@ -26,7 +27,7 @@ from uncork.ir.bodies import configure
 from uncork.ir.constants import mapped_files
 from uncork.ir.interpret import State
 from uncork.ir.model import Model
-from uncork.ir.ports import ModelPort, find_port, port_of
+from uncork.ir.ports import PORT_HEADING, ModelPort, find_port, port_of, port_rows
 from uncork.ir.read import read_structure
 from uncork.ir.validate import infer
 from uncork.kernels.runtime.target import Target
@@ -242,6 +243,10 @@ class CompiledModel:
             "once in each process (uncork.score.Scorer does that)"
         )
 
+    def _repr_html_(self) -> str:
+        """For notebooks: inputs and outputs with their types and shapes."""
+        return html_table(f"{self.model.name}, compiled", PORT_HEADING, port_rows(self.inputs, self.outputs))
+
     def __repr__(self) -> str:
         ins, outs = (", ".join(map(str, ports)) for ports in (self.inputs, self.outputs))
         return f"<CompiledModel '{self.model.name}': {ins} -> {outs}>"
@@ -365,7 +370,16 @@ def load(
     tables: Mapping[str, Table] | None = None,
     ids: Ids = "64-bit",
 ) -> CompiledModel:
-    """`compile_model(read_model(path))`: see both for the options and errors."""
+    """A model from its file, checked and ready to be called: `compile_model(read_model(path))`.
+
+    `weights` is the weights file, when it is not the .bin beside the model; `mmap=False` copies weights instead of mapping them.
+    `backend` is "cpu" (kernels) or "reference" (NumPy from the formulas); `strict=True` refuses odd data that is tolerated
+    otherwise; `threads` is the most threads of a call (None: all processors); `precision` is "f32", or of recurrent layers'
+    products "bf16" or "bf16x3"; `loop_limit` is the most iterations of a Loop; `tables` takes constants from files,
+    `{"users": "users.npy"}`; `ids="as-written"` lets conversions in the model cut ids, as OpenVINO does.
+
+    Raises what `read_model` and `compile_model` raise, with the path. Both say more of each option.
+    """
     try:
         return compile_model(
             read_model(path, weights, mmap=mmap),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from uncork._html import html_table
 from uncork.blas import at_most
 from uncork.compiler.arguments import accept, match, present
 from uncork.compiler.execute import Executor, kernel_target
@@ -115,6 +116,11 @@ class Profile:
         widths = [min(44, max(len(row[c]) for row in rows)) for c in range(len(rows[0]))]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
         return "\n".join([*lines, self.summary()])
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        heading, *rows = self.rows()
+        return html_table(self.summary().replace("\n", "; "), heading, rows)
 
     def summary(self) -> str:
         """The sums and the limits, in two lines."""
