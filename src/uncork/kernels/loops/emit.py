@@ -214,7 +214,11 @@ class _Emitter:
             written = name_of(item.target.value)
             s.cache = {key: value for key, value in s.cache.items() if not key.removeprefix("pad(").startswith(f"{written}[")}
         elif item.reduction:
-            self._accumulate(item.target.id, item.reduction, s.typed(self.values.value(item.value), s.kinds[item.target.id]))
+            self._accumulate(
+                item.target.id,
+                item.reduction,
+                s.typed(self.values.value(item.value), s.kinds[item.target.id]),
+            )
         else:
             values = self.values.typed(item.value)
             s.values[item.target.id], s.kinds[item.target.id] = values, values[0].type
@@ -236,7 +240,14 @@ class _Emitter:
             across = s.spec.lanes
             whole = k.number(identity(word, terms[0].type), terms[0].type, across)
             first = ir.Constant(ir.IntType(32), 0)
-            terms = [Value(k, k.builder.insert_element(whole.llvm, terms[0].llvm, first), terms[0].type, across)]
+            terms = [
+                Value(
+                    k,
+                    k.builder.insert_element(whole.llvm, terms[0].llvm, first),
+                    terms[0].type,
+                    across,
+                )
+            ]
         for term, place in zip(terms, places):
             place.set(combine(k, place.get(), term))
 

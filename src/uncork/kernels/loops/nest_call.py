@@ -105,7 +105,13 @@ class Call:
     def _call(self) -> KernelCall:
         program = parse(self.text)
         types = tuple((name, self.views[name].element_type) for name in program.views)
-        spec = Nest(self.label, self.text, types, vector_lanes([t for _, t in types], self.target), self.unroll)
+        spec = Nest(
+            self.label,
+            self.text,
+            types,
+            vector_lanes([t for _, t in types], self.target),
+            self.unroll,
+        )
         words: list[Operand] = [self.sizes[name] for name in (*program.sizes, *program.integers)]
         for name, rank in program.views.items():
             view = self.views[name]

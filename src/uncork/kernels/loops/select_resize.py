@@ -14,7 +14,14 @@ import numpy as np
 
 from uncork.kernels.extents import KernelDeclined, extents, is_empty
 from uncork.kernels.kernel_plan import Choice, In, Native, Out, Room
-from uncork.kernels.loops.nest_call import Call, View, computed_type, element_bytes, row_bytes, unsupported
+from uncork.kernels.loops.nest_call import (
+    Call,
+    View,
+    computed_type,
+    element_bytes,
+    row_bytes,
+    unsupported,
+)
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import chooses
 from uncork.ops import Operation
@@ -62,7 +69,12 @@ class _Taps:
 
 
 @chooses("Interpolate")
-def choose_resizing(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+def choose_resizing(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Choice:
     data = inputs[0]
     assert data is not None
     name = data.element_type.name
@@ -92,7 +104,10 @@ def _nearest(axis: Axis, how: Settings) -> Array:
 
 
 def _plan(
-    operation: Operation, shape: Sequence[int], result: Sequence[int], inputs: Sequence[TensorSpec | None]
+    operation: Operation,
+    shape: Sequence[int],
+    result: Sequence[int],
+    inputs: Sequence[TensorSpec | None],
 ) -> tuple[list[Axis], Settings]:
     """What happens to each axis, and how."""
     assert isinstance(operation, Interpolating)
@@ -118,7 +133,14 @@ def _plan(
 class _Resizing:
     """A nest under construction: the loops of the result, and the lines inside them."""
 
-    def __init__(self, along: Sequence[_Taps], shape: Sequence[int], result: Sequence[int], name: str, target: Target) -> None:
+    def __init__(
+        self,
+        along: Sequence[_Taps],
+        shape: Sequence[int],
+        result: Sequence[int],
+        name: str,
+        target: Target,
+    ) -> None:
         self.name, self.target, self.computed = name, target, computed_type(name)
         self.loops: list[str] = []
         self.cells: list[str] = []
@@ -190,7 +212,10 @@ class _Resizing:
             lines = ["u*: T[u] = " + self._row("u"), *self._columns(self.last, x, out)]
             room = (self.extents[-1] + _SLACK) * element_bytes(self.computed)
         text = "\n".join([*head, *(indent + line for line in (*self.before, *lines))])
-        sizes = dict(zip(self.loops, self.counts)) | {"u": self.extents[-1], "t": self.last.count if self.last else 1}
+        sizes = dict(zip(self.loops, self.counts)) | {
+            "u": self.extents[-1],
+            "t": self.last.count if self.last else 1,
+        }
         views = {
             "X": View(In(0), self.name, tuple(self.extents)),
             "Y": View(Out(0), self.name, tuple(self.counts)),
@@ -202,7 +227,18 @@ class _Resizing:
         cost = math.prod(self.counts) * (len(self.terms) + (self.last.count if self.last else 0)) // 8
         # Loops with tables are not shared: what a table says of a place holds for the whole.
         shared = [loop for loop in outer if f"R{loop}" not in self.tables]
-        return Call("resize", text, sizes, views, self.target, 2, cost, row_bytes(room, "u8"), shared, list(self.tables.values()))
+        return Call(
+            "resize",
+            text,
+            sizes,
+            views,
+            self.target,
+            2,
+            cost,
+            row_bytes(room, "u8"),
+            shared,
+            list(self.tables.values()),
+        )
 
     def _column(self, found: _Taps, x: str) -> str:
         """Where the only cell of a place of the row is."""
