@@ -215,6 +215,34 @@ def test_one_kernel_for_every_size(name: str, opset: int, attributes: dict[str, 
     )
 
 
+MODES = ("nearest", "linear", "linear_onnx", "cubic")
+COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "tf_half_pixel_for_nn", "align_corners")
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("coordinates", COORDINATES)
+@pytest.mark.parametrize("by", ["scales", "sizes"])
+def test_one_kernel_resizes_every_size(mode: str, coordinates: str, by: str) -> None:
+    """By scales, and to the size of another input, which may be the size that the data has."""
+    for rounding in ("simple", "ceil", "round_prefer_ceil") if mode == "nearest" else ("simple",):
+        builder = uncork.Builder()
+        x = builder.parameter("x", "f32", [None, 3, None, None])
+        wanted = builder.constant(np.array([2.0, 1.5], np.float32))
+        like = builder.parameter("like", "f32", [None, None])
+        if by == "sizes":
+            (wanted,) = builder.add("ShapeOf", 3, like, output_type="i64")
+        how = {"mode": mode, "shape_calculation_mode": by, "coordinate_transformation_mode": coordinates}
+        axes = builder.constant(np.array([2, 3]))
+        (y,) = builder.add("Interpolate", 11, x, wanted, axes, nearest_mode=rounding, **how)
+        builder.result(y, "y")
+        (total,) = builder.add("ReduceSum", 1, like, builder.constant(np.array([0, 1])))
+        builder.result(total, "total")
+        generator = np.random.default_rng(1)
+        sizes = [(1, 4, 6, 9, 5), (2, 7, 34, 7, 80), (1, 30, 2, 17, 3)]
+        drawn_sizes = [((n, 3, h, w), (a, b)) for n, h, w, a, b in sizes]
+        hold(builder.model(), [[generator.standard_normal(s).astype(np.float32) for s in call] for call in drawn_sizes], 2e-4)
+
+
 def test_places_of_the_largest_cells_are_left_out_where_nobody_reads_them() -> None:
     builder = uncork.Builder()
     x = builder.parameter("x", "f32", [1, 2, 6, 6])

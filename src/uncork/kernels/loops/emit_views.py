@@ -271,8 +271,7 @@ class Views:
         """Store values where an index says; the vector goes along the last one, by steps of 1 or -1."""
         k, s, view, places = self.k, self.state, name_of(node.value), indices(node)
         name = s.types[view]
-        if values[0].type.kind == "signed":  # a place, in as many bits as the view has
-            values = [value.to(COMPUTED[name]) for value in values]
+        values = [value.to(COMPUTED[name]) for value in values]  # rounded to the view's type
         if not s.varies(node.slice):
             (value,) = values
             k.store(narrowed(k, value, name), self.address(view, places, set()))
