@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from uncork.internal_ops.pooled_values import PooledValues
-from uncork.kernels.extents import extents, is_empty, product
+from uncork.kernels.extents import certainly, extents, is_empty, largest, product
 from uncork.kernels.kernel_plan import Choice, In, Native, Out, Room
 from uncork.kernels.loops.adaptive import adaptive_pool
 from uncork.kernels.loops.nest_call import Call, View, computed_type, row_bytes, unsupported
@@ -131,32 +131,34 @@ def _sliding(
     *rows, last = windows
     fold, neutral = ("max", "lowest") if word == "max" else ("sum", "0.0")
     share = _Share(operation, windows) if isinstance(operation, AvgPool1) else None
-    source, inner = f"X[n, {last.cell()}]", "n"
+    inner, source = "n", _padded(f"X[n, {last.cell()}]", [last], neutral)
+    before = share.before if share else []
     lines: list[str] = []
     if rows:
-        cells = ", ".join(w.cell() for w in rows)
-        lines = [
-            "  u*:",
-            f"    {_taps(rows)}: m = {fold}({_padded(f'X[n, {cells}, u]', rows, neutral)})",
-            "    T[u] = m",
-        ]
-        source, inner = f"T[{last.cell()}]", " ".join(["n", *(w.axis for w in rows)])
+        # The row has its padding around it, so that nothing of its windows lies outside.
+        before = [*before, *([f"e*: T[e] = {neutral}"] if last.is_padded else [])]
+        cells = _padded(f"X[n, {', '.join(w.cell() for w in rows)}, u]", rows, neutral)
+        put = "u" if certainly(last.begin, 0) else f"u + {last.pad}"
+        lines = ["  u*:", f"    {_taps(rows)}: m = {fold}({cells})", f"    T[{put}] = m"]
+        inner, source = " ".join(["n", *(w.axis for w in rows)]), f"T[{last.cell(False)}]"
     out = ", ".join(["n", *(w.axis for w in windows)])
-    lines += ["  x*:", f"    {_taps([last])}: m = {fold}({_padded(source, [last], neutral)})"]
+    lines += ["  x*:", f"    {_taps([last])}: m = {fold}({source})"]
     lines += [f"    Y[{out}] = m{share.factor if share else ''}"]
-    text = "\n".join([*(share.before if share else []), f"{inner}:", *(share.of_rows if share else []), *lines])
+    text = "\n".join([*before, f"{inner}:", *(share.of_rows if share else []), *lines])
     computed = computed_type(name)
+    row = largest(last.begin + last.size, last.reach)
     views = {
         "X": View(In(0), name, (planes, *(w.size for w in windows))),
         "Y": View(Out(0), name, (planes, *(w.count for w in windows))),
-        "T": View(Room(), computed, (last.size,)),
-        "A": View(Room(row_bytes(last.size, computed)), computed, (last.count,)),
+        "T": View(Room(), computed, (row,)),
+        "A": View(Room(row_bytes(row, computed)), computed, (last.count,)),
         **(share.views(name) if share else {}),
     }
     work = planes * product(w.count for w in windows)
-    room = row_bytes(last.size, computed) + row_bytes(last.count, computed)
+    room = row_bytes(row, computed) + row_bytes(last.count, computed)
     cost = work * sum(w.kernel for w in windows) // 8
-    return Call(f"{word}_pool", text, _sizes(windows, planes), views, target, 2, cost, room, shared="n").native()
+    sizes = _sizes(windows, planes) | {"e": row}
+    return Call(f"{word}_pool", text, sizes, views, target, 2, cost, room, shared="n").native()
 
 
 def _sizes(windows: Sequence[Window], planes: SizeLike) -> dict[str, SizeLike]:
