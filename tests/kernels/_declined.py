@@ -114,7 +114,9 @@ _DECLINED: Mapping[tuple[str, ...], Mapping[str, Sequence[str]]] = {
         "ReverseSequence-1",
         "Roll-7",
         "ScatterElementsUpdate-3",
+        "ScatterElementsUpdate-12",
         "ScatterNDUpdate-4",
+        "ScatterNDUpdate-15",
         "ScatterUpdate-3",
         "ShuffleChannels-1",
         "Split-1",
@@ -305,19 +307,21 @@ _DECLINED: Mapping[tuple[str, ...], Mapping[str, Sequence[str]]] = {
     (
         "TopK-1",
         "TopK-3",
+        "TopK-11",
     ): {
-        "no kernel for the order of indices": ["page: by index", "largest, by index"],
-        "no kernel along other axes than the last": ["columns"],
         REFUSED: ["a NaN is the largest", "a NaN is the last of the smallest"],
-        "no kernel for types other than f32": ["u64 in full width", "lowest i8"],
-        "NumPy sorts as fast for that many": ["k = 0"],
     },
-    ("TopK-11",): {
-        "no kernel for the order of indices": ["stable", "page: by index", "largest, by index"],
-        "no kernel along other axes than the last": ["columns"],
-        REFUSED: ["a NaN is the largest", "a NaN is the last of the smallest"],
-        "no kernel for types other than f32": ["u64 in full width", "lowest i8"],
-        "NumPy sorts as fast for that many": ["k = 0"],
+    ("Bucketize-3",): {
+        "no kernel to compare i64 with f64": ["i64 with floats, exactly"],
+        "no kernel to compare i64 with u64": ["i64 with u64"],
+    },
+    ("Range-4",): {
+        "no kernel for ranges of i64 from f32": ["inputs are cut to integers"],
+        "no kernel for ranges of f16": ["f16 inputs"],
+        "no kernel for ranges of bf16": ["bf16"],
+    },
+    ("ScatterElementsUpdate-12",): {
+        "no kernel for means of 64-bit integers": ["the mean's sum does not wrap"],
     },
     (
         "Log-1",
@@ -332,6 +336,9 @@ _DECLINED: Mapping[tuple[str, ...], Mapping[str, Sequence[str]]] = {
     },
     ("Tanh-1",): {
         "no kernel for i32": ["integers"],
+    },
+    ("ScaledDotProductAttention-13",): {
+        "no kernel for empty or very long heads": ["no keys"],
     },
 }
 

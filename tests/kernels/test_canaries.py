@@ -17,6 +17,7 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith(("linux", "darwin"))
 ROOT = Path(__file__).parents[2]
 #: How many cases a family has at least: fewer mean that kernels are no longer chosen.
 LEAST = {
+    "attention": 100,
     "convolution": 300,
     "gemm.einsum": 250,
     "elementwise": 300,
@@ -34,6 +35,11 @@ LEAST = {
     "embedding.quantized": 150,
     "recurrent": 70,
     "reduction": 80,
+    "detection": 50,
+    "finding": 200,
+    "generation": 100,
+    "scatter": 250,
+    "search": 100,
     "embedding.sparse": 60,
     "movement.transpose": 90,
 }

@@ -1,4 +1,4 @@
-"""Poolings of which only the values are wanted. See the pass `unread_indices`."""
+"""Poolings of which only the values are wanted. See the pass `drop_unread_indices`."""
 
 from __future__ import annotations
 

@@ -26,7 +26,11 @@ OLDEST_LLVMLITE = (0, 44)
 #: The families of kernels, by the types of operation that they choose for; "" is every type that has no other. A family that is
 #: `folder` chooses in folder/select.py, one that is `folder.name` in folder/select_name.py.
 FAMILIES: Mapping[str, tuple[str, ...]] = {
-    "convolution": ("Convolution", "ConvolutionBackpropData", "FusedConvolution", "GroupConvolution", "GroupConvolutionBackpropData"),
+    "attention": ("FusedAttention", "ScaledDotProductAttention"),
+    "convolution": (
+        *("BlockedConvolution", "Convolution", "ConvolutionBackpropData", "FusedConvolution", "GroupConvolution"),
+        "GroupConvolutionBackpropData",
+    ),
     "elementwise": (
         *("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cos", "Cosh", "FakeQuantize", "Sin", "Sinh", "Tan"),
         *("Abs", "Add", "BatchNormInference", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Broadcast", "Ceiling", "Clamp"),
@@ -50,6 +54,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "recurrent.final_states": ("LastStates", "LookedUp", "StepLengths"),
     "gemm.matmul": ("FusedLinear", "MatMul"),
     "movement.copy_table": ("",),
+    "search": ("Bucketize", "SearchSorted"),
     "selection": ("GatherElements", "TopK"),
     "embedding.quantized": ("CompressedLookup",),
     "recurrent": ("GRUSequence", "LSTMSequence", "RNNSequence"),
@@ -57,7 +62,12 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
         *("LogSoftmax", "MVN", "ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"),
         "SoftMax",
     ),
+    "generation": ("OneHot", "Range"),
+    "scatter": ("GatherND", "ScatterElementsUpdate", "ScatterNDUpdate", "ScatterUpdate"),
+    "detection": ("FirstRows", "TakenBoxes"),
+    "finding": ("FilledCount", "FilledRows", "NonZeroCount", "NonZeroPlaces", "SortedPlaces", "UniqueElements"),
     "embedding.sparse": ("SparseLookup",),
+    "movement.blocks": ("FromBlocks", "ToBlocks"),
     "movement.transpose": ("Transpose",),
     "movement.view": ("Reshape", "Squeeze", "Unsqueeze", "View"),
 }

@@ -150,6 +150,11 @@ class Kernel:
         function = self.declared("llvm.cttz.i64", ir.IntType(64), [ir.IntType(64), ir.IntType(1)])
         return Value(self, self.builder.call(function, [value.llvm, ir.Constant(ir.IntType(1), 1)]), I64)
 
+    def ones(self, value: Value) -> Value:
+        """How many bits are set, of a 64-bit integer."""
+        function = self.declared("llvm.ctpop.i64", ir.IntType(64), [ir.IntType(64)])
+        return Value(self, self.builder.call(function, [value.llvm]), I64)
+
     def minimum(self, a: Value, b: Value) -> Value:
         return self.select(a < b, a, b)
 

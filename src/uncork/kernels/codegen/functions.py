@@ -42,6 +42,18 @@ def smaller(k: Kernel, a: Value, b: Value) -> Value:
     return k.select(b.equals(b), k.select(b < a, b, a), b)  # nothing is below a NaN
 
 
+def negated(k: Kernel, condition: Value) -> Value:
+    """A condition the other way round."""
+    return Value(k, k.builder.not_(condition.llvm), condition.type, condition.lanes)
+
+
+def precedes(k: Kernel, a: Value, b: Value) -> Value:
+    """a comes before b in ascending order, in which NaN is last."""
+    if a.type.kind != "float":
+        return a < b
+    return (a < b) | (a.equals(a) & negated(k, b.equals(b)))
+
+
 def clamped(k: Kernel, x: Value, low: float, high: float) -> Value:
     """min(max(x, low), high)"""
     least, most = k.number(low, x.type, x.lanes), k.number(high, x.type, x.lanes)

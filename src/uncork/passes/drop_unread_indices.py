@@ -12,7 +12,7 @@ from uncork.passes.rewrite import readers, replaced
 POOLINGS = frozenset({"MaxPool", "AdaptiveMaxPool"})
 
 
-def without_unread_indices(model: Model) -> Model:
+def drop_unread_indices(model: Model) -> Model:
     """Every such pooling as `PooledValues`."""
     read_by = readers(model)
     new: dict[int, Node] = {}
