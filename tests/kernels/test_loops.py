@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +19,7 @@ from uncork import storage
 from uncork.kernels.kernel_plan import Native
 from uncork.kernels.loops.language import linear, parse
 from uncork.kernels.loops.spec import Nest
+from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.kernels.runtime.target import Target, host_target
 from uncork.ops import Operation, find
 from uncork.types import ElementType, TensorSpec
@@ -134,6 +136,16 @@ def test_the_text_of_a_kernel_says_what_it_does() -> None:
         "    i=3: m = max(T[2*x + 1*i])",
         "    Y[n, y, x] = m",
     ]
+
+
+def test_sizes_beyond_32_bits_are_left_to_the_reference() -> None:
+    """What the kernel is told, not what is there: it gives up before it looks."""
+    _, choice = run_native(find("CumSum", 3)(), [drawn(np.random.default_rng(1), "f32", 2, 9), whole(1)])
+    assert isinstance(choice, Native)
+    ((kernel, words),) = choice.calls
+    given = np.array([1 << 31 if word == 9 else word if isinstance(word, int) else 0 for word in words])
+    function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(STORE.address(kernel))
+    assert function(given.ctypes.data) == 1
 
 
 def test_the_language() -> None:

@@ -124,6 +124,7 @@ class Views:
 
     def _stepped(self, view: str, places: list[ast.expr], found: Linear, padding: Operand | None) -> list[Value]:
         k, s, size = self.k, self.state, self._bytes(view)
+        assert padding is None or all(map(s.is_checked, places)), "a border that nothing looks at"
         base = self.address(view, places, {len(places) - 1})
         step, first, offset, phase = steps_of(s, view, found)
         limit: Value | None = None

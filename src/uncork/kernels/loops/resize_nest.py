@@ -13,6 +13,7 @@ from uncork.kernels.runtime.target import Target
 from uncork.symbolic import SizeLike
 from uncork.types import Array
 
+_NAMES = "abcdefgh"
 #: So many taps are written out; more are loops.
 _WRITTEN_OUT = 8
 #: A row in working memory is followed by so many elements that may be read, though not used.
@@ -48,7 +49,9 @@ class Resizing:
                 self.counts[-1], self.extents[-1] = self.counts[-1] * count, self.extents[-1] * size
                 continue
             merges = found is None
-            self.loops.append("abcdefgh"[len(self.loops)])
+            if len(self.loops) == len(_NAMES):
+                raise KernelDeclined("no kernel for so many axes")
+            self.loops.append(_NAMES[len(self.loops)])
             self.counts.append(count)
             self.extents.append(size)
             if found is None:

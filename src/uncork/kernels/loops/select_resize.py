@@ -24,9 +24,7 @@ _BY_BYTES = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 
 
 @chooses("Interpolate")
-def choose_resizing(
-    operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target
-) -> Choice:
+def choose_resizing(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
     data = inputs[0]
     assert data is not None and isinstance(operation, Interpolating)
     name = data.element_type.name
