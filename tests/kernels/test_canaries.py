@@ -28,7 +28,7 @@ LEAST = {
     "loops.normalise": 150,
     "loops.pool": 500,
     "loops.resize": 350,
-    "loops.sample": 80,
+    "loops.sample": 70,
     "loops.scan": 300,
     "movement.copy_table": 60,
     "selection": 80,
