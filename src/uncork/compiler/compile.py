@@ -235,6 +235,7 @@ def compile_model(
     tables: Mapping[str, Table] | None = None,
     ids: Ids = "64-bit",
     mmap: bool = True,
+    exact_convolutions: bool = False,
 ) -> CompiledModel:
     """Prepare a model for running.
 
@@ -251,6 +252,9 @@ def compile_model(
     `ids="64-bit"` looks rows up by the numbers that were given: indices, offsets, segment ids and
     lengths that come straight from an input are led around conversions to fewer bits, which
     converters from PyTorch write. "as-written" lets those cut them, bit for bit as OpenVINO does.
+
+    3x3 convolutions may be computed with a quarter to half of their products (Winograd), which rounds a little
+    otherwise: about 3e-6 of the largest result in place of 1e-6. `exact_convolutions=True` makes every product.
 
     Raises ValidationError for options that do not exist, UnsupportedError for a precision that this machine has no instructions
     for, and InputError for tables that do not fit.
@@ -276,7 +280,7 @@ def compile_model(
         from uncork.compiler.tables import with_tables  # few models need it: the others do not pay for it
 
         model = with_tables(model, tables, mmap)
-    model = configure(model, strict, loop_limit)
+    model = configure(model, strict, loop_limit, exact_convolutions)
     threads = available_threads() if threads is None else threads
     if backend == "reference":
         return CompiledModel(model, Executor(_looking_up(model, ids), None, threads, mapped_files(model)))
@@ -337,6 +341,7 @@ def load(
     loop_limit: int | None = None,
     tables: Mapping[str, Table] | None = None,
     ids: Ids = "64-bit",
+    exact_convolutions: bool = False,
 ) -> CompiledModel:
     """`compile_model(read_model(path))`: see both for the options and errors."""
     try:
@@ -350,6 +355,7 @@ def load(
             tables=tables,
             ids=ids,
             mmap=mmap,
+            exact_convolutions=exact_convolutions,
         )
     except UncorkError as error:
         raise error.at(str(path)) from None
