@@ -241,6 +241,7 @@ def blocks(generator: np.random.Generator) -> Iterator[Case]:
         around = {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1]}
         dense, apart = find("Convolution", 1)(**around), find("GroupConvolution", 1)(**around)
         filters = numbers(generator, 3 * block, 2 * block, 3, 3)
+        filters.value[...] *= 0.1  # errors are those of the largest result, and are compared by themselves
         for side in (0, 2, 4):
             yield f"side {side} {columns} {block}", BlockedConvolution(dense, (True, False), block, side), [blocked, filters]
         channels = numbers(generator, 2 * block, 1, 1, 3, 3)

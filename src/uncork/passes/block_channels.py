@@ -14,7 +14,7 @@ import numpy as np
 from uncork.internal_ops.blocks import BlockedConvolution, FromBlocks, ToBlocks, blocked_shape
 from uncork.internal_ops.fused import FusedConvolution
 from uncork.ir.model import Model, Node, Port, Source
-from uncork.kernels.convolution.blocks import is_few, regions_of
+from uncork.kernels.convolution.blocks import block_of, is_few, regions_of
 from uncork.kernels.convolution.blocks_apart import filter_bytes, tile_for
 from uncork.kernels.convolution.geometry import Geometry, geometry, known, typical
 from uncork.kernels.epilogue import ELEMENT
@@ -66,12 +66,6 @@ def block_channels(model: Model, target: Target) -> Model:
             filters += bytes_of_filters
     chosen = _profitable(model, candidates) if candidates else candidates
     return _rewritten(model, chosen, target) if chosen else model
-
-
-def block_of(channels: int, target: Target) -> int:
-    """Channels of a block: as many as a vector has or, where only that divides them, half as many of a long one; else 0."""
-    widths = [target.lanes, *([target.lanes // 2] if target.lanes > 8 else [])]
-    return next((width for width in widths if channels % width == 0), 0)
 
 
 def _candidate(model: Model, node: Node, target: Target, room: int) -> tuple[_Candidate, int] | None:

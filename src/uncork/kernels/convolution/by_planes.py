@@ -27,7 +27,7 @@ Planar = Callable[[Work], Choice]
 
 
 @dataclass(frozen=True)
-class _Moved:
+class Moved:
     """The calls of a convolution of planes with its data, its result and its own memory elsewhere in the step's memory."""
 
     native: Native
@@ -69,7 +69,7 @@ def over_volumes(found: Windows, work: Callable[[Geometry], Work], planar: Plana
     plane, made = g.cells * 4, g.pixels * 4
     gathered = slices * groups * channels * taps * plane
     result = slices * groups * outputs * made
-    moved = _Moved(native, 0, gathered, gathered + result)
+    moved = Moved(native, 0, gathered, gathered + result)
 
     def gather() -> Iterator[KernelCall]:
         cells = [depth.cells(tap * depth.dilation, depth.count, 1 if depth.spread > 1 else depth.stride) for tap in range(taps)]
@@ -146,7 +146,7 @@ def by_phases(found: Windows, work: Callable[[Geometry], Work], planar: Planar, 
     whole = found.planar
     groups, outputs, channels = found.filters.shape[:3]
     ordered = found.ordered(whole)
-    made: list[tuple[_Phase, _Phase, _Moved]] = []
+    made: list[tuple[_Phase, _Phase, Moved]] = []
     for down, across in product(_phases(whole.rows), _phases(whole.columns)):
         if is_empty((down.axis.count, across.axis.count)):
             continue
@@ -155,7 +155,7 @@ def by_phases(found: Windows, work: Callable[[Geometry], Work], planar: Planar, 
         native = planar(replace(own, filters=some, type_name=f"{own.type_name} {down.first} {across.first}"))
         if not isinstance(native, Native):
             return native
-        made.append((down, across, _Moved(native, None, 0, 0)))
+        made.append((down, across, Moved(native, None, 0, 0)))
     each = groups * outputs
 
     def stages(threads: int) -> Stages:

@@ -8,10 +8,11 @@ from dataclasses import replace
 from uncork.internal_ops.blocks import BlockedConvolution
 from uncork.internal_ops.fused import FusedConvolution
 from uncork.kernels.convolution import direct, im2col
-from uncork.kernels.convolution.blocks import BlockedWork, direct_over_blocks
+from uncork.kernels.convolution.blocks import BlockedWork, block_of, direct_over_blocks
 from uncork.kernels.convolution.blocks_apart import depthwise_over_blocks, winograd_over_blocks
 from uncork.kernels.convolution.by_planes import by_phases, over_volumes, phases_pay
 from uncork.kernels.convolution.geometry import Geometry, Work, geometry, known, typical, windows
+from uncork.kernels.convolution.volumes import fits_blocks, over_volumes_in_blocks
 from uncork.kernels.extents import extents, is_empty
 from uncork.kernels.kernel_plan import Choice
 from uncork.kernels.runtime.target import Target
@@ -53,6 +54,9 @@ def choose_convolution(operation: Operation, inputs: Sequence[TensorSpec | None]
         return planar(work, target.lanes)
 
     if len(found.axes) > 2:
+        inner, lanes = (block_of(found.filters.shape[axis], target) for axis in (2, 1))
+        if fits_blocks(found, end.operands, inner, lanes):
+            return over_volumes_in_blocks(found, work, inner, lanes, product.direct_sums, target)
         return over_volumes(found, work, planes, target.lanes)
     if phases_pay(found, end.operands):
         return by_phases(found, work, planes, target.lanes)
