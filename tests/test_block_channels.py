@@ -80,7 +80,7 @@ def test_exact_convolutions_make_every_product() -> None:
 
 
 def test_exact_convolutions_reach_into_bodies() -> None:
-    from uncork.ir.subgraphs import configure
+    from uncork.ir.bodies import configure
     from uncork.ops.convolution import Convolution1
 
     model = residual_net([1, WIDE, 28, 28], WIDE)

@@ -14,8 +14,8 @@ import uncork
 from uncork.compiler.bodies import KernelBody
 from uncork.compiler.compile import compile_model
 from uncork.errors import InputError
-from uncork.ir.subgraphs import GraphBody
-from uncork.ops._common.body import BodyInput, BodyMap, BodyOutput, Slicing, SubGraphOperation
+from uncork.ir.bodies import GraphBody
+from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing, SubGraphOperation
 
 SHAPE = uncork.PartialShape
 WEIGHTS = np.random.default_rng(0).standard_normal((24, 24)).astype(np.float32) / 10

@@ -27,15 +27,16 @@ LAYERS: list[set[str]] = [
     {"export", "kernels"},
     {"passes"},
     {"compiler"},
-    {"functional"},
+    {"functional", "_names"},
     {"score", "compare", "shrink"},
     {"cli"},
 ]
 #: The rooms of the kernels. A family imports from those above it, and from another family's room what stands in a layer before.
 ROOMS: list[set[str]] = [
-    {"names", "extents", "epilogue", "kernel_spec", "kernel_plan", "select", "select_epilogue", "runtime", "codegen"},
+    {"names", "extents", "epilogue", "kernel_spec", "kernel_plan", "select", "select_epilogue", "runtime", "codegen", "entry", "store"},
     {"gemm", "movement", "elementwise"},
-    {"convolution", "embedding", "recurrent", "reduction", "selection"},
+    {"loops"},
+    {"attention", "convolution", "detection", "embedding", "finding", "generation", "recurrent", "reduction", "scatter", "search", "selection"},
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 ROOM_RANK = {name: rank for rank, names in enumerate(ROOMS) for name in names}

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith(("linux", "darwin"))
 ROOT = Path(__file__).parents[2]
 #: How many cases a family has at least: fewer mean that kernels are no longer chosen.
 LEAST = {
+    "attention": 100,
     "convolution": 300,
     "gemm.einsum": 250,
     "elementwise": 300,
@@ -25,11 +26,21 @@ LEAST = {
     "movement.gather": 80,
     "recurrent.final_states": 100,
     "gemm.matmul": 300,
+    "loops.normalise": 150,
+    "loops.pool": 500,
+    "loops.resize": 350,
+    "loops.sample": 80,
+    "loops.scan": 300,
     "movement.copy_table": 60,
     "selection": 80,
     "embedding.quantized": 150,
     "recurrent": 70,
     "reduction": 80,
+    "detection": 50,
+    "finding": 200,
+    "generation": 100,
+    "scatter": 250,
+    "search": 100,
     "embedding.sparse": 60,
     "movement.transpose": 90,
 }

@@ -29,10 +29,8 @@ from uncork.kernels import select
 from uncork.kernels.runtime.kernel_cache import CannotCompile
 from uncork.kernels.runtime.program import Like
 from uncork.kernels.runtime.target import Target, host_target, with_tiles
-from uncork.ops._common.body import SubGraphOperation
-from uncork.passes.absorb_index_converts import fuse_ids
-from uncork.passes.eliminate_noop_moves import views_of_moves
-from uncork.passes.fold_constants import fold_constants
+from uncork.ops._body import SubGraphOperation
+from uncork.passes import pipeline
 from uncork.types import Array, PartialShape, TensorSpec
 
 if TYPE_CHECKING:
@@ -61,17 +59,6 @@ def kernel_target(precision: str = "f32") -> Target | None:
     return host_target() if precision == "f32" else with_tiles(host_target())
 
 
-def _with_fused_layers(model: Model) -> Model:
-    """What can be fused before shapes are known."""
-    types = {node.type_name for node in model.nodes}
-    model = fold_constants(fuse_ids(model))
-    if "SparseFillEmptyRows" in types:
-        from uncork.passes.sparse_lookups import sparse_lookups  # few models have them
-
-        model = sparse_lookups(model)
-    return model
-
-
 class Executor:
     """Runs a checked model; may be called from several threads."""
 
@@ -85,7 +72,7 @@ class Executor:
         self.use_kernels = target is not None
         #: What runs; the interpreter keeps to the model as it was read.
         with unforked():
-            self._prepared = self._with_bodies(_with_fused_layers(model)) if self.use_kernels else model
+            self._prepared = self._with_bodies(self._loaded(model)) if self.use_kernels else model
         self._kept: OrderedDict[tuple[object, ...], Specialisation] = OrderedDict()
         self._times: OrderedDict[tuple[object, ...], int] = OrderedDict()
         self.renew_locks()
@@ -122,9 +109,9 @@ class Executor:
         """What runs the model when it has variables; None when only the interpreter does."""
         with unforked():
             from uncork.compiler.state import StateExecutor
-            from uncork.passes.functionalize_variables import lift_state
+            from uncork.passes.functionalize_variables import functionalize_variables
 
-            lifted = lift_state(self.model) if self.use_kernels and self.model.sinks else None
+            lifted = functionalize_variables(self.model) if self.use_kernels and self.model.sinks else None
             return None if lifted is None else StateExecutor(self.model, lifted, Executor(lifted.model, self.target))
 
     def run_with_state(self, inputs: Sequence[Array], state: State) -> list[Array]:
@@ -309,21 +296,12 @@ class Executor:
 
         return with_their_plans(plan, model)
 
+    def _loaded(self, model: Model) -> Model:
+        """What can be rewritten before sizes are known."""
+        return pipeline.run(pipeline.ON_LOAD, model, pipeline.Options(self.target))
+
     def _fused(self, model: Model) -> Model:
-        """What can only be fused when the shapes of the call are known."""
+        """What can only be rewritten when every size is known, as a number or an expression."""
         if self.target is None:
             return model
-        from uncork.passes.fuse_elementwise import fuse_elementwise  # with kernels only
-        from uncork.passes.fuse_epilogue import fuse_epilogue
-
-        if any(select.family_of(node.type_name) == "recurrent" for node in model.nodes):
-            from uncork.passes.precompute_input_projection import looked_up
-            from uncork.passes.sink_selection import last_step
-
-            model = looked_up(last_step(model))
-        model = fuse_epilogue(views_of_moves(model))
-        if any(select.family_of(node.type_name) == "convolution" for node in model.nodes):
-            from uncork.passes.block_channels import block_channels
-
-            model = block_channels(model, self.target)
-        return fuse_elementwise(model, self.target)
+        return pipeline.run(pipeline.WITH_SIZES, model, pipeline.Options(self.target))

@@ -31,20 +31,26 @@ class Instance:
         self._parts: list[tuple[Segment, tuple[int, ...]] | ReferenceStep | ReadStep] = []
         made: set[int] = set()
         before: Segment | None = None
-        for part in plan.parts:
+        last = max((i for i, part in enumerate(plan.parts) if isinstance(part, SegmentPlan)), default=-1)
+        for position, part in enumerate(plan.parts):
             if isinstance(part, SegmentPlan):
-                segment, results = self._segment(part, made, before)
+                segment, results = self._segment(part, made, before, position == last)
                 made.update(results)
                 self._parts.append((segment, results))
                 before = segment
             else:
                 self._parts.append(part)
 
-    def _segment(self, part: SegmentPlan, made: set[int], before: Segment | None) -> tuple[Segment, tuple[int, ...]]:
-        """A segment and the arguments whose arrays it makes: results that no segment before has written to."""
+    def _segment(self, part: SegmentPlan, made: set[int], before: Segment | None, last: bool) -> tuple[Segment, tuple[int, ...]]:
+        """A segment and the arguments whose arrays it makes: results that no segment before has written to.
+
+        The last segment also makes those without elements, which no step writes.
+        """
         plan, inputs = self.plan, len(self.plan.input_shapes)
         own = range(inputs, inputs + len(plan.results))
         written = [w.argument for step in part.steps for w in step.every_word if isinstance(w, ArgumentAddress) and w.argument in own]
+        if last:
+            written += [number for number, result in zip(own, plan.results) if result.argument == number]
         results = tuple(n for n in dict.fromkeys(written) if n not in made)
         positions = {number: plan.arguments + i for i, number in enumerate(results)}
         made_results = [_made(plan, number - inputs) for number in results]

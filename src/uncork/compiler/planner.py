@@ -103,6 +103,8 @@ class Planner(Placement):
             if node.id in needed:
                 self._add(node)
         results = self._finish_results()
+        if self._waiting:  # a pass has taken the layer out that finds the size
+            raise NotPlanned(f"{self._waiting[0].where}: whether {self._waiting[0]} is never looked at")
         self._look_at_files()
         return CallPlan(
             parts=tuple(self._closed(part) for part in self._parts),

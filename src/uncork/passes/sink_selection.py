@@ -31,7 +31,7 @@ from uncork.symbolic import SizeLike
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
 
-def last_step(model: Model) -> Model:
+def sink_selection(model: Model) -> Model:
     """The model with such sequences rewritten. Its shapes must be those of the call: others are left as they are."""
     sequences = [node for node in model.nodes if isinstance(node.operation, RecurrentSequence)]
     if not sequences:
