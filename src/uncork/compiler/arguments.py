@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from uncork._html import html_table
 from uncork.errors import InputError, Label, Problem
 from uncork.ir.ports import ModelPort as ModelPort
 from uncork.ir.ports import did_you_mean as did_you_mean
@@ -73,6 +74,15 @@ class Results(Sequence[Array]):
 
     def __repr__(self) -> str:
         return "Results(" + ", ".join(f"{p.name}: {describe_array(a)}" for p, a in zip(self._ports, self._arrays)) + ")"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: every array with its type, its shape and its first values."""
+        rows = []
+        for name, array in self.items():
+            flat = array.reshape(-1)
+            first = ", ".join(f"{value:.6g}" if isinstance(value, float) else str(value) for value in flat[:8].tolist())
+            rows.append([name, describe_array(array), first + (", ..." if flat.size > 8 else "")])
+        return html_table("results", ("name", "array", "first values"), rows)
 
 
 Mapping.register(Results)

@@ -48,6 +48,8 @@ class Operation:
     deterministic: ClassVar[bool] = True
     #: Tolerated oddities of the data become errors (decisions.md, rule 4). Set by `with_strict`.
     strict: bool = False
+    #: Kernels multiply every pair that the formula has, by no algorithm with fewer products. Set by `with_direct_sums`.
+    direct_sums: bool = False
     #: Oddities of constants are errors then, too. Where not, the model's author meant them.
     strict_on_constants: ClassVar[bool] = True
     #: What the compiler has to say of this layer where it prints its plan; set by passes.
@@ -97,6 +99,13 @@ class Operation:
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
         twin.strict = True
+        return twin
+
+    def with_direct_sums(self) -> Operation:
+        """The same operation, whose kernels multiply every pair that the formula has."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin.direct_sums = True
         return twin
 
     @classmethod
