@@ -546,8 +546,8 @@ def test_a_bag_with_conversions_is_one_step_for_any_number_of_ids(strict: bool) 
     for count in range(2, 9):
         compiled([1] * count, [0, 1])
     assert compiled._executor.plans is not None
-    (made,) = compiled._executor.plans._plans
-    kernel, *others = [step.kernel for step in made.plan.printed]
+    (made,) = compiled._executor.plans.plans
+    kernel, *others = [step.kernel for step in made.printed]
     assert not others
     assert kernel.partition(" in up to ")[0] == "bag_offsets_f32_i64_3" + ("_strict" if strict else "")
-    assert made.plan.is_native
+    assert made.is_native

@@ -276,3 +276,13 @@ def present(element_type: ElementType, array: Array) -> Array:
         plain = array.astype(str)
         return plain if (plain == array).all() else array
     return decode(array, element_type)
+
+
+def owned(arrays: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
+    """The arrays as the caller's own: a view, an input, or what comes twice is copied."""
+    seen = set(map(id, inputs))
+    result: list[Any] = []
+    for array in arrays:
+        result.append(array.copy() if array.base is not None or id(array) in seen else array)
+        seen.add(id(array))
+    return result

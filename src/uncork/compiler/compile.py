@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 import numpy as np
 
 from uncork.blas import at_most
-from uncork.compiler.arguments import Results, accept, match, present
+from uncork.compiler.arguments import Results, accept, match, owned, present
 from uncork.compiler.bind import BoundCall
 from uncork.compiler.device import check_device
 from uncork.compiler.direct import Direct, Refused
 from uncork.compiler.execute import Executor, kernel_target
-from uncork.compiler.instance import NativeCall
 from uncork.compiler.plan import Plan
+from uncork.compiler.plan_set import PlannedCall
 from uncork.compiler.together import available_threads
 from uncork.concurrency import renews_locks
 from uncork.errors import InputError, UncorkError, UnsupportedError, ValidationError
@@ -119,7 +119,7 @@ class CompiledModel:
         if known is not None and arrays is not None:
             results = self._executor.run_with(known, arrays)
             if self._native_outputs:
-                return Results(self.outputs, _owned(results, arrays))
+                return Results(self.outputs, owned(results, arrays))
         else:
             arrays = [accept(port, value) for port, value in zip(self.inputs, match(self.inputs, inputs, named))]
             if self.model.sinks:
@@ -128,7 +128,7 @@ class CompiledModel:
             else:
                 results = self._executor.run(arrays)
         shown = [present(port.element_type, array) for port, array in zip(self.outputs, results)]
-        return Results(self.outputs, _owned(shown, arrays))
+        return Results(self.outputs, owned(shown, arrays))
 
     def _in_order(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> Sequence[Any] | None:
         """The inputs as the model has them; None when it takes `match` to find them, or to say what is wrong."""
@@ -154,12 +154,12 @@ class CompiledModel:
         found = {find_port(self.inputs, key): value for key, value in named.items()}
         return [found[i] for i in range(len(self._names))] if found.keys() == set(range(len(self._names))) else None
 
-    def _fast(self, direct: Direct | NativeCall, inputs: Sequence[Any]) -> Results | None:
+    def _fast(self, direct: Direct | PlannedCall, inputs: Sequence[Any]) -> Results | None:
         """The results, if this call is like the one before it and one native program can do it."""
         if not self._all_native:
             return None
         try:
-            found = direct.run(*inputs)
+            found: Any = direct.run(*inputs)
             results = found if type(found) is list else direct.again(found, inputs)
         except Refused:
             return None
@@ -235,16 +235,6 @@ class CompiledModel:
     def __repr__(self) -> str:
         ins, outs = (", ".join(map(str, ports)) for ports in (self.inputs, self.outputs))
         return f"<CompiledModel '{self.model.name}': {ins} -> {outs}>"
-
-
-def _owned(arrays: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
-    """The arrays as the caller's own: a view, an input, or what comes twice is copied."""
-    seen = set(map(id, inputs))
-    result: list[Any] = []
-    for array in arrays:
-        result.append(array.copy() if array.base is not None or id(array) in seen else array)
-        seen.add(id(array))
-    return result
 
 
 def compile_model(
