@@ -22,6 +22,7 @@ LEAST = {
     "gemm.einsum": 250,
     "elementwise": 300,
     "embedding.bags": 100,
+    "movement.blocks": 60,
     "movement.gather": 80,
     "recurrent.final_states": 100,
     "gemm.matmul": 300,
