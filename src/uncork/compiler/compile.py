@@ -16,6 +16,7 @@ from uncork.compiler.arguments import ModelPort, Results, accept, match, owned, 
 from uncork.compiler.bind import BoundCall
 from uncork.compiler.direct import Direct, Refused
 from uncork.compiler.execute import Executor, kernel_target
+from uncork.compiler.native_call import NativeCall
 from uncork.compiler.plan import Plan
 from uncork.compiler.plan_set import PlannedCall
 from uncork.compiler.together import available_threads
@@ -188,12 +189,12 @@ class CompiledModel:
             inputs = ()
         return BoundCall(self, match(self.inputs, inputs, named), outputs)
 
-    def direct(self, inputs: Sequence[Array]) -> Direct | None:
-        """One native program for calls on arrays like these, which need no conversion; None where there is none."""
+    def native_call(self, inputs: Sequence[Array]) -> NativeCall | None:
+        """One native call for arrays like these, which need no conversion; None where there is none."""
         if not self._all_native or self.model.sinks:
             return None
         with at_most(self._executor.threads):
-            return self._executor.direct(inputs)
+            return self._executor.native_call(inputs)
 
     @property
     def plan(self) -> Plan:

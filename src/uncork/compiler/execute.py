@@ -16,6 +16,7 @@ import numpy as np
 
 from uncork.compiler.direct import Direct, Refused
 from uncork.compiler.lengths import open_lengths
+from uncork.compiler.native_call import NativeCall
 from uncork.compiler.plan import Plan
 from uncork.compiler.plan_set import PlannedCall, PlanSet
 from uncork.compiler.specialise import Specialisation
@@ -261,12 +262,9 @@ class Executor:
                 self._times.popitem(last=False)
         return times >= _TIMES
 
-    def direct(self, inputs: Sequence[Array]) -> Direct | None:
-        """One native program for arrays of these shapes and of the model's types; None when there is no such program."""
-        if not self.use_kernels:
-            return None
-        found = self.known(inputs) or self._remembered(inputs)
-        return found.direct
+    def native_call(self, inputs: Sequence[Array]) -> NativeCall | None:
+        """One native call for arrays of these shapes and of the model's types; None when there is no such call."""
+        return None if self.plans is None else self.plans.native_call(inputs)
 
     def _likes(self, inputs: Sequence[Array]) -> list[Like] | None:
         """What the inputs of calls like this one have in common; None when it cannot be told so simply."""

@@ -116,6 +116,19 @@ class PlanSet:
                 self._calls = [made, *self._calls[: MOST_PLANS - 1]]
         return True
 
+    def native_call(self, inputs: Sequence[Array]) -> NativeCall | None:
+        """The native call that takes sizes like those of these inputs; None where there is none."""
+        known = self._native_call(inputs)
+        if known is not None or any(isinstance(call, PartedCall) for call in self._calls):
+            return known
+        return self._native_call(inputs) if self._add(hints_of(self._model, inputs), self._calls) else None
+
+    def _native_call(self, inputs: Sequence[Array]) -> NativeCall | None:
+        for call in self._calls:
+            if isinstance(call, NativeCall) and call.results(_as_planned(call.plan, inputs)) is not None:
+                return call
+        return None
+
     def release_memory(self) -> None:
         """Give the working memory of calls that are not running back."""
         for call in self._calls:
