@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from uncork.blas import at_most
-from uncork.compiler.arguments import ModelPort, Results, accept, match, owned, present
+from uncork.compiler.arguments import ModelPort, Results, accept, did_you_mean, match, owned, present
 from uncork.compiler.bind import BoundCall
 from uncork.compiler.direct import Direct, Refused
 from uncork.compiler.execute import Executor, kernel_target
@@ -30,7 +30,7 @@ from uncork.ir.subgraphs import configure
 from uncork.ir.validate import infer
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import warn_if_unavailable
-from uncork.types import Array
+from uncork.types import Array, PartialShape
 
 if TYPE_CHECKING:
     from uncork.compiler.tables import Table
@@ -201,6 +201,32 @@ class CompiledModel:
         """Every step, the kernel chosen for it or why there is none, and where its result lies. Print it."""
         return self._executor.plan()
 
+    def prepare(self, shapes: Mapping[str, Sequence[int | None]] | None = None) -> None:
+        """Plan calls and compile their kernels now, not at the first call.
+
+        One plan serves every size; where it depends on what is asked of sizes (whether two are equal, say), `shapes` tell, by the
+        names of inputs, for which calls it is made: `{"ids": [1, 20]}`. None is a size that is not known yet. Raises InputError
+        for names and shapes that the model does not have.
+        """
+        known: dict[int, Sequence[int | None]] = {}
+        for name, shape in (shapes or {}).items():
+            number = next((n for n, port in enumerate(self.inputs) if name in port.names), None)
+            if number is None:
+                names = [other for port in self.inputs for other in port.names]
+                raise InputError(f"no input is called '{name}'{did_you_mean(name, names)}; inputs: {', '.join(names)}")
+            if not self.inputs[number].shape.compatible(PartialShape(shape)):
+                raise InputError(f"expected shape {self.inputs[number].shape}, got {list(shape)}", f"input '{name}'")
+            known[number] = shape
+        with at_most(self._executor.threads):
+            self._executor.prepare(known)
+
+    def release_memory(self) -> None:
+        """Give back the working memory that calls have taken. It is kept between calls otherwise, as large as the largest call needed.
+
+        Calls that are running keep theirs. Bound calls keep theirs for as long as they live.
+        """
+        self._executor.release_memory()
+
     def reset_state(self) -> None:
         """Forget what the calls so far have assigned to the model's variables."""
         with self._turn:
@@ -328,10 +354,14 @@ def load(
     loop_limit: int | None = None,
     tables: Mapping[str, Table] | None = None,
     ids: Ids = "64-bit",
+    prepare: bool = False,
 ) -> CompiledModel:
-    """`compile_model(read_model(path))`: see both for the options and errors."""
+    """`compile_model(read_model(path))`: see both for the options and errors.
+
+    `prepare=True` compiles the kernels now, not at the first call: see `CompiledModel.prepare`.
+    """
     try:
-        return compile_model(
+        compiled = compile_model(
             read_model(path, weights, mmap=mmap),
             backend=backend,
             strict=strict,
@@ -342,5 +372,8 @@ def load(
             ids=ids,
             mmap=mmap,
         )
+        if prepare:
+            compiled.prepare()
+        return compiled
     except UncorkError as error:
         raise error.at(str(path)) from None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,7 @@ from uncork.passes.absorb_index_converts import fuse_ids
 from uncork.passes.eliminate_noop_moves import views_of_moves
 from uncork.passes.fold_constants import fold_constants
 from uncork.passes.fuse_matmul import fuse_linear
+from uncork.symbolic import Origin
 from uncork.types import Array, PartialShape, TensorSpec
 
 if TYPE_CHECKING:
@@ -323,12 +324,38 @@ class Executor:
         unfit = {problem.where for problem in problems}
         return Specialisation(fused, self.target, self._likes(inputs), self.threads, expected, unfit, self.files)
 
+    def prepare(self, shapes: Mapping[int, Sequence[int | None]]) -> None:
+        """Plan the calls of inputs of these shapes, by number, and compile their kernels; other sizes are as they mostly are."""
+        if self.model.sinks:
+            if self._stateful is not None:
+                self._stateful.executor.prepare(shapes)
+        elif self.plans is not None:
+            parameters = self.model.parameters
+            sizes = ((Origin(parameters[n], 0, axis), size) for n, shape in shapes.items() for axis, size in enumerate(shape))
+            self.plans.prepare({origin: size for origin, size in sizes if size is not None})
+        for body in self._bodies():
+            body.prepare({})
+
+    def _bodies(self) -> list[Executor]:
+        """What runs the bodies of layers."""
+        if not self.use_kernels or not _has_bodies(self._prepared):
+            return []
+        from uncork.compiler.bodies import executors_of_bodies
+
+        return [executor for executor in executors_of_bodies(self._prepared) if isinstance(executor, Executor)]
+
     def release_memory(self) -> None:
         """Give the working memory of calls that are not running back."""
         if self.plans is not None:
             self.plans.release_memory()
         if self.model.sinks and self._stateful is not None:
             self._stateful.release_memory()
+        for body in self._bodies():
+            body.release_memory()
+        with self._lock:
+            self._kept.clear()
+            self._times.clear()
+        self.last = None
 
     def plan(self) -> Plan:
         """How a call runs; for a model with dynamic inputs, what is known before one."""

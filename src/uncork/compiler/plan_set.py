@@ -22,7 +22,7 @@ from uncork.kernels import select
 from uncork.kernels.runtime.kernel_cache import CannotCompile
 from uncork.kernels.runtime.layout import GUARD_FAILED
 from uncork.kernels.runtime.target import Target
-from uncork.symbolic import Origin, Size, Symbol
+from uncork.symbolic import Guard, Origin, Size, Symbol
 from uncork.types import Array, PartialShape, TensorSpec
 
 #: Plans that are kept; the one made first goes.
@@ -116,6 +116,11 @@ class PlanSet:
                 self._calls = [made, *self._calls[: MOST_PLANS - 1]]
         return True
 
+    def prepare(self, hints: Mapping[Origin, int]) -> None:
+        """Make a plan for calls of such sizes, with all its kernels, unless there is one."""
+        if not any(_serves(call.plan, hints) for call in self._calls):
+            self._add(hints, self._calls)
+
     def native_call(self, inputs: Sequence[Array]) -> NativeCall | None:
         """The native call that takes sizes like those of these inputs; None where there is none."""
         known = self._native_call(inputs)
@@ -133,6 +138,15 @@ class PlanSet:
         """Give the working memory of calls that are not running back."""
         for call in self._calls:
             call.release_memory()
+
+
+def _serves(plan: CallPlan, hints: Mapping[Origin, int]) -> bool:
+    """No guard of the plan is known to fail."""
+    for relation in plan.relations:
+        values = {symbol: hints[symbol.origin] for symbol in relation.symbols if symbol.origin in hints}
+        if isinstance(relation, Guard) and values.keys() == relation.symbols and not relation.holds(values):
+            return False
+    return True
 
 
 def _as_planned(plan: CallPlan, inputs: Sequence[Array]) -> list[Array]:
