@@ -114,3 +114,13 @@ def test_a_model_goes_without_the_collector() -> None:
         assert gone() is None
     finally:
         gc.enable()
+
+
+def test_the_plan_says_what_it_takes_for_granted() -> None:
+    compiled = uncork.compile_model(model())
+    compiled(*arrays(3))
+    assert compiled.plan.guards == ("x_0 == z_0 (layer 'Add_4' (Add-1, id 4))",)
+    assert "\nfor calls with x_0 == z_0 (layer 'Add_4' (Add-1, id 4))\n" in str(compiled.plan)
+    assert compiled.plan.working_bytes >= 3 * WIDE * 4
+    compiled.release_memory()
+    assert compiled.plan.working_bytes == 0

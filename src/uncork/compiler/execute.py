@@ -35,7 +35,7 @@ from uncork.passes.absorb_index_converts import fuse_ids
 from uncork.passes.eliminate_noop_moves import views_of_moves
 from uncork.passes.fold_constants import fold_constants
 from uncork.passes.fuse_matmul import fuse_linear
-from uncork.symbolic import Origin
+from uncork.symbolic import Guard, Origin
 from uncork.types import Array, PartialShape, TensorSpec
 
 if TYPE_CHECKING:
@@ -366,7 +366,9 @@ class Executor:
         if self.model.sinks and self._stateful is not None:
             return self._stateful.executor.plan()
         if self.plans is not None and self.plans.plans:
-            return Plan(self.plans.plans[0].printed)
+            last = self.plans.plans[0]
+            guards = tuple(f"{relation} ({relation.where})" for relation in last.relations if isinstance(relation, Guard))
+            return Plan(last.printed, self.plans.working_bytes, guards)
         specs = {p: self.model.by_id[p].outputs[0].spec for p in self.model.parameters}
         model, problems = infer(self._prepared, specs, trust_ports=True)
         if problems:

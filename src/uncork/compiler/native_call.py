@@ -66,6 +66,11 @@ class NativeCall:
         #: Safe to call with anything: it gives a list of new results, or a number, with which `again` is asked.
         self.run: Callable[..., Any] = self._segments[0][0].run
 
+    @property
+    def working_bytes(self) -> int:
+        """The working memory that is kept now."""
+        return sum(context.memory.nbytes for _, context in self._segments)
+
     def call(self, inputs: Sequence[Array]) -> list[Array] | Stop:
         """The results, or why there are none."""
         found = self._finish(self.run(*inputs), inputs)

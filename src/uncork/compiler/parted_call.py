@@ -45,6 +45,11 @@ class PartedCall:
         self._idle.append(instance)
         return results
 
+    @property
+    def working_bytes(self) -> int:
+        """The working memory that is kept now, apart from that of running calls."""
+        return sum(instance.context.memory.nbytes for instance in tuple(self._idle))
+
     def release_memory(self) -> None:
         """Give working memory back; calls that run keep theirs until the model is gone or this is called again."""
         self._idle.clear()

@@ -74,6 +74,11 @@ class PlanSet:
         """What was planned so far, the last one first."""
         return [call.plan for call in self._calls]
 
+    @property
+    def working_bytes(self) -> int:
+        """The working memory that is kept now."""
+        return sum(call.working_bytes for call in self._calls)
+
     def run(self, inputs: Sequence[Array]) -> list[Array] | None:
         """The results; None where the model cannot be planned so. Raises Refused where references have to look at the call."""
         hints: dict[Origin, int] = {}
