@@ -54,9 +54,8 @@ def test_kernels_go_on_behind_a_size_that_a_step_finds() -> None:
     for rows, kept in ((5, [1, 3]), (5, [0, 1, 2, 3, 4]), (900, range(0, 900, 2)), (3, [2]), (900, range(900)), (5, [])):
         x, marks = call(rows, kept)
         np.testing.assert_allclose(compiled(x, marks)["y"], by_hand(x, marks), rtol=2e-6, atol=2e-6)
-    found = kernels(compiled)
-    assert [layer for layer, kernel in found.items() if kernel == "reference"] == ["NonZero_2"]
-    assert compiled.plan.steps[-1].outputs.endswith(",24]")
+    assert [kernel for layer, kernel in kernels(compiled).items() if "NonZero" not in layer and kernel == "reference"] == []
+    assert "NonZero" in compiled.plan.steps[-1].outputs, "in sizes that the call finds"
     assert not compiled.plan.guards, "one plan for all of these"
 
 

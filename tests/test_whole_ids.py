@@ -14,9 +14,9 @@ import pytest
 
 import uncork
 from uncork.errors import InputError
+from uncork.ir.bodies import GraphBody
 from uncork.ir.model import Model, Source
-from uncork.ir.subgraphs import GraphBody
-from uncork.ops._common.body import BodyInput, BodyMap, BodyOutput, Slicing
+from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing
 
 TABLE = np.arange(15, dtype=np.float32).reshape(5, 3) + 1
 ZEROS = [0.0, 0.0, 0.0]

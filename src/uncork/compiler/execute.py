@@ -30,11 +30,8 @@ from uncork.kernels import select
 from uncork.kernels.runtime.kernel_cache import CannotCompile
 from uncork.kernels.runtime.program import Like
 from uncork.kernels.runtime.target import Target, host_target, with_tiles
-from uncork.ops._common.body import SubGraphOperation
-from uncork.passes.absorb_index_converts import fuse_ids
-from uncork.passes.eliminate_noop_moves import views_of_moves
-from uncork.passes.fold_constants import fold_constants
-from uncork.passes.fuse_matmul import fuse_linear
+from uncork.ops._body import SubGraphOperation
+from uncork.passes import pipeline
 from uncork.symbolic import Guard, Origin
 from uncork.types import Array, PartialShape, TensorSpec
 
@@ -64,34 +61,16 @@ def kernel_target(precision: str = "f32") -> Target | None:
     return host_target() if precision == "f32" else with_tiles(host_target())
 
 
-def _with_fused_layers(model: Model) -> Model:
-    """What can be fused before shapes are known."""
-    types = {node.type_name for node in model.nodes}
-    model = fold_constants(fuse_ids(model))
-    if "SparseFillEmptyRows" in types:
-        from uncork.passes.sparse_lookups import sparse_lookups  # few models have them
-
-        model = sparse_lookups(model)
-    model = fuse_linear(model)
-    if any(select.family_of(type_name) == "convolution" for type_name in types):
-        from uncork.passes.fuse_convolution import fuse_convolution
-
-        model = fuse_convolution(model)
-    return model
+def _loaded(target: Target, model: Model) -> Model:
+    """What can be rewritten before sizes are known."""
+    return pipeline.run(pipeline.ON_LOAD, model, pipeline.Options(target))
 
 
 def _fused(target: Target | None, model: Model) -> Model:
-    """What can only be fused when every size is known, as a number or an expression."""
+    """What can only be rewritten when every size is known, as a number or an expression."""
     if target is None:
         return model
-    from uncork.passes.fuse_elementwise import fuse_elementwise  # with kernels only
-
-    if any(select.family_of(node.type_name) == "recurrent" for node in model.nodes):
-        from uncork.passes.precompute_input_projection import looked_up
-        from uncork.passes.sink_selection import last_step
-
-        model = looked_up(last_step(model))
-    return fuse_elementwise(views_of_moves(model), target)
+    return pipeline.run(pipeline.WITH_SIZES, model, pipeline.Options(target))
 
 
 def _has_bodies(model: Model) -> bool:
@@ -127,7 +106,7 @@ class Executor:
         self.use_kernels = target is not None
         #: What runs; the interpreter keeps to the model as it was read.
         with unforked():
-            self._prepared = _with_bodies(_with_fused_layers(model), target) if self.use_kernels else model
+            self._prepared = model if target is None else _with_bodies(_loaded(target, model), target)
         self._kept: OrderedDict[tuple[object, ...], Specialisation] = OrderedDict()
         self._times: OrderedDict[tuple[object, ...], int] = OrderedDict()
         self.renew_locks()
@@ -153,9 +132,9 @@ class Executor:
         """What runs the model when it has variables; None when only the interpreter does."""
         with unforked():
             from uncork.compiler.state import StateExecutor
-            from uncork.passes.functionalize_variables import lift_state
+            from uncork.passes.functionalize_variables import functionalize_variables
 
-            lifted = lift_state(self.model) if self.use_kernels and self.model.sinks else None
+            lifted = functionalize_variables(self.model) if self.use_kernels and self.model.sinks else None
             if lifted is None:
                 return None
             target, threads, files = self.target, self.threads, self.files
@@ -343,6 +322,11 @@ class Executor:
         from uncork.compiler.bodies import executors_of_bodies
 
         return [executor for executor in executors_of_bodies(self._prepared) if isinstance(executor, Executor)]
+
+    def as_it_runs(self, inputs: Sequence[Array]) -> Model:
+        """The model after the passes for a call of these inputs: its layers are the steps."""
+        known, problems = infer(self._prepared, self._specs(inputs), trust_ports=True)
+        return known if problems else _fused(self.target, known)
 
     def release_memory(self) -> None:
         """Give the working memory of calls that are not running back."""

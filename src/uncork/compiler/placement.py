@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property
 
 from uncork.compiler.call_plan import ConstantPlace, Part, Place, PlacedTensor
 from uncork.compiler.planned_parts import (
@@ -18,6 +17,7 @@ from uncork.compiler.planned_parts import (
     packable,
 )
 from uncork.compiler.size_program import SizeProgram
+from uncork.concurrency import lazy
 from uncork.ir.model import Model, Source
 from uncork.kernels import kernel_plan as choose
 from uncork.kernels.runtime.segment_plan import ArgumentAddress, BufferAddress, MadeResult, SizeCheck, SizeTensor, TensorAddress
@@ -123,7 +123,7 @@ class Placement:
         elif self._result_bytes > limit:
             raise NotPlanned("its results take more memory than there is")
 
-    @cached_property
+    @lazy
     def _direct(self) -> dict[Source, int]:
         """The results that a kernel writes where the caller gets them: by the tensor, the number of the first result that is it."""
         found: dict[Source, int] = {}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from uncork._html import html_table
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -33,3 +35,9 @@ class Plan:
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
         guards = [f"for calls with {guard}" for guard in self.guards]
         return "\n".join([*lines, *guards, f"{self.working_bytes:,} bytes of working memory"])
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        rows = [[str(i), s.layer, s.operation, s.kernel, s.outputs, s.place, s.reason] for i, s in enumerate(self.steps)]
+        heading = ("#", "layer", "operation", "kernel", "outputs", "place", "why no kernel")
+        return html_table(f"{len(self.steps):,} steps, {self.working_bytes:,} bytes of working memory", heading, rows)

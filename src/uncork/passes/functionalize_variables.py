@@ -21,7 +21,7 @@ class Lifted:
     assigned: tuple[str, ...]
 
 
-def lift_state(model: Model) -> Lifted | None:
+def functionalize_variables(model: Model) -> Lifted | None:
     """None when the variables' types contradict each other: the interpreter says what comes of that.
 
     A variable that is never assigned stays as it is: every call reads its initial value.
