@@ -1,7 +1,7 @@
-"""Calls: a specialisation for each combination of input shapes, and the references where no kernel can serve.
+"""Calls: by a plan for every size, and by the references where values or sizes are none that kernels compute with.
 
-The last specialisations are kept; a dimension that only kernels look at (the number of all indices of all bags) does not count
-as a combination of its own.
+A model that cannot be planned so (a layer's kernel needs numbers for its sizes) has a specialisation for each combination of input
+shapes. The last ones are kept; a dimension that only kernels look at (the number of all indices of all bags) is none of its own.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class Executor:
             spec.element_type.is_integer and spec.shape.is_static and int(spec.shape.size) <= _NUMBERS
             for spec in (model.by_id[p].outputs[0].spec for p in model.parameters)
         )
-        #: The shapes of the call before this one, when all of it is one native program. Safe to call with anything.
+        #: What made the call before this one. Safe to run with anything.
         self.last: Direct | PlannedCall | None = None
 
     def renew_locks(self) -> None:
