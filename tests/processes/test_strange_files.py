@@ -114,7 +114,7 @@ import os, sys, numpy as np, uncork
 model, cut, options = sys.argv[1], sys.argv[2], eval(sys.argv[3])
 compiled = uncork.load(model, **options)
 ids = np.full(5000, 131072); out = np.empty((5000, 16), np.float32)
-call = compiled.bind(ids, outputs=[out]) if compiled.direct([ids]) else lambda: compiled(ids)
+call = compiled.bind(ids, outputs=[out]) if compiled.native_call([ids]) else lambda: compiled(ids)
 for _ in range(3): compiled(ids); call()
 os.truncate(cut, 100)
 for attempt in (lambda: compiled(ids), lambda: compiled(ids), call, lambda: compiled([1, 2])):

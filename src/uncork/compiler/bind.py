@@ -28,13 +28,14 @@ class BoundCall:
         self._inputs = [_stays(port, value) for port, value in zip(compiled.inputs, inputs)]
         self._given = given = None if outputs is None else _in_order(compiled.outputs, outputs)
         self._run: Callable[..., int] | None = None
-        direct = compiled.direct(self._inputs)
-        if direct is not None:
-            made = direct.results()
+        native = compiled.native_call(self._inputs)
+        made = None if native is None else native.results(self._inputs)
+        call = None if native is None else native.bound(self._inputs)
+        if made is not None and call is not None:
             for port, array, own in zip(compiled.outputs, given or [], made):
                 _fits(port, array, own)
             bound = given or made
-            self._run = direct.bound().run
+            self._run = call.run
             self._arrays = (*self._inputs, *bound)
             self._results = Results(compiled.outputs, bound)
         _apart(compiled, self._inputs, given or [])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -119,6 +119,15 @@ def with_their_plans(plan: Plan, model: Model) -> Plan:
             inner = executor.plan().steps if executor is not None else ()
             steps += [replace(s, layer=f"{step.layer} <{name}> {s.layer}") for s in inner]
     return Plan(tuple(steps), plan.working_bytes)
+
+
+def executors_of_bodies(model: Model) -> Iterator[BodyExecutor]:
+    """What runs the bodies of a model's layers by kernels."""
+    for node in model.nodes:
+        if isinstance(node.operation, SubGraphOperation):
+            for body in node.operation.bodies.values():
+                if isinstance(body.body, KernelBody) and body.body.executor is not None:
+                    yield body.body.executor
 
 
 def with_kernel_bodies(model: Model, executor_of: ExecutorOf) -> Model:

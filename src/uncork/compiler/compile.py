@@ -13,11 +13,12 @@ import numpy as np
 
 from uncork._html import html_table
 from uncork.blas import at_most
-from uncork.compiler.arguments import Results, accept, match, owned, present
+from uncork.compiler.arguments import Results, accept, did_you_mean, match, owned, present
 from uncork.compiler.bind import BoundCall
 from uncork.compiler.device import check_device
 from uncork.compiler.direct import Direct, Refused
 from uncork.compiler.execute import Executor, kernel_target
+from uncork.compiler.native_call import NativeCall
 from uncork.compiler.plan import Plan
 from uncork.compiler.plan_set import PlannedCall
 from uncork.compiler.together import available_threads
@@ -33,7 +34,7 @@ from uncork.ir.validate import infer
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import warn_if_unavailable
 from uncork.passes import pipeline
-from uncork.types import Array
+from uncork.types import Array, PartialShape
 
 if TYPE_CHECKING:
     from uncork.compiler.profile import Profile
@@ -189,12 +190,12 @@ class CompiledModel:
         """
         return BoundCall(self, match(self.inputs, inputs, named), outputs)
 
-    def direct(self, inputs: Sequence[Array]) -> Direct | None:
-        """One native program for calls on arrays like these, which need no conversion; None where there is none."""
+    def native_call(self, inputs: Sequence[Array]) -> NativeCall | None:
+        """One native call for arrays like these, which need no conversion; None where there is none."""
         if not self._all_native or self.model.sinks:
             return None
         with at_most(self._executor.threads):
-            return self._executor.direct(inputs)
+            return self._executor.native_call(inputs)
 
     def input(self, key: Any = None) -> ModelPort:
         """An input by its position, a name or a port; the only one without a key. Raises InputError."""
@@ -217,6 +218,32 @@ class CompiledModel:
     def plan(self) -> Plan:
         """Every step, the kernel chosen for it or why there is none, and where its result lies. Print it."""
         return self._executor.plan()
+
+    def prepare(self, shapes: Mapping[str, Sequence[int | None]] | None = None) -> None:
+        """Plan calls and compile their kernels now, not at the first call.
+
+        One plan serves every size; where it depends on what is asked of sizes (whether two are equal, say), `shapes` tell, by the
+        names of inputs, for which calls it is made: `{"ids": [1, 20]}`. None is a size that is not known yet. Raises InputError
+        for names and shapes that the model does not have.
+        """
+        known: dict[int, Sequence[int | None]] = {}
+        for name, shape in (shapes or {}).items():
+            number = next((n for n, port in enumerate(self.inputs) if name in port.names), None)
+            if number is None:
+                names = [other for port in self.inputs for other in port.names]
+                raise InputError(f"no input is called '{name}'{did_you_mean(name, names)}; inputs: {', '.join(names)}")
+            if not self.inputs[number].shape.compatible(PartialShape(shape)):
+                raise InputError(f"expected shape {self.inputs[number].shape}, got {list(shape)}", f"input '{name}'")
+            known[number] = shape
+        with at_most(self._executor.threads):
+            self._executor.prepare(known)
+
+    def release_memory(self) -> None:
+        """Give back the working memory that calls have taken. It is kept between calls otherwise, as large as the largest call needed.
+
+        Calls that are running keep theirs. Bound calls keep theirs for as long as they live.
+        """
+        self._executor.release_memory()
 
     def reset_state(self) -> None:
         """Forget what the calls so far have assigned to the model's variables."""
@@ -364,6 +391,7 @@ def load(
     tables: Mapping[str, Table] | None = None,
     ids: Ids = "64-bit",
     exact_convolutions: bool = False,
+    prepare: bool = False,
 ) -> CompiledModel:
     """A model from its file, checked and ready to be called: `compile_model(read_model(path))`.
 
@@ -371,12 +399,13 @@ def load(
     `backend` is "cpu" (kernels) or "reference" (NumPy from the formulas); `strict=True` refuses odd data that is tolerated
     otherwise; `threads` is the most threads of a call (None: all processors); `precision` is "f32", or of recurrent layers'
     products "bf16" or "bf16x3"; `loop_limit` is the most iterations of a Loop; `tables` takes constants from files,
-    `{"users": "users.npy"}`; `ids="as-written"` lets conversions in the model cut ids, as OpenVINO does.
+    `{"users": "users.npy"}`; `ids="as-written"` lets conversions in the model cut ids, as OpenVINO does; `prepare=True`
+    compiles the kernels now, not at the first call: see `CompiledModel.prepare`.
 
     Raises what `read_model` and `compile_model` raise, with the path. Both say more of each option.
     """
     try:
-        return compile_model(
+        compiled = compile_model(
             read_model(path, weights, mmap=mmap),
             backend=backend,
             strict=strict,
@@ -388,5 +417,8 @@ def load(
             mmap=mmap,
             exact_convolutions=exact_convolutions,
         )
+        if prepare:
+            compiled.prepare()
+        return compiled
     except UncorkError as error:
         raise error.at(str(path)) from None

@@ -1,14 +1,14 @@
-"""Calls: a specialisation for each combination of input shapes, and the references where no kernel can serve.
+"""Calls: by a plan for every size, and by the references where values or sizes are none that kernels compute with.
 
-The last specialisations are kept; a dimension that only kernels look at (the number of all indices of all bags) does not count
-as a combination of its own.
+A model that cannot be planned so (a layer's kernel needs numbers for its sizes) has a specialisation for each combination of input
+shapes. The last ones are kept; a dimension that only kernels look at (the number of all indices of all bags) is none of its own.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from uncork.compiler.direct import Direct, Refused
 from uncork.compiler.lengths import open_lengths
+from uncork.compiler.native_call import NativeCall
 from uncork.compiler.plan import Plan
 from uncork.compiler.plan_set import PlannedCall, PlanSet
 from uncork.compiler.specialise import Specialisation
@@ -31,6 +32,7 @@ from uncork.kernels.runtime.program import Like
 from uncork.kernels.runtime.target import Target, host_target, with_tiles
 from uncork.ops._body import SubGraphOperation
 from uncork.passes import pipeline
+from uncork.symbolic import Guard, Origin
 from uncork.types import Array, PartialShape, TensorSpec
 
 if TYPE_CHECKING:
@@ -118,7 +120,7 @@ class Executor:
             spec.element_type.is_integer and spec.shape.is_static and int(spec.shape.size) <= _NUMBERS
             for spec in (model.by_id[p].outputs[0].spec for p in model.parameters)
         )
-        #: The shapes of the call before this one, when all of it is one native program. Safe to call with anything.
+        #: What made the call before this one. Safe to run with anything.
         self.last: Direct | PlannedCall | None = None
 
     def renew_locks(self) -> None:
@@ -240,12 +242,9 @@ class Executor:
                 self._times.popitem(last=False)
         return times >= _TIMES
 
-    def direct(self, inputs: Sequence[Array]) -> Direct | None:
-        """One native program for arrays of these shapes and of the model's types; None when there is no such program."""
-        if not self.use_kernels:
-            return None
-        found = self.known(inputs) or self._remembered(inputs)
-        return found.direct
+    def native_call(self, inputs: Sequence[Array]) -> NativeCall | None:
+        """One native call for arrays of these shapes and of the model's types; None when there is no such call."""
+        return None if self.plans is None else self.plans.native_call(inputs)
 
     def _likes(self, inputs: Sequence[Array]) -> list[Like] | None:
         """What the inputs of calls like this one have in common; None when it cannot be told so simply."""
@@ -304,6 +303,26 @@ class Executor:
         unfit = {problem.where for problem in problems}
         return Specialisation(fused, self.target, self._likes(inputs), self.threads, expected, unfit, self.files)
 
+    def prepare(self, shapes: Mapping[int, Sequence[int | None]]) -> None:
+        """Plan the calls of inputs of these shapes, by number, and compile their kernels; other sizes are as they mostly are."""
+        if self.model.sinks:
+            if self._stateful is not None:
+                self._stateful.executor.prepare(shapes)
+        elif self.plans is not None:
+            parameters = self.model.parameters
+            sizes = ((Origin(parameters[n], 0, axis), size) for n, shape in shapes.items() for axis, size in enumerate(shape))
+            self.plans.prepare({origin: size for origin, size in sizes if size is not None})
+        for body in self._bodies():
+            body.prepare({})
+
+    def _bodies(self) -> list[Executor]:
+        """What runs the bodies of layers."""
+        if not self.use_kernels or not _has_bodies(self._prepared):
+            return []
+        from uncork.compiler.bodies import executors_of_bodies
+
+        return [executor for executor in executors_of_bodies(self._prepared) if isinstance(executor, Executor)]
+
     def as_it_runs(self, inputs: Sequence[Array]) -> Model:
         """The model after the passes for a call of these inputs: its layers are the steps."""
         known, problems = infer(self._prepared, self._specs(inputs), trust_ports=True)
@@ -315,6 +334,12 @@ class Executor:
             self.plans.release_memory()
         if self.model.sinks and self._stateful is not None:
             self._stateful.release_memory()
+        for body in self._bodies():
+            body.release_memory()
+        with self._lock:
+            self._kept.clear()
+            self._times.clear()
+        self.last = None
 
     def plan(self) -> Plan:
         """How a call runs; for a model with dynamic inputs, what is known before one."""
@@ -325,7 +350,9 @@ class Executor:
         if self.model.sinks and self._stateful is not None:
             return self._stateful.executor.plan()
         if self.plans is not None and self.plans.plans:
-            return Plan(self.plans.plans[0].printed)
+            last = self.plans.plans[0]
+            guards = tuple(f"{relation} ({relation.where})" for relation in last.relations if isinstance(relation, Guard))
+            return Plan(last.printed, self.plans.working_bytes, guards)
         specs = {p: self.model.by_id[p].outputs[0].spec for p in self.model.parameters}
         model, problems = infer(self._prepared, specs, trust_ports=True)
         if problems:

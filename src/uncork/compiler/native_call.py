@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from uncork.compiler.call_plan import CallPlan, NativeStep, Stop
 from uncork.kernels.runtime.context import Context
-from uncork.kernels.runtime.layout import BUSY, NO_MEMORY
+from uncork.kernels.runtime.layout import BUSY, NO_MEMORY, OK
+from uncork.kernels.runtime.program import Is, Like
 from uncork.kernels.runtime.segment import Segment
 from uncork.kernels.runtime.segment_plan import MadeResult
 from uncork.types import Array
@@ -19,10 +23,41 @@ RELEASE_COST = 50_000.0
 class NativeCall:
     """Calls of a plan that is one segment. May be used from several threads, each in memory of its own."""
 
-    def __init__(self, plan: CallPlan) -> None:
+    def __init__(self, plan: CallPlan, arguments: Sequence[Like | Is] = (), positions: Sequence[int] = ()) -> None:
+        """With `arguments` it is called with these, among which the inputs have these `positions`, and results too if they are given."""
         assert plan.is_native
         self.plan = plan
+        self._arguments = arguments or plan.likes
+        self._positions = positions or range(len(plan.likes))
         self.release_memory()
+
+    def among(self, arguments: Sequence[Like | Is], positions: Sequence[int]) -> NativeCall:
+        """The same call in memory of its own, of inputs at these positions among other arguments."""
+        return NativeCall(self.plan, arguments, positions)
+
+    def bound(self, inputs: Sequence[Array]) -> NativeCall | None:
+        """The same call of arrays of just these shapes and of results that are given; None where their sizes are values."""
+        (part,) = self.plan.parts
+        assert isinstance(part, NativeStep)
+        if any(bind.element for bind in part.segment.binds):
+            return None
+        fixed = [replace(like, shape=array.shape) for like, array in zip(self.plan.likes, inputs)]
+        shapes = [array.shape for array in self.results(inputs) or ()]
+        if len(shapes) < len(self.plan.results):
+            return None
+        written = [Like(result.dtype, shape, written=True) for result, shape in zip(self.plan.results, shapes)]
+        return NativeCall(self.plan, (*fixed, *written), range(len(fixed) + len(written)))
+
+    def results(self, inputs: Sequence[Array]) -> list[Array] | None:
+        """New arrays for the results of such inputs; None where the plan does not take them."""
+        segment, context = self._made()
+        status = segment.bind(inputs)
+        if status == NO_MEMORY:
+            context.grow()
+            status = segment.bind(inputs)
+        if status != OK:
+            return None
+        return [np.empty([context.value(size) for size in result.sizes or ()], result.dtype) for result in self.plan.results]
 
     def release_memory(self) -> None:
         """Give working memory back; calls that run keep theirs until they end."""
@@ -30,6 +65,11 @@ class NativeCall:
         self._segments = [self._made()]
         #: Safe to call with anything: it gives a list of new results, or a number, with which `again` is asked.
         self.run: Callable[..., Any] = self._segments[0][0].run
+
+    @property
+    def working_bytes(self) -> int:
+        """The working memory that is kept now."""
+        return sum(context.memory.nbytes for _, context in self._segments)
 
     def call(self, inputs: Sequence[Array]) -> list[Array] | Stop:
         """The results, or why there are none."""
@@ -63,12 +103,14 @@ class NativeCall:
         context = Context(plan.slots, plan.buffers, plan.tensor_bytes)
         if needed:
             context.grow(needed)
+        given = len(self._positions) - len(plan.likes)
+        ends = range(len(self._arguments), len(self._arguments) + len(plan.results) - given)
         segment = Segment(
-            part.segment,
+            part.segment.with_arguments(dict(enumerate((*self._positions, *ends)))),
             context,
             plan.buffers,
-            likes=plan.likes,
-            results=[MadeResult(result.dtype, result.sizes or ()) for result in plan.results],
+            likes=self._arguments,
+            results=[MadeResult(result.dtype, result.sizes or ()) for result in plan.results[given:]],
             release_cost=RELEASE_COST,
             keep=plan,
         )

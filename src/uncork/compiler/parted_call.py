@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.layout import CHECK_FAILED, NO_MEMORY, OK
 from uncork.kernels.runtime.program import Is
 from uncork.kernels.runtime.segment import Segment
-from uncork.kernels.runtime.segment_plan import ArgumentAddress, SegmentPlan, TensorAddress, Word
+from uncork.kernels.runtime.segment_plan import ArgumentAddress, TensorAddress
 from uncork.types import Array, PartialShape, TensorSpec
 
 
@@ -46,6 +45,11 @@ class PartedCall:
         self._idle.append(instance)
         return results
 
+    @property
+    def working_bytes(self) -> int:
+        """The working memory that is kept now, apart from that of running calls."""
+        return sum(instance.context.memory.nbytes for instance in tuple(self._idle))
+
     def release_memory(self) -> None:
         """Give working memory back; calls that run keep theirs until the model is gone or this is called again."""
         self._idle.clear()
@@ -73,7 +77,7 @@ class _Instance:
         inputs = len(plan.likes)
         nothing = [Is(None)] * (plan.arguments - inputs)
         return Segment(
-            _moved(part.segment, {inputs + number: plan.arguments + i for i, (number, _) in enumerate(part.makes)}),
+            part.segment.with_arguments({inputs + number: plan.arguments + i for i, (number, _) in enumerate(part.makes)}),
             self.context,
             plan.buffers,
             likes=() if before else (*plan.likes, *nothing),
@@ -167,16 +171,3 @@ class _Instance:
 
 def _fits(array: Array, shape: Sequence[int | None]) -> bool:
     return array.ndim == len(shape) and all(want is None or want == got for want, got in zip(shape, array.shape))
-
-
-def _moved(part: SegmentPlan, positions: dict[int, int]) -> SegmentPlan:
-    """The segment for arrays that come as other arguments."""
-    if all(number == position for number, position in positions.items()):
-        return part
-
-    def change(word: Word) -> Word:
-        return replace(word, argument=positions.get(word.argument, word.argument)) if isinstance(word, ArgumentAddress) else word
-
-    steps = tuple(step.with_words(change) for step in part.steps)
-    binds = tuple(replace(bind, argument=positions.get(bind.argument, bind.argument)) for bind in part.binds)
-    return replace(part, steps=steps, binds=binds)

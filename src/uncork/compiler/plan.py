@@ -21,17 +21,20 @@ class Step:
 
 @dataclass(frozen=True)
 class Plan:
-    """All steps, in the order in which they run, and the bytes of working memory that they share."""
+    """All steps, in the order in which they run, the bytes of working memory that they share, and what the sizes of a call must keep
+    for these steps to run: a call that does not is planned anew."""
 
     steps: tuple[Step, ...]
     working_bytes: int = 0
+    guards: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         rows = [("#", "layer", "operation", "kernel", "outputs", "place", "why no kernel")]
         rows += [(str(i), s.layer, s.operation, s.kernel, s.outputs, s.place, s.reason) for i, s in enumerate(self.steps)]
         widths = [min(40, max(len(row[c]) for row in rows)) for c in range(len(rows[0]))]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
-        return "\n".join([*lines, f"{self.working_bytes:,} bytes of working memory"])
+        guards = [f"for calls with {guard}" for guard in self.guards]
+        return "\n".join([*lines, *guards, f"{self.working_bytes:,} bytes of working memory"])
 
     def _repr_html_(self) -> str:
         """For notebooks."""

@@ -22,7 +22,7 @@ from uncork.kernels import select
 from uncork.kernels.runtime.kernel_cache import CannotCompile
 from uncork.kernels.runtime.layout import GUARD_FAILED
 from uncork.kernels.runtime.target import Target
-from uncork.symbolic import Origin, Size, Symbol
+from uncork.symbolic import Guard, Origin, Size, Symbol
 from uncork.types import Array, PartialShape, TensorSpec
 
 #: Plans that are kept; the one made first goes.
@@ -74,6 +74,11 @@ class PlanSet:
         """What was planned so far, the last one first."""
         return [call.plan for call in self._calls]
 
+    @property
+    def working_bytes(self) -> int:
+        """The working memory that is kept now."""
+        return sum(call.working_bytes for call in self._calls)
+
     def run(self, inputs: Sequence[Array]) -> list[Array] | None:
         """The results; None where the model cannot be planned so. Raises Refused where references have to look at the call."""
         hints: dict[Origin, int] = {}
@@ -116,10 +121,37 @@ class PlanSet:
                 self._calls = [made, *self._calls[: MOST_PLANS - 1]]
         return True
 
+    def prepare(self, hints: Mapping[Origin, int]) -> None:
+        """Make a plan for calls of such sizes, with all its kernels, unless there is one."""
+        if not any(_serves(call.plan, hints) for call in self._calls):
+            self._add(hints, self._calls)
+
+    def native_call(self, inputs: Sequence[Array]) -> NativeCall | None:
+        """The native call that takes sizes like those of these inputs; None where there is none."""
+        known = self._native_call(inputs)
+        if known is not None or any(isinstance(call, PartedCall) for call in self._calls):
+            return known
+        return self._native_call(inputs) if self._add(hints_of(self._model, inputs), self._calls) else None
+
+    def _native_call(self, inputs: Sequence[Array]) -> NativeCall | None:
+        for call in self._calls:
+            if isinstance(call, NativeCall) and call.results(_as_planned(call.plan, inputs)) is not None:
+                return call
+        return None
+
     def release_memory(self) -> None:
         """Give the working memory of calls that are not running back."""
         for call in self._calls:
             call.release_memory()
+
+
+def _serves(plan: CallPlan, hints: Mapping[Origin, int]) -> bool:
+    """No guard of the plan is known to fail."""
+    for relation in plan.relations:
+        values = {symbol: hints[symbol.origin] for symbol in relation.symbols if symbol.origin in hints}
+        if isinstance(relation, Guard) and values.keys() == relation.symbols and not relation.holds(values):
+            return False
+    return True
 
 
 def _as_planned(plan: CallPlan, inputs: Sequence[Array]) -> list[Array]:

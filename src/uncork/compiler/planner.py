@@ -103,8 +103,8 @@ class Planner(Placement):
                 self._add(node)
         if self._waiting or self._found or self._observed:
             self._segment()  # which looks at what the last steps have found
-        if self._waiting:
-            raise NotPlanned(f"{self._waiting[0].where}: checks a size that no step finds")
+        if self._waiting:  # a pass has taken the layer out that finds the size
+            raise NotPlanned(f"{self._waiting[0].where}: whether {self._waiting[0]} is never looked at")
         results = self._finish_results()
         self._end_segment()
         self._look_at_files()

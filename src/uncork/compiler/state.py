@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -25,6 +25,8 @@ class StatelessExecutor(Protocol):
     def run_as_before(self, inputs: Sequence[Array]) -> list[Array] | None: ...
 
     def plan(self) -> Plan: ...
+
+    def prepare(self, shapes: Mapping[int, Sequence[int | None]]) -> None: ...
 
     def release_memory(self) -> None: ...
 
@@ -102,6 +104,8 @@ class StateExecutor:
     def release_memory(self) -> None:
         """Give the working memory of calls that are not running back."""
         self.executor.release_memory()
+        if self._computed and self._initial is not None:
+            self._initial.release_memory()
 
 
 def _variable(node: Node) -> str:

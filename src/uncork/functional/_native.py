@@ -1,8 +1,8 @@
-"""Functions that are native from the second call on: what has been called before with arrays of the same types is compiled.
+"""Functions that are compiled at their first call, once for all sizes.
 
-A public function describes its call (`Call`); `one` and `several` make it run. The first call runs the reference, which looks
-at everything. When the same call is made again it becomes a model of one layer, and the calls after that are one native entry
-that looks at the arrays itself. Whatever it does not know goes back to the reference, which also words all errors.
+A public function describes its call (`Call`); `one` and `several` make it run. A call becomes a model of one layer with a plan for
+every size, and the calls after it are one native entry that looks at the arrays itself. Whatever it does not know goes to the
+reference, which also words all errors.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ import functools
 import inspect
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from uncork.compiler.direct import Direct, Refused
+from uncork.compiler.direct import Refused
 from uncork.compiler.execute import Executor, kernel_target
+from uncork.compiler.native_call import NativeCall
 from uncork.concurrency import renews_locks
 from uncork.errors import UncorkError
 from uncork.functional._call import Call
 from uncork.ir.bodies import configure
 from uncork.ir.build import Builder
 from uncork.ir.model import Source
-from uncork.kernels.runtime.program import OTHERS, Is, Like, Program
+from uncork.kernels.runtime.program import OTHERS, Is, Like
 from uncork.kernels.select import warn_if_unavailable
 from uncork.types import Array, ElementType, TensorSpec, is_masked
 
@@ -77,17 +77,16 @@ def _nothing(*arguments: Any) -> int:
 
 
 class _Calls:
-    """All calls of one function. A kind of call is its arguments that are no arrays, and which are arrays."""
+    """All calls of one function. A kind of call is its arguments that are no arrays, and which are arrays of which types."""
 
     def __init__(self, describe: Callable[..., Call]) -> None:
         self._describe = describe
         #: The last call without names as one native entry: a list of results, or a number when this call is another.
         self.last: Callable[..., Any] = _nothing
         self._named: dict[tuple[str, ...], Callable[..., Any]] = {}  # the same with names, by the names
-        #: By kind and types; None: references do it. One for each set of attributes: some follow from shapes, such as a hidden size.
-        self._executors: dict[tuple[Any, ...], dict[str, Executor] | None] = {}
-        self._entries: dict[tuple[Any, ...], tuple[Direct, Program]] = {}  # by kind and specialisation
-        self._seen: set[tuple[Any, ...]] = set()  # by kind, types and shapes
+        #: By kind, then by attributes, some of which follow from shapes, and by what of the shapes is fixed. None: references do it.
+        self._executors: dict[tuple[Any, ...], dict[tuple[Any, ...], Executor | None]] = {}
+        self._entries: dict[tuple[Any, ...], dict[NativeCall, NativeCall]] = {}  # by kind, then by the call among whose arguments it is
         self.renew_locks()
         renews_locks(self)
 
@@ -97,76 +96,83 @@ class _Calls:
 
     def __call__(self, args: tuple[Any, ...], options: dict[str, Any]) -> Sequence[Array]:
         args, options = tuple(map(_seen, args)), {name: _seen(value) for name, value in options.items()}
+        given = (*args, *options.values())
         if options:
-            entry: Callable[..., Any] = self._named.get(tuple(options), _nothing)
-            found = entry(*args, *options.values())
+            named: Callable[..., Any] = self._named.get(tuple(options), _nothing)
+            found = named(*given)
             if type(found) is list:
                 return found
-        given = (*args, *options.values())
         arrays = [value for value in given if type(value) is np.ndarray]
-        kind = (len(args), *options, *[None if type(value) is np.ndarray else (type(value), value) for value in given])
-        types = (kind, *[array.dtype for array in arrays])
+        plain = [None if type(value) is np.ndarray else (type(value), value) for value in given]
         if not all(type(value) is np.ndarray or _stays(value) for value in given):
             return self._describe(*args, **options).run()  # nothing is remembered of what may be another when it comes again
-        executors = self._executors.get(types)
-        results = None if executors is None else self._compiled(executors, kind, arrays, given, options)
-        return self._by_reference(kind, types, arrays, args, options) if results is None else results
+        kind = (len(args), *options, *plain, *[array.dtype for array in arrays])
+        for native, entry in tuple(self._entries.get(kind, {}).items()):
+            answer: Any = native.run(*arrays)
+            results = answer if type(answer) is list else native.again(answer, arrays)
+            if results is not None:
+                self._enter(entry, options)
+                return results
+        call: Call = self._describe(*args, **options)
+        compiled = self._compiled(kind, call, arrays, given, options)
+        return call.run() if compiled is None else compiled
+
+    def _enter(self, entry: NativeCall, options: dict[str, Any]) -> None:
+        """The next call like this one is this native entry at once."""
+        if options:
+            self._named[tuple(options)] = entry.run
+        else:
+            self.last = entry.run
 
     def _compiled(
-        self, executors: dict[str, Executor], kind: tuple[Any, ...], arrays: Sequence[Array], given: Sequence[Any], options: dict[str, Any]
+        self, kind: tuple[Any, ...], call: Call, arrays: Sequence[Array], given: Sequence[Any], options: dict[str, Any]
     ) -> Sequence[Array] | None:
-        """The results where calls of this kind, these types and shapes are compiled; the next one like it is a native entry."""
-        known = next((found for executor in tuple(executors.values()) if (found := executor.known(arrays)) is not None), None)
-        if known is None or known.direct is None:
+        """The results by kernels; None where references make the call, or refuse it."""
+        contiguous = [np.ascontiguousarray(array).reshape(array.shape) for array in arrays]
+        with self._lock:
+            executor = self._executor(kind, call, contiguous, arrays)
+        if executor is None or executor.plans is None:
             return None
-        made = self._entries.get((kind, known))
-        if made is None:
-            with self._lock:
-                if len(self._entries) >= _KEPT:
-                    self._entries.clear()
-                made = self._entries[kind, known] = known.direct, _among(known.direct, given)
-        direct, program = made
-        if options:
-            self._named[tuple(options)] = program.run
-        else:
-            self.last = program.run
         try:
-            return direct(*arrays)
+            results = executor.plans.run(contiguous)
         except Refused:
             return None
-
-    def _by_reference(
-        self, kind: tuple[Any, ...], types: tuple[Any, ...], arrays: Sequence[Array], args: Sequence[Any], options: dict[str, Any]
-    ) -> Sequence[Array]:
-        """What comes again is compiled for the next time."""
-        call = self._describe(*args, **options)
-        results = call.run()
-        shapes = (types, *[array.shape for array in arrays])
-        if len(self._seen) >= 4 * _KEPT:
-            self._seen.clear()
-        if shapes in self._seen and self._executors.get(types, self) is not None:
-            if kernel_target() is not None:
-                with self._lock:
-                    self._learn(types, call, arrays)
-            else:
-                warn_if_unavailable()
-        self._seen.add(shapes)
+        native = executor.plans.last
+        if not isinstance(native, NativeCall):
+            return results
+        with self._lock:
+            entries = self._entries.setdefault(kind, {})
+            if native not in entries:
+                entries[native] = _among(native, given)
+        self._enter(entries[native], options)
         return results
 
-    def _learn(self, types: tuple[Any, ...], call: Call, arrays: Sequence[Array]) -> None:
-        if len(self._executors) >= _KEPT:
+    def _executor(self, kind: tuple[Any, ...], call: Call, arrays: Sequence[Array], given: Sequence[Array]) -> Executor | None:
+        """What makes such calls natively: for every size, else for those of all axes but the first, else for these."""
+        if kernel_target() is None:
+            warn_if_unavailable()
+            return None
+        if len(set(map(id, given))) < len(given):
+            return None  # which argument is which cannot be told
+        if sum(map(len, self._executors.values())) >= _KEPT:
             self._executors.clear()
-        executors = self._executors.setdefault(types, {})
-        if executors is None:
-            return
-        if len(executors) >= _KEPT:
-            executors.clear()
-        attributes = repr(call.attributes)
-        executor = executors.get(attributes) or _executor(call, arrays)
-        if executor is None or executor.direct([np.ascontiguousarray(a).reshape(a.shape) for a in arrays]) is None:
-            self._executors[types] = None
-        else:
-            executors[attributes] = executor
+            self._entries.clear()
+        executors = self._executors.setdefault(kind, {})
+        for axes in (0, 1, 2):
+            shapes = [_with_open_axes(array.shape, axes) for array in arrays]
+            key = (repr(call.attributes), *shapes)
+            if key not in executors:
+                made = _executor(call, given, shapes)
+                executors[key] = made if made is not None and made.native_call(arrays) is not None else None
+            executor = executors[key]
+            if executor is not None:
+                return executor
+        return None
+
+
+def _with_open_axes(shape: tuple[int, ...], axes: int) -> tuple[int | None, ...]:
+    """The shape with every axis open, the first one, or none: at step 0, 1 and 2."""
+    return ((None,) * len(shape), (None, *shape[1:]) if shape else (), shape)[axes]
 
 
 def _seen(value: Any) -> Any:
@@ -186,29 +192,28 @@ def _stays(value: Any) -> bool:
     return value is None or isinstance(value, (bool, int, float, str, np.number, np.bool_))
 
 
-def _among(direct: Direct, given: Sequence[Any]) -> Program:
-    """The program over all that was given: arrays like these, and everything else the same objects."""
+def _among(native: NativeCall, given: Sequence[Any]) -> NativeCall:
+    """The call over all that was given: arrays like these, and everything else the same objects."""
     positions = [position for position, value in enumerate(given) if type(value) is np.ndarray]
     likes: list[Like | Is] = [Is(value) for value in given]
-    for position, like in zip(positions, direct.inputs):
-        likes[position] = like if like.same is None else replace(like, same=positions[like.same])
-    return direct.among(likes, positions)
+    for position, like in zip(positions, native.plan.likes):
+        likes[position] = like
+    return native.among(likes, positions)
 
 
-def _executor(call: Call, arrays: Sequence[Array]) -> Executor | None:
-    """A model of the call's one layer: arrays are its inputs, everything else is a constant. None where that cannot be."""
-    if len(set(map(id, arrays))) < len(arrays):
-        return None  # which argument is which cannot be told
+def _executor(call: Call, arrays: Sequence[Array], shapes: Sequence[Sequence[int | None]]) -> Executor | None:
+    """A model of the call's one layer: arrays are inputs of these shapes, everything else is a constant. None where that cannot be."""
     builder = Builder(call.function)
     numbers = {id(array): number for number, array in enumerate(arrays)}
     try:
-        parameters = [builder.parameter(str(n), _native(array), [None] * array.ndim) for n, array in enumerate(arrays)]
+        parameters = [builder.parameter(str(n), _native(array), shapes[n]) for n, array in enumerate(arrays)]
         inputs: list[Source | None] = []
         for name, spec in call.specs.items():
             if spec is None:
                 inputs.append(None)
             elif id(call.given[name]) in numbers:
-                inputs.append(parameters[numbers[id(call.given[name])]])
+                number = numbers[id(call.given[name])]
+                inputs.append(_as_taken(builder, parameters[number], _native(arrays[number]), spec.element_type))
             else:
                 inputs.append(builder.constant(_value(spec), spec.element_type))
         while inputs and inputs[-1] is None:
@@ -223,6 +228,15 @@ def _executor(call: Call, arrays: Sequence[Array]) -> Executor | None:
         return None
     results = [model.spec(model.by_id[r].inputs[0]).element_type for r in model.results]
     return Executor(model, kernel_target()) if all(result.is_native for result in results) else None
+
+
+def _as_taken(builder: Builder, source: Source, given: ElementType, taken: ElementType) -> Source:
+    """An argument in the type of the operation's input: ids may be given in fewer bits."""
+    if given is taken:
+        return source
+    if not given.is_integer or given.dtype.itemsize >= taken.dtype.itemsize:
+        raise UncorkError(f"no kernel reads {given} for {taken}")
+    return builder.add("Convert", 1, source, destination_type=taken.name)[0]
 
 
 def _native(array: Array) -> ElementType:

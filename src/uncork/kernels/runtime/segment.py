@@ -241,6 +241,17 @@ class Segment:
         """Bind the sizes that the context holds, without a call: OK or why not."""
         return int(_prototype()(resize_function())(int(self._block.ctypes.data)))
 
+    def bind(self, arguments: Sequence[Any]) -> int:
+        """Bind the sizes of a call, which is not made: OK or why not."""
+        for bind in self._plan.binds:
+            array = arguments[bind.argument]
+            if bind.element:
+                value = int(array.reshape(-1)[bind.offset // array.itemsize])
+            else:
+                value = array.shape[bind.axis]
+            self._context.set_symbol(bind.slot, value)
+        return OK if self._context.get("version") == int(self._block[HEAD.index("stamp")]) else self.resize()
+
     def run_by_ctypes(self, *arguments: Any) -> Any:
         """`run` without the native entry, for interpreters whose objects it does not know."""
         if self._likes and (len(arguments) != len(self._likes) or not all(like.fits(a, arguments) for like, a in zip(self._likes, arguments))):
@@ -256,14 +267,7 @@ class Segment:
 
     def _run_by_ctypes(self, arguments: Sequence[Any]) -> Any:
         context, block = self._context, self._block
-        for bind in self._plan.binds:
-            array = arguments[bind.argument]
-            if bind.element:
-                value = int(array.reshape(-1)[bind.offset // array.itemsize])
-            else:
-                value = array.shape[bind.axis]
-            context.set_symbol(bind.slot, value)
-        if context.get("version") != int(block[HEAD.index("stamp")]) and (status := self.resize()) < OK:
+        if (status := self.bind(arguments)) < OK:
             return status
         results = [np.empty([context.value(size) for size in r.sizes], r.dtype) for r in self._results]
         arrays = (*arguments, *results)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Union
 
@@ -158,3 +158,15 @@ class SegmentPlan:
     buffers: tuple[PlacedBuffer, ...] = ()
     cost: Slot | None = None
     tensors: tuple[SizeTensor, ...] = ()
+
+    def with_arguments(self, positions: Mapping[int, int]) -> SegmentPlan:
+        """The segment for arrays that come as other arguments."""
+        if all(number == position for number, position in positions.items()):
+            return self
+
+        def change(word: Word) -> Word:
+            return replace(word, argument=positions.get(word.argument, word.argument)) if isinstance(word, ArgumentAddress) else word
+
+        steps = tuple(step.with_words(change) for step in self.steps)
+        binds = tuple(replace(bind, argument=positions.get(bind.argument, bind.argument)) for bind in self.binds)
+        return replace(self, steps=steps, binds=binds)
