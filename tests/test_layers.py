@@ -35,7 +35,7 @@ LAYERS: list[set[str]] = [
 ROOMS: list[set[str]] = [
     {"names", "extents", "kernel_spec", "kernel_plan", "select", "runtime", "codegen"},
     {"gemm", "movement", "elementwise"},
-    {"attention", "convolution", "embedding", "recurrent", "reduction", "selection"},
+    {"attention", "compressed", "convolution", "embedding", "recurrent", "reduction", "selection"},
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 ROOM_RANK = {name: rank for rank, names in enumerate(ROOMS) for name in names}

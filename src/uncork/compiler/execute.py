@@ -62,10 +62,15 @@ def kernel_target(precision: str = "f32") -> Target | None:
     return host_target() if precision == "f32" else with_tiles(host_target())
 
 
-def _with_fused_layers(model: Model) -> Model:
+def _with_fused_layers(model: Model, target: Target) -> Model:
     """What can be fused before shapes are known."""
     types = {node.type_name for node in model.nodes}
-    model = fold_constants(fuse_ids(model))
+    model = fuse_ids(model)
+    if {"Convert", "MatMul"} <= types:
+        from uncork.passes.compressed_products import compressed_products  # whose weights are not to be folded
+
+        model = compressed_products(model, target)
+    model = fold_constants(model)
     if "SparseFillEmptyRows" in types:
         from uncork.passes.sparse_lookups import sparse_lookups  # few models have them
 
@@ -91,7 +96,7 @@ class Executor:
         self.use_kernels = target is not None
         #: What runs; the interpreter keeps to the model as it was read.
         with unforked():
-            self._prepared = self._with_bodies(_with_fused_layers(model)) if self.use_kernels else model
+            self._prepared = model if target is None else self._with_bodies(_with_fused_layers(model, target))
         self._kept: OrderedDict[tuple[object, ...], Specialisation] = OrderedDict()
         self._times: OrderedDict[tuple[object, ...], int] = OrderedDict()
         self.renew_locks()

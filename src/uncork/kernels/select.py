@@ -28,6 +28,7 @@ OLDEST_LLVMLITE = (0, 44)
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "attention": ("FusedAttention", "ScaledDotProductAttention"),
     "convolution": ("Convolution", "ConvolutionBackpropData", "FusedConvolution", "GroupConvolution", "GroupConvolutionBackpropData"),
+    "compressed": ("CompressedLinear",),
     "elementwise": (
         *("Abs", "Add", "BatchNormInference", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Broadcast", "Ceiling", "Clamp"),
         *("Convert", "ConvertLike", "Divide", "Elu", "Equal", "Erf", "Exp", "Floor", "Fused", "Gelu", "Greater", "GreaterEqual"),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from uncork.internal_ops.compressed_linear import CompressedLinear
 from uncork.internal_ops.fused import FusedLinear
 from uncork.ir.model import Model, Node, Source
+from uncork.ops import Operation
 from uncork.passes.rewrite import constant_addend, only_reader, readers, replaced
 from uncork.types import ElementType
 
@@ -18,7 +20,8 @@ def fuse_linear(model: Model) -> Model:
     read_by = readers(model)
     new: dict[int, Node] = {}
     for node in model.nodes:
-        if node.type_name != "MatMul" or node.operation is None or model.spec(node.inputs[1]).value is None:
+        compressed = isinstance(node.operation, CompressedLinear)
+        if not compressed and (node.type_name != "MatMul" or node.operation is None or model.spec(node.inputs[1]).value is None):
             continue
         if model.spec(node.inputs[0]).element_type is not ElementType.f32:
             continue
@@ -30,7 +33,13 @@ def fuse_linear(model: Model) -> Model:
         if following is not None and following.type_name in _ACTIVATIONS:
             last, activation = following, following.operation
         if last is not node:
-            new[last.id] = replace(last, inputs=inputs, operation=FusedLinear(node.operation, activation), type_name="FusedLinear")
+            operation: Operation
+            if isinstance(node.operation, CompressedLinear):
+                operation = CompressedLinear(node.operation.product, node.operation.weights, activation)
+            else:
+                assert node.operation is not None
+                operation = FusedLinear(node.operation, activation)
+            new[last.id] = replace(last, inputs=inputs, operation=operation, type_name=operation.type_name)
     return replaced(model, new) if new else model
 
 

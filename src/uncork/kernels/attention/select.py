@@ -24,6 +24,7 @@ from uncork.types import ElementType, TensorSpec
 _FEW = 4
 #: Longer heads are not compiled for: the kernels are written out along them.
 _LONGEST = 512
+_LINE = 64
 _FLOATS = frozenset({"f32", "f16", "bf16"})
 _TENSORS = ("query", "key", "value", "output", "mask", "sink")
 
@@ -105,6 +106,16 @@ def _together(spec: Attention, targets: SizeLike, members: SizeLike) -> int:
     return together
 
 
+def _room(spec: Attention, sources: SizeLike) -> SizeLike:
+    """Bytes of working memory for so many keys, in whole cache lines."""
+    fixed = spec.fixed_places["keys"]
+    if isinstance(spec, FewQueries):
+        return fixed
+    keys = (sources + (spec.panel - 1)) // spec.panel * spec.panel * (spec.size * 4)
+    values = sources * (spec.width * 4) if spec.copies_values else 0
+    return fixed + sum(((size + (_LINE - 1)) // _LINE * _LINE for size in (keys, values)), 0)
+
+
 def _native(many: _Work, few: _Work | None, targets: SizeLike, sources: SizeLike, cost: float | Size) -> Native:
     when: list[AtLeast] = []
     if few is not None and isinstance(targets, int):
@@ -113,7 +124,7 @@ def _native(many: _Work, few: _Work | None, targets: SizeLike, sources: SizeLike
         kinds = [many]
     else:
         kinds, when = [few, many], [AtLeast(targets, _FEW + 1, otherwise=True), AtLeast(targets, _FEW + 1)]
-    room = kinds[-1].spec.room(sources)  # that of many is the larger one
+    room = _room(kinds[-1].spec, sources)  # that of many is the larger one
     name = " or ".join(work.spec.name for work in kinds)
 
     def split(threads: int) -> Stages:

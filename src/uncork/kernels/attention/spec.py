@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from uncork.kernels.names import flags
-from uncork.symbolic import SizeLike
 
 #: Queries and keys of a block: its scores stay in the second-level cache.
 QUERIES, KEYS = 48, 512
@@ -36,10 +35,6 @@ ARGUMENTS = (
     *_strided("sink", "batch", "head", "member", "row"),
     *("scale", "targets", "sources", "heads", "members", "first", "count", "room"),
 )
-
-
-def _lines(size: SizeLike) -> SizeLike:
-    return (size + (_LINE - 1)) // _LINE * _LINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,12 +125,6 @@ class Attention:
             begin += -(-size // _LINE) * _LINE
         return found | {"keys": begin}
 
-    def room(self, sources: SizeLike) -> SizeLike:
-        """Bytes of working memory for so many keys, in whole cache lines."""
-        keys = (sources + (self.panel - 1)) // self.panel * self.panel * (self.size * 4)
-        values = sources * (self.width * 4) if self.copies_values else 0
-        return self.fixed_places["keys"] + _lines(keys) + _lines(values)
-
 
 @dataclass(frozen=True, slots=True)
 class FewQueries(Attention):
@@ -163,6 +152,3 @@ class FewQueries(Attention):
     @property
     def copies_values(self) -> bool:
         return False
-
-    def room(self, sources: SizeLike) -> SizeLike:
-        return self.fixed_places["keys"]

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from uncork.kernels.codegen.activations import STANDALONE
 from uncork.kernels.codegen.emit import F32, Kernel, Value
 from uncork.kernels.gemm.microkernel import End, Microkernel, Row, finished
 from uncork.kernels.gemm.spec_matmul import ARGUMENTS, MASKED, Linear
 from uncork.kernels.runtime.target import Target
+
+
+class Ending(Protocol):
+    """What a kernel of products is specialised for at the end of a row."""
+
+    @property
+    def lanes(self) -> int: ...
+    @property
+    def bias(self) -> bool: ...
+    @property
+    def activation(self) -> str: ...
+
 
 #: What the end of a row is told besides its sums: `left` columns of the row exist from this panel on.
 _EXTRA = ("target", "target_row", "bias", "left")
@@ -16,8 +30,8 @@ def emit_linear(spec: Linear, machine: Target) -> str:
     """The LLVM text of a linear kernel."""
     k = Kernel(spec.name, ARGUMENTS, machine)
     a = dict(zip(ARGUMENTS, k.arguments))
-    full = Microkernel(k, "full", spec.lanes, spec.vectors, _EXTRA, _end(spec, spec.width))
-    last = _masked_end(spec) if spec.tail == MASKED else _end(spec, spec.tail)
+    full = Microkernel(k, "full", spec.lanes, spec.vectors, _EXTRA, row_end(spec, spec.width))
+    last = masked_end(spec) if spec.tail == MASKED else row_end(spec, spec.tail)
     tail = Microkernel(k, "tail", spec.lanes, spec.vectors, _EXTRA, last) if spec.tail else None
     whole = a["columns"] // spec.width
     row_bytes = a["columns"] * 4
@@ -55,7 +69,7 @@ def emit_linear(spec: Linear, machine: Target) -> str:
     return k.text()
 
 
-def _end(spec: Linear, columns: int) -> End:
+def row_end(spec: Ending, columns: int) -> End:
     """A row of the result; only the first `columns` of the panel exist in memory."""
 
     def end(k: Kernel, row: Row) -> None:
@@ -66,7 +80,7 @@ def _end(spec: Linear, columns: int) -> End:
     return end
 
 
-def _masked_end(spec: Linear) -> End:
+def masked_end(spec: Ending) -> End:
     """A row of the last panel, of which `left` columns exist in memory."""
 
     def end(k: Kernel, row: Row) -> None:
