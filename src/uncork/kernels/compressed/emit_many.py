@@ -59,16 +59,22 @@ def _decode(k: Kernel, spec: ManyRows, a: dict[str, Value], decoder: Decoder, fi
     whole = a["inner"] // stored.block * stored.block
     line = stored.block * 4
 
+    def turn(rows: list[Value], position: Value, j: int, vectors: int) -> None:
+        for d, turned in enumerate(columns_of(rows)):
+            k.store(turned, panel + (position + (d * vectors + j)) * (spec.width * 4))
+
     def block(position: Value, partly: bool) -> None:
+        vectors = stored.block // lanes
+        if vectors == 1:
+            numbers = [k.minimum(first + c, a["columns"] - 1) for c in range(lanes)]
+            turn([decoder.block(column_at(a, number), position, partly)[0] for number in numbers], position, 0, 1)
+            return
         with k.loop(0, lanes) as c:
             begin = column_at(a, k.minimum(first + c, a["columns"] - 1))
             for j, vector in enumerate(decoder.block(begin, position, partly)):
                 k.store(vector, scratch + c * line + j * lanes * 4)
-        vectors = stored.block // lanes
         for j in range(vectors):
-            rows = [k.load(scratch + (c * line + j * lanes * 4), F32, lanes) for c in range(lanes)]
-            for d, turned in enumerate(columns_of(rows)):
-                k.store(turned, panel + (position + (d * vectors + j)) * (spec.width * 4))
+            turn([k.load(scratch + (c * line + j * lanes * 4), F32, lanes) for c in range(lanes)], position, j, vectors)
 
     with k.loop(0, whole, stored.block) as position:
         block(position, False)

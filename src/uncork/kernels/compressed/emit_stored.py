@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from uncork.kernels.codegen.emit import F16, F32, I8, I32, U8, U16, Kernel, Value
-from uncork.kernels.compressed.spec import FOUR_BITS, PER_WORD, Stored
+from uncork.kernels.compressed.spec import FOUR_BITS, PER_WORD, SPLIT, Stored
 from uncork.kernels.elementwise.emit import widened
 from uncork.storage import code_book
 from uncork.types import ElementType
@@ -104,8 +104,11 @@ class Decoder:
             value = value - zero
             if self.stored.rounds_difference:
                 value = value.to(F16).to(F32)
-        if scale is not None:
+        if scale is None:
+            return value
+        if self.stored.rounds_product != SPLIT:
             value = value * scale
-            if self.stored.rounds_product:
-                value = value.to(F16).to(F32)
-        return value
+            return value.to(F16).to(F32) if self.stored.rounds_product else value
+        # Both factors have 11 digits, so their product has an even last one of 24; 8192 times it is cut off where f16 ends.
+        large = value * (scale * 8192.0)
+        return self.k.fma(value, scale, large) - large

@@ -8,7 +8,7 @@ import numpy as np
 
 from uncork import storage
 from uncork.internal_ops.compressed_linear import CompressedLinear, CompressedMatrix
-from uncork.kernels.compressed.spec import ARGUMENTS, FOUR_BITS, PER_WORD, FewRows, ManyRows, Stored
+from uncork.kernels.compressed.spec import ARGUMENTS, CONVERTED, FOUR_BITS, PER_WORD, SPLIT, FewRows, ManyRows, Stored
 from uncork.kernels.extents import extents, is_empty, nanoseconds, product, smallest
 from uncork.kernels.kernel_plan import AtLeast, Choice, In, KernelCall, Native, Operand, Out, Room, Stages, shares
 from uncork.kernels.runtime.packed_weights import packed
@@ -22,6 +22,8 @@ from uncork.types import Array, ElementType, TensorSpec
 _FEW = 16
 #: Whole numbers of both signs up to this have differences that f16 holds exactly.
 _WHOLE_IN_F16 = 1024
+#: The least normal number of f16, and its largest.
+_LEAST_NORMAL, _MOST_IN_F16 = 2.0**-14, 65504.0
 _LINE = 64
 
 
@@ -117,21 +119,32 @@ def _columns(weights: CompressedMatrix, spec: FewRows | ManyRows, threads: int) 
 def _stored(weights: CompressedMatrix, target: Target) -> Stored:
     given = [array for array in (weights.zero_points, weights.scales) if array is not None]
     groups = max((array.shape[1] for array in given), default=1)
-    zeros = weights.zero_points
+    zeros, scales = weights.zero_points, weights.scales
+    whole = zeros is None or _is_whole(weights.element_type, zeros)
+    rounds = "" if not weights.half or scales is None else SPLIT if whole and _is_normal(weights) else CONVERTED
     return Stored(
         weights.element_type.name,
         target.lanes,
         weights.shape[2] if groups > 1 else 0,
         zeros is not None,
         weights.scales is not None,
-        weights.half and zeros is not None and not _is_whole(weights.element_type, zeros),
-        weights.half and weights.scales is not None,
+        weights.half and not whole,
+        rounds,
     )
 
 
 def _is_whole(element_type: ElementType, zeros: Array) -> bool:
     """Codes less these are whole numbers that f16 holds."""
     return element_type.is_integer and bool((np.abs(zeros) <= _WHOLE_IN_F16).all() and (zeros == np.rint(zeros)).all())
+
+
+def _is_normal(weights: CompressedMatrix) -> bool:
+    """Products of whole numbers and these scales are 0, or normal numbers of f16."""
+    if not weights.element_type.is_integer or weights.scales is None:
+        return False
+    scales = np.abs(weights.scales[weights.scales != 0])
+    most = (1 << weights.element_type.bits) + _WHOLE_IN_F16
+    return not scales.size or bool(scales.min() >= _LEAST_NORMAL and scales.max() * most <= _MOST_IN_F16)
 
 
 def _parameters(weights: CompressedMatrix, stored: Stored) -> list[Array | None]:

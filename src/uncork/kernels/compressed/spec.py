@@ -11,13 +11,16 @@ from uncork.kernels.names import flags
 FOUR_BITS = frozenset({"i4", "u4", "nf4"})
 #: Codes of four bits in 32, which is what is loaded of each lane.
 PER_WORD = 8
+#: How products are rounded to f16: by the instructions that convert, or by arithmetic.
+CONVERTED, SPLIT = "converted", "split"
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
     """How weights are stored: vectors of `lanes` along the inner dimension; a zero point and a scale for each `group`, or (0) column.
 
-    `rounds_difference` and `rounds_product`: what is left after a step is rounded to f16.
+    What a step gives is rounded to f16 where `rounds_difference` and `rounds_product` say so; the product by arithmetic (SPLIT) where none is
+    too small or too large for f16.
     """
 
     element_type: str
@@ -26,7 +29,7 @@ class Stored:
     zeros: bool = False
     scales: bool = False
     rounds_difference: bool = False
-    rounds_product: bool = False
+    rounds_product: str = ""
 
     @property
     def block(self) -> int:
@@ -45,7 +48,8 @@ class Stored:
     @property
     def name(self) -> str:
         group = f"_by_{self.group}" if self.group else ""
-        return f"{self.element_type}{group}" + flags(self, "zeros", "scales", "rounds_difference", "rounds_product")
+        rounds = f"_{self.rounds_product}" if self.rounds_product else ""
+        return f"{self.element_type}{group}" + flags(self, "zeros", "scales", "rounds_difference") + rounds
 
 
 #: Addresses; bytes from one column to the next of codes, of zero points and scales; the first column and how many; sizes; working memory.
