@@ -65,10 +65,9 @@ def choose_compressed(operation: Operation, inputs: Sequence[TensorSpec | None],
     stored = _stored(weights, target)
     bias = len(inputs) > 1 and inputs[1] is not None
     activation = "" if operation.activation is None else operation.activation.type_name.lower()
-    packing = packed([weights.codes], (stored, weights.axes), lambda: [_packed(weights, stored)])
+    kept, lying = _codes(weights, stored)
     parameters = _parameters(weights, stored)
-    codes = packing.arrays[0].ctypes.data
-    words: list[Operand] = [In(0), codes, weights.inner * stored.bits // 8]
+    words: list[Operand] = [In(0), lying.ctypes.data, weights.inner * stored.bits // 8]
     words += [0 if array is None else array.ctypes.data for array in parameters]
     words += [4 * max((array.shape[1] for array in parameters if array is not None), default=0), In(1) if bias else 0, Out(0)]
     words += [rows, weights.inner, weights.columns]
@@ -81,7 +80,7 @@ def choose_compressed(operation: Operation, inputs: Sequence[TensorSpec | None],
     room_of_few = smallest(rows, _FEW) * padded if stored.element_type in FOUR_BITS else 0
     table = -(-(stored.block * target.lanes + padded // 4 * many.width) * 4 // _LINE) * _LINE
     room_of_many = table + (rows * 8 + (_LINE - 1)) // _LINE * _LINE
-    keep = [packing, *(array for array in parameters if array is not None)]
+    keep = [kept, *(array for array in parameters if array is not None)]
 
     def call(spec: FewRows | ManyRows, first: int, count: int, room: SizeLike) -> KernelCall:
         found = [*words, first, count, Room(room), Room(room + table)]
@@ -156,6 +155,14 @@ def _parameters(weights: CompressedMatrix, stored: Stored) -> list[Array | None]
 def _laid_out(array: Array, shape: tuple[int, int]) -> Array:
     """As f32 of this shape, one after the other."""
     return np.ascontiguousarray(np.broadcast_to(array, shape), np.float32)
+
+
+def _codes(weights: CompressedMatrix, stored: Stored) -> tuple[object, Array]:
+    """What keeps the codes column by column, and they themselves: where they lie so, in the mapped file as it may be, nothing is copied."""
+    if stored.element_type not in FOUR_BITS and weights.axes == (0, 1, 2) and weights.codes.flags.c_contiguous:
+        return weights.codes, weights.codes
+    packing = packed([weights.codes], (stored, weights.axes), lambda: [_packed(weights, stored)])
+    return packing, packing.arrays[0]
 
 
 def _packed(weights: CompressedMatrix, stored: Stored) -> Array:
