@@ -308,7 +308,7 @@ def test_results_by_position_name_and_unpacked() -> None:
 
 
 def test_results_that_are_not_there() -> None:
-    with pytest.raises(KeyError, match=r"no output is called 'score'; did you mean 'scores'\?; outputs: \['scores', 'ids'\]"):
+    with pytest.raises(KeyError, match=r"no output is called 'score'; did you mean 'scores'\?; outputs: scores f32\[\.\.\.\], ids i64"):
         RESULTS["score"]
     with pytest.raises(IndexError):
         RESULTS[2]

@@ -111,9 +111,10 @@ def test_as_converters_write_them(name: str, transposed: bool) -> None:
 def test_bias_and_activation(end: str) -> None:
     builder = uncork.Builder()
     made = model(weights(builder, "i8"), builder, end=end)
-    (operation,) = compressed(made)
-    assert operation.activation is not None
     hold(made, calls())
+    compiled = uncork.compile_model(made, threads=1)
+    compiled(*calls()[0])
+    assert [step.operation for step in compiled.plan.steps] == ["FusedCompressedLinear-0"]
 
 
 def test_the_layers_of_the_reference() -> None:
@@ -124,7 +125,7 @@ def test_the_layers_of_the_reference() -> None:
         for operation in compressed(made):
             (x,) = calls()[1]
             expected = uncork.compile_model(made, backend="reference")(x)[0]
-            np.testing.assert_allclose(operation.reference(x, None), expected, rtol=1e-6, atol=1e-6)
+            np.testing.assert_allclose(operation.reference(x), expected, rtol=1e-6, atol=1e-6)
 
 
 def test_one_matrix_for_two_products() -> None:

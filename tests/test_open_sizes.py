@@ -14,9 +14,9 @@ import pytest
 import uncork
 from uncork.compiler.compile import compile_model
 from uncork.errors import InputError
+from uncork.ir.bodies import GraphBody
 from uncork.ir.model import Source
-from uncork.ir.subgraphs import GraphBody
-from uncork.ops._common.body import BodyInput, BodyMap, BodyOutput
+from uncork.ops._body import BodyInput, BodyMap, BodyOutput
 
 BACKENDS = ("cpu", "reference")
 TABLE = np.arange(40, dtype=np.float32).reshape(20, 2)

@@ -170,7 +170,7 @@ def test_positions_are_for_names_that_nobody_has(command: Command, same: Same):
         (["-i", "ids=right.npz:idx"], "right.npz: has no array 'idx'; did you mean 'ids'?; arrays: ids, lengths"),
         (["-i", "ids=right.npz"], "input 'ids': which of its 2 arrays? Write right.npz:KEY, KEY one of: ids, lengths"),
         (["-i", "ids=empty.npz"], "input 'ids': which of its 0 arrays? Write empty.npz:KEY, KEY one of: none"),
-        (["-i", "ids=."], f".: cannot be read: {os.strerror(errno.EISDIR)}"),
+        (["-i", "ids=."], ".: cannot be read: it is a folder, expected an ordinary file"),
     ],
 )
 def test_input_errors(command: Command, same: Same, tmp_path: Path, words: list[str], message: str):

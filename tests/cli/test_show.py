@@ -260,3 +260,22 @@ def test_no_model_at_all(command: Command, tmp_path: Path, content: str | None, 
 def test_names_do_not_steer_the_terminal(command: Command, rows: Path):
     rows.write_text(rows.read_text().replace('name="pick"', 'name="pi&#10;\u202eck"'))
     assert "pi\\n\\u202eck" in command("show", "rows.xml", "--layers").out
+
+
+def test_passes_say_what_they_did(command: Command, tmp_path: Path):
+    pytest.importorskip("llvmlite")
+    builder = uncork.Builder("passes")
+    x = builder.parameter("x", "f32", [None, 4])
+    (product,) = builder.add("MatMul", 1, x, builder.constant(np.ones((4, 3), np.float32)), name="dense")
+    builder.result(builder.add("ReLU", 1, product, name="relu")[0], "y")
+    uncork.write_model(builder.model(), tmp_path / "m.xml")
+    answer = command("show", "m.xml", "--passes")
+    assert "Passes that changed layers (1)\n" in answer.out
+    assert "  fuse_epilogue  5 to 4  products and convolutions end with what follows element by element  relu\n" in answer.out
+    (applied,) = command("show", "m.xml", "--passes", "--json").json["passes"]["applied"]
+    assert (applied["name"], applied["before"], applied["after"], applied["made"]) == ("fuse_epilogue", 5, 4, ["relu"])
+
+
+def test_passes_of_a_model_with_problems(command: Command, tmp_path: Path):
+    (tmp_path / "nested.xml").write_text(_NESTED)
+    assert "  Others did not run: the model has problems\n" in command("show", "nested.xml", "--passes").out

@@ -9,8 +9,8 @@ import numpy as np
 
 import uncork
 from tests.fuzz.graphs import SIZES, Graph, Value
-from uncork.ir.subgraphs import GraphBody
-from uncork.ops._common.body import BodyInput, BodyMap, BodyOutput
+from uncork.ir.bodies import GraphBody
+from uncork.ops._body import BodyInput, BodyMap, BodyOutput
 
 Layer = Callable[[Graph], object]
 FINDERS: list[Layer] = []

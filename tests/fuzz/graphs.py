@@ -17,7 +17,7 @@ import uncork
 from uncork.errors import UncorkError
 from uncork.ir.model import Source
 from uncork.ops import find
-from uncork.ops._common.body import BodyMap, SubGraphOperation
+from uncork.ops._body import BodyMap, SubGraphOperation
 from uncork.types import ElementType, PartialShape, TensorSpec
 
 Array = np.ndarray[Any, Any]

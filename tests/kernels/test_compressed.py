@@ -11,12 +11,13 @@ pytest.importorskip("llvmlite")
 
 from tests.kernels._compressed import matrix
 from tests.kernels._run import run_native, spec_of
-from uncork.internal_ops.compressed_linear import CompressedLinear, CompressedMatrix
+from uncork.internal_ops.compressed_linear import CompressedLinear, CompressedMatrix, FusedCompressedLinear
+from uncork.internal_ops.fused import FusedMember
 from uncork.kernels.compressed.select import declined
 from uncork.kernels.kernel_plan import Native
 from uncork.kernels.runtime.target import Target, host_target
-from uncork.ops import Operation, find
-from uncork.types import ElementType, TensorSpec
+from uncork.ops import find
+from uncork.types import ElementType
 
 AVX2 = Target.of("x86_64", "x86-64-v3", "+sse2,+sse4.2,+avx,+avx2,+fma,+f16c")
 STORED = ["f16", "bf16", "i8", "u8", "i4", "u4", "nf4"]
@@ -29,12 +30,9 @@ def numbers(*shape: int) -> np.ndarray:
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
 
 
-def multiplied(
-    weights: CompressedMatrix, x: np.ndarray, bias: np.ndarray | None = None, activation: Operation | None = None, target: Target | None = None
-) -> np.ndarray:
-    operation = CompressedLinear(find("MatMul", 1)(transpose_b=True), weights, activation)
-    given: list[TensorSpec | None] = [spec_of(array, ElementType.f32) for array in (x, bias) if array is not None]
-    results, choice = run_native(operation, given, target=target)
+def multiplied(weights: CompressedMatrix, x: np.ndarray, target: Target | None = None) -> np.ndarray:
+    operation = CompressedLinear(find("MatMul", 1)(transpose_b=True), weights)
+    results, choice = run_native(operation, [spec_of(x, ElementType.f32)], target=target)
     assert isinstance(choice, Native), choice
     assert results is not None
     return results[0]
@@ -109,16 +107,21 @@ def test_data_that_is_no_number(rows: int) -> None:
 
 
 @pytest.mark.parametrize("columns", [2, 50])
-@pytest.mark.parametrize("activation", [None, "ReLU", "Sigmoid", "Tanh"])
-def test_bias_and_activation(columns: int, activation: str | None) -> None:
+@pytest.mark.parametrize("rows", [1, 5, 20])
+def test_what_ends_a_product(columns: int, rows: int) -> None:
+    """A bias, an activation, a number for all, and another tensor that is added."""
     weights = matrix(np.random.default_rng(4), "i8", columns, 40)
-    made = None if activation is None else find(activation, 1)()
-    bias = numbers(columns)
-    operation = CompressedLinear(find("MatMul", 1)(transpose_b=True), weights, made)
-    for rows in (1, 5, 20):
-        x = numbers(rows, 40)
-        expected = operation.evaluate([spec_of(x, ElementType.f32), spec_of(bias, ElementType.f32)])[0].value
-        np.testing.assert_allclose(multiplied(weights, x, bias, made), expected, rtol=2e-5, atol=2e-5)
+    add, multiply, tanh = (find(name, 1)() for name in ("Add", "Multiply", "Tanh"))
+    members = [FusedMember(add, (0, 1)), FusedMember(tanh, (4,)), FusedMember(multiply, (5, 2)), FusedMember(add, (6, 3))]
+    operation = FusedCompressedLinear(CompressedLinear(find("MatMul", 1)(transpose_b=True), weights), 1, members)
+    x = numbers(rows, 40)
+    others = [numbers(columns), numbers(1), numbers(rows, columns)]
+    specs = [spec_of(array, ElementType.f32) for array in (x, *others)]
+    results, choice = run_native(operation, specs)
+    assert isinstance(choice, Native), choice
+    assert results is not None
+    expected = np.tanh(x.astype(np.float64) @ weights.values().T + others[0]) * others[1] + others[2]
+    np.testing.assert_allclose(results[0], expected, rtol=2e-5, atol=2e-5)
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ COMMANDS = {
     "score": "score every row of a table, Parquet in and out",
     "show": "what a model takes, gives and consists of",
     "check": "every problem of a model and every operation that is missing",
+    "compare": "the first layer whose result differs from another system's",
     "shrink": "store embedding tables as 8-bit or 4-bit integers or as f16",
     "export": "write a model in the format of another system: ONNX",
     "cache": "the compiled kernels that are kept on disk: list or delete them",

@@ -71,7 +71,7 @@ def _stays(port: ModelPort, value: Any) -> Array:
 
 def _in_order(ports: Sequence[ModelPort], outputs: Sequence[Any] | Mapping[str, Any]) -> list[Any]:
     """One array per output."""
-    if isinstance(outputs, Mapping):
+    if isinstance(outputs, Mapping) and not isinstance(outputs, Results):
         known = [name for port in ports for name in port.names]
         for name in outputs:
             if name not in known:

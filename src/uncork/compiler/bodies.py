@@ -12,11 +12,11 @@ import numpy as np
 
 from uncork.compiler.plan import Plan, Step
 from uncork.concurrency import lazy, renews_locks
+from uncork.ir.bodies import GraphBody
 from uncork.ir.interpret import interpret
 from uncork.ir.model import Model, Node
-from uncork.ir.subgraphs import GraphBody
 from uncork.ir.validate import infer
-from uncork.ops._common.body import Body, BodyMap, SubGraphOperation
+from uncork.ops._body import Body, BodyMap, SubGraphOperation
 from uncork.types import Array, TensorSpec
 
 #: Specs whose descriptions are kept; the oldest are forgotten.

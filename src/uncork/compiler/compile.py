@@ -7,39 +7,40 @@ import gc
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import numpy as np
 
 from uncork.blas import at_most
-from uncork.compiler.arguments import ModelPort, Results, accept, match, present
+from uncork.compiler.arguments import Results, accept, match, owned, present
 from uncork.compiler.bind import BoundCall
+from uncork.compiler.device import check_device
 from uncork.compiler.direct import Direct, Refused
 from uncork.compiler.execute import Executor, kernel_target
-from uncork.compiler.instance import NativeCall
 from uncork.compiler.plan import Plan
+from uncork.compiler.plan_set import PlannedCall
 from uncork.compiler.together import available_threads
 from uncork.concurrency import renews_locks
 from uncork.errors import InputError, UncorkError, UnsupportedError, ValidationError
+from uncork.ir.bodies import configure
 from uncork.ir.constants import mapped_files
 from uncork.ir.interpret import State
 from uncork.ir.model import Model
+from uncork.ir.ports import ModelPort, find_port, port_of
 from uncork.ir.read import read_structure
-from uncork.ir.subgraphs import configure
 from uncork.ir.validate import infer
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import warn_if_unavailable
+from uncork.passes import pipeline
 from uncork.types import Array
 
 if TYPE_CHECKING:
+    from uncork.compiler.requests import InferRequest
     from uncork.compiler.tables import Table
 
 Backend = Literal["cpu", "reference"]
 Precision = Literal["f32", "bf16", "bf16x3"]
 Ids = Literal["64-bit", "as-written"]
-
-#: Layers that convert ids, and those whose bodies may.
-_CONVERTING = frozenset({"Convert", "ConvertLike", "If", "Loop", "TensorIterator"})
 
 
 def read_model(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = None, *, mmap: bool = True) -> Model:
@@ -80,14 +81,8 @@ class CompiledModel:
         self._state: State = {}
         self.renew_locks()
         renews_locks(self)
-        self.inputs = tuple(
-            ModelPort(model.names_of_input(i), spec.element_type, spec.shape)
-            for i, spec in enumerate(model.by_id[p].outputs[0].spec for p in model.parameters)
-        )
-        self.outputs = tuple(
-            ModelPort(model.names_of_output(i), spec.element_type, spec.shape)
-            for i, spec in enumerate(model.spec(model.by_id[r].inputs[0]) for r in model.results)
-        )
+        self.inputs = model.inputs
+        self.outputs = model.outputs
 
         #: NumPy's own instances of the types that need no conversion: compared by identity, which is what a call can afford.
         self._dtypes = [np.dtype(port.element_type.dtype.char) if port.element_type.is_native else None for port in self.inputs]
@@ -101,7 +96,7 @@ class CompiledModel:
         self._turn = threading.Lock()
 
     def __call__(self, *inputs: Any, **named: Any) -> Results:
-        """Run the model on arrays: by position, as one mapping from tensor or layer names, or by keyword.
+        """Run the model on arrays: by position, as one list of all, by keyword, or as one mapping from names, positions or ports.
 
         Raises InputError when a name, a type, a shape or a value does not fit; nothing is converted with loss.
         """
@@ -124,11 +119,8 @@ class CompiledModel:
         if known is not None and arrays is not None:
             results = self._executor.run_with(known, arrays)
             if self._native_outputs:
-                return Results(self.outputs, _owned(results, arrays))
+                return Results(self.outputs, owned(results, arrays))
         else:
-            if len(inputs) == 1 and isinstance(inputs[0], Mapping):
-                named = {**inputs[0], **named}
-                inputs = ()
             arrays = [accept(port, value) for port, value in zip(self.inputs, match(self.inputs, inputs, named))]
             if self.model.sinks:
                 with self._turn:
@@ -136,7 +128,7 @@ class CompiledModel:
             else:
                 results = self._executor.run(arrays)
         shown = [present(port.element_type, array) for port, array in zip(self.outputs, results)]
-        return Results(self.outputs, _owned(shown, arrays))
+        return Results(self.outputs, owned(shown, arrays))
 
     def _in_order(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> Sequence[Any] | None:
         """The inputs as the model has them; None when it takes `match` to find them, or to say what is wrong."""
@@ -144,20 +136,30 @@ class CompiledModel:
             named = inputs[0]
             inputs = ()
         if not named:
-            return inputs if len(inputs) == len(self._names) else None
+            return inputs if len(inputs) == len(self._names) else self._listed(inputs)
         if inputs or len(named) != len(self._names):
             return None
         try:
             return [named[name] for name in self._names]
         except KeyError:
-            return None
+            return self._by_key(named)
 
-    def _fast(self, direct: Direct | NativeCall, inputs: Sequence[Any]) -> Results | None:
+    def _listed(self, inputs: Sequence[Any]) -> Sequence[Any] | None:
+        """The inputs that came as one list."""
+        only = inputs[0] if len(inputs) == 1 else None
+        return only if isinstance(only, (list, tuple)) and len(only) == len(self._names) else None
+
+    def _by_key(self, named: Mapping[Any, Any]) -> list[Any] | None:
+        """The inputs that came by positions, ports or further names; None when some are missing."""
+        found = {find_port(self.inputs, key): value for key, value in named.items()}
+        return [found[i] for i in range(len(self._names))] if found.keys() == set(range(len(self._names))) else None
+
+    def _fast(self, direct: Direct | PlannedCall, inputs: Sequence[Any]) -> Results | None:
         """The results, if this call is like the one before it and one native program can do it."""
         if not self._all_native:
             return None
         try:
-            found = direct.run(*inputs)
+            found: Any = direct.run(*inputs)
             results = found if type(found) is list else direct.again(found, inputs)
         except Refused:
             return None
@@ -183,9 +185,6 @@ class CompiledModel:
         `outputs`; without them a call may overwrite the results of the one before, and their shapes may change with the values
         of the inputs. Raises InputError when a name, a type or a shape does not fit, or arrays overlap.
         """
-        if len(inputs) == 1 and isinstance(inputs[0], Mapping):
-            named = {**inputs[0], **named}
-            inputs = ()
         return BoundCall(self, match(self.inputs, inputs, named), outputs)
 
     def direct(self, inputs: Sequence[Array]) -> Direct | None:
@@ -194,6 +193,14 @@ class CompiledModel:
             return None
         with at_most(self._executor.threads):
             return self._executor.direct(inputs)
+
+    def input(self, key: Any = None) -> ModelPort:
+        """An input by its position, a name or a port; the only one without a key. Raises InputError."""
+        return port_of(self.inputs, key, "input")
+
+    def output(self, key: Any = None) -> ModelPort:
+        """An output by its position, a name or a port; the only one without a key. Raises InputError."""
+        return port_of(self.outputs, key, "output")
 
     @property
     def plan(self) -> Plan:
@@ -209,23 +216,31 @@ class CompiledModel:
         """The same compiled model with variables of its own, in their initial state. Constants and plan are shared."""
         return CompiledModel(self.model, self._executor)
 
+    def create_infer_request(self) -> InferRequest:
+        """A request for calls on a thread of its own (`start_async`, `wait`), with variables of its own."""
+        from uncork.compiler.requests import InferRequest  # threads: most who run a model need none
+
+        return InferRequest(self)
+
+    def infer_new_request(self, inputs: Any = None) -> Results:
+        """A call with variables in their initial state, which it does not change."""
+        return self.create_infer_request().infer(inputs)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a compiled model cannot be pickled: send the path of the model and uncork.load it there, "
+            "once in each process (uncork.score.Scorer does that)"
+        )
+
     def __repr__(self) -> str:
         ins, outs = (", ".join(map(str, ports)) for ports in (self.inputs, self.outputs))
         return f"<CompiledModel '{self.model.name}': {ins} -> {outs}>"
 
 
-def _owned(arrays: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
-    """The arrays as the caller's own: a view, an input, or what comes twice is copied."""
-    seen = set(map(id, inputs))
-    result: list[Any] = []
-    for array in arrays:
-        result.append(array.copy() if array.base is not None or id(array) in seen else array)
-        seen.add(id(array))
-    return result
-
-
 def compile_model(
     model: Model | str | os.PathLike[str],
+    device_name: str = "CPU",
+    config: Mapping[str, Any] | None = None,
     *,
     backend: Backend = "cpu",
     strict: bool = False,
@@ -252,9 +267,13 @@ def compile_model(
     lengths that come straight from an input are led around conversions to fewer bits, which
     converters from PyTorch write. "as-written" lets those cut them, bit for bit as OpenVINO does.
 
+    `device_name` is "CPU" (or "AUTO", which is the same) and `config` empty: OpenVINO's properties are options here.
+
     Raises ValidationError for options that do not exist, UnsupportedError for a precision that this machine has no instructions
     for, and InputError for tables that do not fit.
     """
+    if device_name != "CPU" or config:
+        check_device(device_name, config or {})
     if not isinstance(model, Model):
         model = read_model(model, mmap=mmap)
     if backend not in ("cpu", "reference"):
@@ -279,7 +298,8 @@ def compile_model(
     model = configure(model, strict, loop_limit)
     threads = available_threads() if threads is None else threads
     if backend == "reference":
-        return CompiledModel(model, Executor(_looking_up(model, ids), None, threads, mapped_files(model)))
+        options = pipeline.Options(None, precision, ids, reference=True)
+        return CompiledModel(model, Executor(pipeline.run(pipeline.AS_READ, model, options), None, threads, mapped_files(model)))
     return compile_for(model, target, threads, precision, ids)
 
 
@@ -290,28 +310,10 @@ def compile_for(model: Model, target: Target | None, threads: int, precision: Pr
 
 
 def _executor(model: Model, target: Target | None, threads: int, precision: Precision, ids: Ids) -> Executor:
-    if precision != "f32":
-        from uncork.passes.set_precision import set_precision
-
-        model = set_precision(model, precision)
-    if any(node.type_name == "Convert" for node in model.nodes):  # by which every compressed table becomes f32
-        from uncork.passes.quantized_tables import compressed_tables, packed_tables
-
-        model = packed_tables(model)
-        # Before anything runs: references too are then given the rows that they need.
-        runs = compressed_tables(_looking_up(model, ids))
-    else:
-        runs = _looking_up(model, ids)
+    options = pipeline.Options(target, precision, ids)
+    # Before anything runs: references too are then given the rows that they need.
+    runs = pipeline.run(pipeline.AS_READ, model, options)
     return Executor(runs, target, threads, mapped_files(model))
-
-
-def _looking_up(model: Model, ids: Ids) -> Model:
-    """The model with ids looked up as this option says."""
-    if ids == "as-written" or not any(node.type_name in _CONVERTING for node in model.nodes):
-        return model
-    from uncork.passes.whole_ids import whole_ids
-
-    return whole_ids(model)
 
 
 def _missing_for(precision: Precision, backend: Backend, target: Target | None) -> str:

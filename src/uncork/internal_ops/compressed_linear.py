@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from uncork.internal_ops.fused import FusedProduct
 from uncork.ops._operation import Operation
 from uncork.ops._ports import REAL, Input, Output
 from uncork.storage import decode
@@ -61,36 +62,32 @@ class CompressedMatrix:
 
 
 class CompressedLinear(Operation):
-    """MatMul with weights as they are stored, the addition of a bias to each row, and an activation; both may be absent.
-
-    `product` is the MatMul, which may transpose its second matrix.
-    """
+    """MatMul with weights as they are stored. `product` is the MatMul, which may transpose its second matrix."""
 
     multiplies = True
     type_name, opset = "CompressedLinear", 0
     data = Input(REAL, "T")
-    bias = Input(REAL, "T", optional=True)
     output = Output("T")
 
-    def __init__(self, product: Operation, weights: CompressedMatrix, activation: Operation | None = None) -> None:
+    def __init__(self, product: Operation, weights: CompressedMatrix) -> None:
         super().__init__()
-        self.product, self.weights, self.activation = product, weights, activation
+        self.product, self.weights = product, weights
 
     @property
     def _transposed(self) -> bool:
         return bool(getattr(self.product, "transpose_b", False))
 
-    def infer(self, data: TensorSpec, bias: TensorSpec | None) -> PartialShape:
+    def infer(self, data: TensorSpec) -> PartialShape:
         shape = (self.weights.columns, self.weights.inner)
         matrix = TensorSpec(ElementType.f32, PartialShape(shape if self._transposed else shape[::-1]))
-        result = self.product.describe([data, matrix])[0].shape
-        if bias is not None and result.rank is not None:
-            self.require(result[-1].agrees(bias.shape.size), "bias {} does not fit the columns of {}", bias.shape, result)
-        return result
+        return self.product.describe([data, matrix])[0].shape
 
-    def reference(self, data: Array, bias: Array | None) -> Array:
+    def reference(self, data: Array) -> Array:
         matrix = self.weights.values()
-        result = np.asarray(self.product.reference(data, matrix if self._transposed else matrix.T))
-        if bias is not None:
-            result = result + bias.reshape(-1)
-        return result if self.activation is None else np.asarray(self.activation.reference(result))
+        return np.asarray(self.product.reference(data, matrix if self._transposed else matrix.T))
+
+
+class FusedCompressedLinear(FusedProduct):
+    """Such a product and what ends it."""
+
+    type_name, opset = "FusedCompressedLinear", 0

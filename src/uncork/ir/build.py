@@ -18,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from uncork.errors import UncorkError, UnsupportedError, ValidationError
+from uncork.ir.bodies import GraphBody
 from uncork.ir.model import Model, Node, Port, Source, XmlElement
-from uncork.ir.subgraphs import GraphBody
 from uncork.ops import Operation, find
-from uncork.ops._common.body import BodyMap, SubGraphOperation
+from uncork.ops._body import BodyMap, SubGraphOperation
 from uncork.ops.parameter import Const, Parameter, Result
 from uncork.types import Array, DimensionLike, ElementType, PartialShape, TensorSpec, describe_array
 

@@ -24,7 +24,7 @@ from uncork.ir.subgraphs import attach
 from uncork.ir.validate import agree, settled
 from uncork.ir.weights import MissingBytes, Weights
 from uncork.ops import Operation, find
-from uncork.ops._common.body import SubGraphOperation
+from uncork.ops._body import SubGraphOperation
 from uncork.ops._operation import FOLD_LIMIT
 from uncork.ops.parameter import Const
 from uncork.ops.state import Assign3, ReadValue3

@@ -65,8 +65,7 @@ class CTCLoss4(Operation):
 
     def _target(self, labels: Array) -> Array:
         if self.unique:
-            _, first = np.unique(labels, return_index=True)
-            return labels[np.sort(first)]
+            return np.array(list(dict.fromkeys(labels.tolist())), labels.dtype)
         if self.preprocess_collapse_repeated:
             return labels[np.flatnonzero(np.diff(labels, prepend=-1))]
         return labels

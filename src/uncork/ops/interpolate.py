@@ -39,6 +39,7 @@ Pages: operation-specs/image/interpolate-1, -4, -11. Decided where they are sile
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -58,7 +59,7 @@ _TRANSFORMATIONS = one_of("half_pixel", "pytorch_half_pixel", "asymmetric", "tf_
 _ROUNDINGS = one_of("round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple")
 
 
-class _Interpolate(Operation):
+class Interpolating(Operation):
     """What all versions share."""
 
     output = Output("T")
@@ -93,7 +94,7 @@ class _Interpolate(Operation):
 
 
 @register("Interpolate", 1)
-class Interpolate1(_Interpolate):
+class Interpolate1(Interpolating):
     """`data`, the sizes of the `axes`."""
 
     data = Input(REAL, "T")
@@ -132,13 +133,17 @@ class Interpolate1(_Interpolate):
 
     def reference(self, data: Array, target_spatial_shape: Array) -> Array:
         padded = self.padded(data)
-        centred = self.mode == "linear" and padded.shape == data.shape and not (data.ndim == 4 and set(self.axes) == {2, 3})
+        return resize(padded, *self.plan(padded.shape, padded.shape != data.shape, target_spatial_shape.tolist()))
+
+    def plan(self, sizes: Sequence[int], is_padded: bool, wanted: Sequence[int]) -> tuple[list[Axis], Settings]:
+        """What happens to padded data of these sizes."""
+        centred = self.mode == "linear" and not is_padded and not (len(sizes) == 4 and set(self.axes) == {2, 3})
         transformation = "align_corners" if self.align_corners else "half_pixel" if centred else "asymmetric"
-        axes = [Axis(a, padded.shape[a], int(n), None) for a, n in zip(self.axes, target_spatial_shape)]
-        return resize(padded, axes, Settings(self.mode, transformation, "simple", self.antialias, -0.75))
+        axes = [Axis(a, sizes[a], int(n), None) for a, n in zip(self.axes, wanted)]
+        return axes, Settings(self.mode, transformation, "simple", self.antialias, -0.75)
 
 
-class _InterpolateByInputs(_Interpolate):
+class InterpolateByInputs(Interpolating):
     """Sizes or scales, and axes, are inputs."""
 
     shape_calculation_mode = Attribute(one_of("sizes", "scales"))
@@ -201,14 +206,15 @@ class _InterpolateByInputs(_Interpolate):
 
     def interpolated(self, data: Array, wanted: Array, axes: Array | None) -> Array:
         padded = self.padded(data)
-        numbers = range(data.ndim) if axes is None else axes.tolist()
+        return resize(padded, *self.plan(padded.shape, wanted, range(data.ndim) if axes is None else axes.tolist()))
+
+    def plan(self, sizes: Sequence[int], wanted: Array | Sequence[int], numbers: Sequence[int]) -> tuple[list[Axis], Settings]:
+        """What happens to padded data of these sizes, along the axes of these numbers."""
         if self.shape_calculation_mode == "sizes":
-            plan = [Axis(a, padded.shape[a], int(n), None) for a, n in zip(numbers, wanted)]
+            axes = [Axis(a, sizes[a], int(n), None) for a, n in zip(numbers, wanted)]
         else:
-            scales = at_least_f32(wanted)
-            plan = [Axis(a, padded.shape[a], scaled_size(padded.shape[a], s), s) for a, s in zip(numbers, scales)]
-        how = Settings(self.mode, self.coordinate_transformation_mode, self.nearest_mode, self.antialias, self.cube_coeff)
-        return resize(padded, plan, how)
+            axes = [Axis(a, sizes[a], scaled_size(sizes[a], s), s) for a, s in zip(numbers, at_least_f32(np.asarray(wanted)))]
+        return axes, Settings(self.mode, self.coordinate_transformation_mode, self.nearest_mode, self.antialias, self.cube_coeff)
 
 
 def at_least_f32(scales: Array) -> Array:
@@ -247,7 +253,7 @@ def scaled_open(size: Dimension, scale: Array) -> Dimension | None:
 
 
 @register("Interpolate", 4)
-class Interpolate4(_InterpolateByInputs):
+class Interpolate4(InterpolateByInputs):
     """`data`, `sizes` and `scales` of which shape_calculation_mode says one, `axes` (all when absent)."""
 
     data = Input(ARITHMETIC, "T")
@@ -264,7 +270,7 @@ class Interpolate4(_InterpolateByInputs):
 
 
 @register("Interpolate", 11)
-class Interpolate11(_InterpolateByInputs):
+class Interpolate11(InterpolateByInputs):
     """`image`, sizes or scales, `axes` (all when absent)."""
 
     image = Input(ARITHMETIC, "T")

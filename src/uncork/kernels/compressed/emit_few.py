@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from uncork.kernels.codegen.activations import STANDALONE
 from uncork.kernels.codegen.emit import F32, Kernel, Value
+from uncork.kernels.codegen.epilogue import ended
 from uncork.kernels.compressed.emit_stored import Decoder, column_at
-from uncork.kernels.compressed.spec import ARGUMENTS, FOUR_BITS, PER_WORD, FewRows
+from uncork.kernels.compressed.spec import FOUR_BITS, PER_WORD, FewRows
+from uncork.kernels.epilogue import ELEMENT, NUMBER
 from uncork.kernels.movement.emit_transpose import columns_of
 from uncork.kernels.runtime.target import Target
 
@@ -17,8 +18,8 @@ _CHAINS = 8
 
 def emit_few_rows(spec: FewRows, machine: Target) -> str:
     """The LLVM text of the kernel."""
-    k = Kernel(spec.name, ARGUMENTS, machine)
-    a = dict(zip(ARGUMENTS, k.arguments))
+    k = Kernel(spec.name, spec.arguments, machine)
+    a = dict(zip(spec.arguments, k.arguments))
     stored = spec.stored
     decoder = Decoder(k, stored, a["inner"])
     data, row_bytes = a["data"], a["inner"] * 4
@@ -113,11 +114,14 @@ def _multiply(
         block(whole, True)
     for row, number in zip(sums, numbers):
         result = _across(k, [_joined([variable.get() for variable in chains]) for chains in row])
-        if spec.bias:
-            result = result + k.load(a["bias"] + column * 4, F32, spec.columns)
-        if spec.activation:
-            result = STANDALONE[spec.activation](k, result)
-        k.store(result, a["output"] + (number * a["columns"] + column) * 4)
+        place = (number * a["columns"] + column) * 4
+
+        def operand(name: str, kind: str, place: Value = place) -> Value:
+            if kind == NUMBER:
+                return k.load(a[name], F32)
+            return k.load(a[name] + (place if kind == ELEMENT else column * 4), F32, spec.columns)
+
+        k.store(ended(k, spec.end, result, operand), a["output"] + place)
 
 
 def _joined(values: Sequence[Value]) -> Value:

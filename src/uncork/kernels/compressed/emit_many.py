@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from uncork.kernels.codegen.emit import F32, Kernel, Value
+from uncork.kernels.codegen.epilogue import advanced, relative
 from uncork.kernels.compressed.emit_stored import Decoder, column_at
-from uncork.kernels.compressed.spec import ARGUMENTS, ManyRows
+from uncork.kernels.compressed.spec import ManyRows
 from uncork.kernels.gemm.emit_matmul import masked_end, row_end
 from uncork.kernels.gemm.microkernel import Microkernel
 from uncork.kernels.movement.emit_transpose import columns_of
 from uncork.kernels.runtime.target import Target
 
-_EXTRA = ("target", "target_row", "bias", "left")
+_EXTRA = ("target", "target_row", "left")
 
 
 def emit_many_rows(spec: ManyRows, machine: Target) -> str:
     """The LLVM text of the kernel."""
-    k = Kernel(spec.name, ARGUMENTS, machine)
-    a = dict(zip(ARGUMENTS, k.arguments))
-    full = Microkernel(k, "full", spec.lanes, spec.vectors, _EXTRA, row_end(spec, spec.width))
-    tail = Microkernel(k, "tail", spec.lanes, spec.vectors, _EXTRA, masked_end(spec))
+    k = Kernel(spec.name, spec.arguments, machine)
+    a = dict(zip(spec.arguments, k.arguments))
+    extra = (*_EXTRA, *spec.end.arguments)
+    full = Microkernel(k, "full", spec.lanes, spec.vectors, extra, row_end(spec, spec.width))
+    tail = Microkernel(k, "tail", spec.lanes, spec.vectors, extra, masked_end(spec))
     decoder = Decoder(k, spec.stored, a["inner"])
+    places = relative(spec.end, a, a["output"])
     scratch = a["room"]
     panel = scratch + spec.stored.block * spec.lanes * 4
     row_bytes, end = a["columns"] * 4, a["first"] + a["count"]
@@ -39,8 +42,8 @@ def emit_many_rows(spec: ManyRows, machine: Target) -> str:
                 lambda row: {
                     "target": a["output"] + row * row_bytes + first * 4,
                     "target_row": row_bytes,
-                    "bias": a["bias"] + first * 4,
                     "left": end - first,
+                    **advanced(spec.end, places, first * 4),
                 },
             )
 

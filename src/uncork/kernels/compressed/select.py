@@ -7,13 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from uncork import storage
-from uncork.internal_ops.compressed_linear import CompressedLinear, CompressedMatrix
-from uncork.kernels.compressed.spec import ARGUMENTS, CONVERTED, FOUR_BITS, PER_WORD, SPLIT, FewRows, ManyRows, Stored
+from uncork.internal_ops.compressed_linear import CompressedLinear, CompressedMatrix, FusedCompressedLinear
+from uncork.kernels.compressed.spec import CONVERTED, FOUR_BITS, PER_WORD, SPLIT, FewRows, ManyRows, Stored
 from uncork.kernels.extents import extents, is_empty, nanoseconds, product, smallest
 from uncork.kernels.kernel_plan import AtLeast, Choice, In, KernelCall, Native, Operand, Out, Room, Stages, shares
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import chooses
+from uncork.kernels.select_epilogue import epilogue_of, words_for
 from uncork.ops import Operation
 from uncork.symbolic import Size, SizeLike
 from uncork.types import Array, ElementType, TensorSpec
@@ -48,12 +49,12 @@ def declined(weights: CompressedMatrix, target: Target) -> str:
     return ""
 
 
-@chooses(CompressedLinear)
+@chooses(CompressedLinear, FusedCompressedLinear)
 def choose_compressed(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
-    assert isinstance(operation, CompressedLinear)
+    linear = operation.product if isinstance(operation, FusedCompressedLinear) else operation
     data = inputs[0]
-    assert data is not None
-    weights = operation.weights
+    assert isinstance(linear, CompressedLinear) and data is not None
+    weights = linear.weights
     if why := declined(weights, target):
         return why
     if data.element_type is not ElementType.f32:
@@ -63,28 +64,27 @@ def choose_compressed(operation: Operation, inputs: Sequence[TensorSpec | None],
         return "no kernel for vectors"
     rows = product(shape[:-1])
     stored = _stored(weights, target)
-    bias = len(inputs) > 1 and inputs[1] is not None
-    activation = "" if operation.activation is None else operation.activation.type_name.lower()
+    end, others = epilogue_of(operation, inputs, outputs[0], -1)
     kept, lying = _codes(weights, stored)
     parameters = _parameters(weights, stored)
     words: list[Operand] = [In(0), lying.ctypes.data, weights.inner * stored.bits // 8]
     words += [0 if array is None else array.ctypes.data for array in parameters]
-    words += [4 * max((array.shape[1] for array in parameters if array is not None), default=0), In(1) if bias else 0, Out(0)]
+    words += [4 * max((array.shape[1] for array in parameters if array is not None), default=0), Out(0)]
     words += [rows, weights.inner, weights.columns]
     wide = target.lanes == 16 or target.arch == "aarch64"
     columns = 1 if weights.columns < 4 else 4
     at_once = 1 if isinstance(rows, int) and rows == 1 else 4 if wide else 2
     padded = -(-weights.inner // stored.block) * stored.block * 4
-    few = FewRows(stored, columns, at_once, bias, activation)
-    many = ManyRows(stored, 3 if wide else 2, bias, activation)
+    few = FewRows(stored, columns, at_once, end)
+    many = ManyRows(stored, 3 if wide else 2, end)
     room_of_few = smallest(rows, _FEW) * padded if stored.element_type in FOUR_BITS else 0
     table = -(-(stored.block * target.lanes + padded // 4 * many.width) * 4 // _LINE) * _LINE
     room_of_many = table + (rows * 8 + (_LINE - 1)) // _LINE * _LINE
     keep = [kept, *(array for array in parameters if array is not None)]
 
     def call(spec: FewRows | ManyRows, first: int, count: int, room: SizeLike) -> KernelCall:
-        found = [*words, first, count, Room(room), Room(room + table)]
-        assert len(found) == len(ARGUMENTS)
+        found = [*words, first, count, Room(room), Room(room + table), *words_for(end, others, 0, 0)]
+        assert len(found) == len(spec.arguments)
         return spec, found
 
     kinds, when = _kinds(rows, few, many)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from uncork.kernels.epilogue import PLAIN, Epilogue
 from uncork.kernels.names import flags
 
 #: Types of which a byte has two.
@@ -55,7 +56,7 @@ class Stored:
 #: Addresses; bytes from one column to the next of codes, of zero points and scales; the first column and how many; sizes; working memory.
 #: `inner` of one column; `table` has room for the addresses of all rows.
 ARGUMENTS = (
-    *("data", "codes", "code_row", "zeros", "scales", "parameter_row", "bias", "output"),
+    *("data", "codes", "code_row", "zeros", "scales", "parameter_row", "output"),
     *("rows", "inner", "columns", "first", "count", "room", "table"),
 )
 
@@ -68,13 +69,16 @@ class FewRows:
     stored: Stored
     columns: int
     rows: int
-    bias: bool = False
-    activation: str = ""
+    end: Epilogue = PLAIN
 
     @property
     def name(self) -> str:
-        activation = f"_{self.activation}" if self.activation else ""
-        return f"compressed_{self.rows}x{self.columns}x{self.stored.lanes}_{self.stored.name}{'_bias' if self.bias else ''}{activation}"
+        return f"compressed_{self.rows}x{self.columns}x{self.stored.lanes}_{self.stored.name}{self.end.name}"
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The kernel's arguments."""
+        return (*ARGUMENTS, *self.end.arguments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +88,7 @@ class ManyRows:
     emitter: ClassVar[str] = "uncork.kernels.compressed.emit_many:emit_many_rows"
     stored: Stored
     vectors: int
-    bias: bool = False
-    activation: str = ""
+    end: Epilogue = PLAIN
 
     @property
     def lanes(self) -> int:
@@ -98,5 +101,9 @@ class ManyRows:
 
     @property
     def name(self) -> str:
-        activation = f"_{self.activation}" if self.activation else ""
-        return f"decoded_{self.vectors}x{self.lanes}_{self.stored.name}{'_bias' if self.bias else ''}{activation}"
+        return f"decoded_{self.vectors}x{self.lanes}_{self.stored.name}{self.end.name}"
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The kernel's arguments."""
+        return (*ARGUMENTS, *self.end.arguments)

@@ -11,6 +11,7 @@ from typing import Union
 
 import numpy as np
 
+from uncork.kernels.epilogue import PLAIN, Epilogue
 from uncork.kernels.extents import certainly, is_known, largest, product, same, smallest
 from uncork.ops import Operation
 from uncork.ops._common.spatial import extent
@@ -144,8 +145,9 @@ class Work:
     #: The constant that the filters come from, and the type of the operation, by which the order of its dimensions is told.
     source: Array
     type_name: str
-    bias: bool = False
-    activation: str = ""
+    end: Epilogue = PLAIN
+    #: The input that each operand of the end is.
+    others: Sequence[int] = ()
 
 
 def geometry(

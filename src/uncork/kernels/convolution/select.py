@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from uncork.internal_ops.fused_convolution import FusedConvolution
+from uncork.internal_ops.blocks import BlockedConvolution
+from uncork.internal_ops.fused import FusedConvolution
 from uncork.kernels.convolution import direct, im2col
+from uncork.kernels.convolution.blocks import BlockedWork, direct_over_blocks
+from uncork.kernels.convolution.blocks_apart import depthwise_over_blocks, winograd_over_blocks
 from uncork.kernels.convolution.geometry import Geometry, Work, geometry, known, typical
 from uncork.kernels.extents import extents, is_empty
 from uncork.kernels.kernel_plan import Choice
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import chooses
+from uncork.kernels.select_epilogue import epilogue_of
 from uncork.ops import Operation
 from uncork.ops.convolution import Convolution1, GroupConvolution1
 from uncork.ops.convolution_backprop import ConvolutionBackpropData1, GroupConvolutionBackpropData1
@@ -24,11 +28,8 @@ _LARGEST = 1 << 31
 def choose_convolution(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
     data, filters = inputs[0], inputs[1]
     assert data is not None and filters is not None
-    fused = isinstance(operation, FusedConvolution)
     product = operation.product if isinstance(operation, FusedConvolution) else operation
-    bias = fused and len(inputs) > 2 and inputs[2] is not None
-    sized = len(inputs) > (3 if fused else 2)
-    activation = operation.activation if isinstance(operation, FusedConvolution) else None
+    sized = (operation.given if isinstance(operation, FusedConvolution) else len(inputs)) > 2
     if data.element_type is not ElementType.f32:
         return f"no kernel for {data.element_type}"
     if filters.value is None:
@@ -42,11 +43,33 @@ def choose_convolution(operation: Operation, inputs: Sequence[TensorSpec | None]
     g, ordered = found
     if not g.is_open and g.groups * g.channels * _seen(g) * 4 >= _LARGEST:
         return "no kernel for images of 2 GB and more"
-    work = Work(g, ordered, filters.value, product.type_name, bias, "" if activation is None else activation.type_name.lower())
+    work = Work(g, ordered, filters.value, product.type_name, *epilogue_of(operation, inputs, outputs[0], 1))
     widest = target.lanes
     one = typical(g)
     few_pixels = not direct.for_themselves(g) and im2col.serves(g) and im2col.cost(one, widest) < direct.cost(one, widest)
     return (im2col.by_rows if few_pixels else direct.over_planes)(work, widest)
+
+
+@chooses(BlockedConvolution)
+def choose_blocked(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+    assert isinstance(operation, BlockedConvolution)
+    filters = inputs[1]
+    plain = operation.plain(inputs)
+    assert filters is not None and filters.value is not None and inputs[0] is not None
+    (result,) = operation.operation.describe(plain)
+    own = operation.operation
+    product = own.product if isinstance(own, FusedConvolution) else own
+    data = extents(inputs[0])
+    inner, lanes = data[-1], operation.block
+    assert isinstance(inner, int) and plain[0] is not None
+    found = geometry(product, extents(plain[0]), filters.value, extents(result))
+    if isinstance(found, str):
+        return found
+    g, ordered = found
+    work = BlockedWork(g, ordered, filters.value, inner, lanes, *epilogue_of(own, plain, result, 1))
+    if g.groups > 1:
+        return depthwise_over_blocks(work)
+    return winograd_over_blocks(work, operation.side, target) if operation.side else direct_over_blocks(work, target)
 
 
 def _seen(g: Geometry) -> int:

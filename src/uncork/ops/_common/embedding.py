@@ -119,6 +119,7 @@ def below(size: int, otherwise: str) -> str:
 
 def _first_missing(owners: Array) -> int:
     """The smallest bag that owns no position."""
-    present = np.unique(owners)
+    ordered = np.sort(owners)
+    present = ordered[np.diff(ordered, prepend=-1) != 0]
     gaps = np.flatnonzero(present != np.arange(len(present)))
     return int(gaps[0]) if len(gaps) else len(present)
