@@ -43,7 +43,7 @@ def test_weights_are_made_once() -> None:
 
 def test_weights_of_products_are_not_made() -> None:
     compiled = compile_model(dequantised(product=True))
-    assert [step.operation for step in compiled.plan.steps] == ["CompressedLinear-0"]
+    assert [step.operation for step in compiled.plan.steps] == ["FusedCompressedLinear-0"]
     weights = (CODES.astype(np.float64) - 128) * np.linspace(0.01, 0.02, 64)
     np.testing.assert_allclose(compiled(X)["y"], np.maximum(X @ weights, 0), rtol=1e-5, atol=1e-4)
 

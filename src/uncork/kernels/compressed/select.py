@@ -9,7 +9,7 @@ import numpy as np
 from uncork import storage
 from uncork.internal_ops.compressed_linear import CompressedLinear, CompressedMatrix, FusedCompressedLinear
 from uncork.kernels.compressed.spec import CONVERTED, FOUR_BITS, PER_WORD, SPLIT, FewRows, ManyRows, Stored
-from uncork.kernels.extents import extents, is_empty, nanoseconds, product, smallest
+from uncork.kernels.extents import extents, is_empty, largest, nanoseconds, product, smallest
 from uncork.kernels.kernel_plan import AtLeast, Choice, In, KernelCall, Native, Operand, Out, Room, Stages, shares
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
@@ -88,7 +88,7 @@ def choose_compressed(operation: Operation, inputs: Sequence[TensorSpec | None],
         return spec, found
 
     kinds, when = _kinds(rows, few, many)
-    room = room_of_many if many in kinds else room_of_few
+    room = largest(room_of_few, room_of_many) if many in kinds else room_of_few
     cost = nanoseconds(rows * weights.inner * weights.columns, 1 / 30)
 
     def split(threads: int) -> Stages:
