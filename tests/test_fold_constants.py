@@ -14,23 +14,36 @@ from uncork.passes import fold_constants
 
 CODES = np.random.default_rng(0).integers(0, 256, (100, 64)).astype(np.uint8)
 X = np.random.default_rng(1).standard_normal((3, 100)).astype(np.float32)
+WHOLE = np.random.default_rng(2).standard_normal((100, 64)).astype(np.float32)
 
 
-def dequantised() -> uncork.Model:
-    """x times weights of 8 bits with a zero point and a scale for each column."""
+def dequantised(product: bool = False) -> uncork.Model:
+    """x times weights of 8 bits with a zero point and a scale for each column: element by element, or as matrices."""
     b = uncork.Builder("dequantised")
-    x = b.parameter("x", "f32", [3, 100])
+    x = b.parameter("x", "f32", [3, 100] if product else [100, 64])
     (wide,) = b.add("Convert", 1, b.constant(CODES), destination_type="f32")
     (centred,) = b.add("Subtract", 1, wide, b.constant(np.full((1, 64), 128, np.float32)))
     (weights,) = b.add("Multiply", 1, centred, b.constant(np.linspace(0.01, 0.02, 64, dtype=np.float32).reshape(1, 64)))
-    (y,) = b.add("MatMul", 1, x, weights)
+    (y,) = b.add("MatMul" if product else "Multiply", 1, x, weights)
     b.result(b.add("ReLU", 1, y)[0], "y")
     return b.model()
 
 
-def test_weights_are_made_once_and_packed() -> None:
+def converts(compiled: uncork.CompiledModel) -> bool:
+    """The codes are converted by calls."""
+    return any(node.type_name == "Convert" for node in compiled._executor._prepared.nodes)
+
+
+def test_weights_are_made_once() -> None:
     compiled = compile_model(dequantised())
-    assert [step.operation for step in compiled.plan.steps] == ["FusedLinear-0"]
+    assert not converts(compiled)
+    weights = (CODES.astype(np.float64) - 128) * np.linspace(0.01, 0.02, 64)
+    np.testing.assert_allclose(compiled(WHOLE)["y"], np.maximum(WHOLE * weights, 0), rtol=1e-5, atol=1e-6)
+
+
+def test_weights_of_products_are_not_made() -> None:
+    compiled = compile_model(dequantised(product=True))
+    assert [step.operation for step in compiled.plan.steps] == ["FusedCompressedLinear-0"]
     weights = (CODES.astype(np.float64) - 128) * np.linspace(0.01, 0.02, 64)
     np.testing.assert_allclose(compiled(X)["y"], np.maximum(X @ weights, 0), rtol=1e-5, atol=1e-4)
 
@@ -40,8 +53,8 @@ def test_large_constants_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as patch:
             patch.setattr(fold_constants, name, limit)
             compiled = compile_model(dequantised())
-            assert len(compiled.plan.steps) > 1
-            np.testing.assert_allclose(compiled(X)["y"], compile_model(dequantised())(X)["y"], rtol=1e-5, atol=1e-4)
+            assert converts(compiled)
+            np.testing.assert_allclose(compiled(WHOLE)["y"], compile_model(dequantised())(WHOLE)["y"], rtol=1e-5, atol=1e-6)
 
 
 def test_what_only_repeats_is_left() -> None:

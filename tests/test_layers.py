@@ -36,7 +36,20 @@ ROOMS: list[set[str]] = [
     {"names", "extents", "epilogue", "kernel_spec", "kernel_plan", "select", "select_epilogue", "runtime", "codegen", "entry", "store"},
     {"gemm", "movement", "elementwise"},
     {"loops"},
-    {"attention", "convolution", "detection", "embedding", "finding", "generation", "recurrent", "reduction", "scatter", "search", "selection"},
+    {
+        "attention",
+        "compressed",
+        "convolution",
+        "detection",
+        "embedding",
+        "finding",
+        "generation",
+        "recurrent",
+        "reduction",
+        "scatter",
+        "search",
+        "selection",
+    },
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 ROOM_RANK = {name: rank for rank, names in enumerate(ROOMS) for name in names}

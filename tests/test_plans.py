@@ -300,7 +300,22 @@ def attention(builder: uncork.Builder) -> list[Source]:
     return [together, *builder.add("ScaledDotProductAttention", 13, query, key, value, mask, causal=False, name="attention")]
 
 
+def compressed(builder: uncork.Builder) -> list[Source]:
+    """Weights in f16, and in groups of four bits, for rows of any number and for one."""
+    results = []
+    for name, stored, rows in (("half", "f16", None), ("groups", "i4", 1)):
+        data = builder.parameter(name, "f32", [rows, 128])
+        codes = np.ones((64, 2, 64), np.int8) if stored == "i4" else np.ones((64, 128), np.float16)
+        (matrix,) = builder.add("Convert", 1, builder.constant(codes, stored), destination_type="f32")
+        if stored == "i4":
+            (matrix,) = builder.add("Multiply", 1, matrix, builder.constant(np.ones((64, 2, 1), np.float32)))
+            (matrix,) = builder.add("Reshape", 1, matrix, builder.constant(np.array([64, 128])), special_zero=False)
+        results += builder.add("MatMul", 1, data, matrix, transpose_b=True, name=name)
+    return results
+
+
 FAMILIES = {
+    "compressed": compressed,
     "attention": attention,
     "convolution": convolution,
     "gemm.einsum": einsum,
@@ -334,7 +349,7 @@ FINDING = ("detection", "finding")
 #: The sizes of what the models leave open.
 SIZES = {
     **{"ids": 30, "segments": 30, "values": 30, "indices": 30, "feature_values": 30, "feature_indices": 30},
-    **{"query": 30, "key": 30, "value": 30, "mask": 30},
+    **{"half": 30, "query": 30, "key": 30, "value": 30, "mask": 30},
 }
 
 

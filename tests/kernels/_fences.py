@@ -291,6 +291,25 @@ def attention(generator: np.random.Generator) -> Iterator[Case]:
         yield f"turned {targets} {sources} {size}", FusedAttention(plain, moves), [numbers(generator, 2, 3, targets, size), turned, value]
 
 
+def compressed(generator: np.random.Generator) -> Iterator[Case]:
+    from tests.kernels._compressed import matrix
+    from uncork.internal_ops.compressed_linear import CompressedLinear
+
+    kinds = [("f16", 0, "", False), ("bf16", 0, "", False), ("i8", 0, "", True), ("u8", 16, "whole", True)]
+    kinds += [("i4", 0, "", False), ("i4", 32, "", True), ("u4", 128, "whole", True), ("u4", 64, "broken", True)]
+    for (stored, group, zeros, half), inner in product(kinds, (8, 40, 128, 200, 264, 384)):
+        if group and inner % group:
+            continue
+        for columns, rows in ((3, 1), (5, 1), (51, 1), (5, 3), (51, 20), (100, 17)):
+            weights = matrix(generator, stored, columns, inner, group, zeros, stored not in ("f16", "bf16"), half)
+            operation = CompressedLinear(find("MatMul", 1)(transpose_b=True), weights)
+            yield (
+                f"{stored} {group} {inner} {columns} {rows}",
+                operation,
+                [spec(numbers(generator, rows, inner).value / np.float32(inner**0.5))],
+            )
+
+
 def recurrent(generator: np.random.Generator) -> Iterator[Case]:
     cells = [("GRUSequence", {"linear_before_reset": True}), ("GRUSequence", {"linear_before_reset": False}), ("LSTMSequence", {})]
     for (name, attributes), hidden, batch in product([*cells, ("RNNSequence", {})], [1, 15, 16, 17, 33, 70], [1, 3, 9]):
@@ -552,6 +571,7 @@ def transpose(generator: np.random.Generator) -> Iterator[Case]:
 _DRAWN = {"elementwise": 3, "loops.pool": 5, "loops.resize": 5, "movement.copy_table": 8, "recurrent": 3}
 EDGES = {
     "attention": attention,
+    "compressed": compressed,
     "convolution": convolution,
     "gemm.einsum": einsum,
     "elementwise": elementwise,

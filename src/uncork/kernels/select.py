@@ -27,6 +27,7 @@ OLDEST_LLVMLITE = (0, 44)
 #: `folder` chooses in folder/select.py, one that is `folder.name` in folder/select_name.py.
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "attention": ("FusedAttention", "ScaledDotProductAttention"),
+    "compressed": ("CompressedLinear", "FusedCompressedLinear"),
     "convolution": (
         *("BlockedConvolution", "Convolution", "ConvolutionBackpropData", "FusedConvolution", "GroupConvolution"),
         "GroupConvolutionBackpropData",

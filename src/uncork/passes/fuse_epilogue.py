@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from uncork.internal_ops.compressed_linear import CompressedLinear, FusedCompressedLinear
 from uncork.internal_ops.fused import FusedConvolution, FusedLinear, FusedMember, FusedProduct
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels.select_epilogue import ending
@@ -14,6 +15,7 @@ from uncork.types import ElementType
 #: By the type of a product: what it becomes with its end, and the axis of its result along which its columns or channels lie.
 _PRODUCTS: Mapping[str, tuple[type[FusedProduct], int]] = {
     "MatMul": (FusedLinear, -1),
+    "CompressedLinear": (FusedCompressedLinear, -1),
     **dict.fromkeys(("Convolution", "ConvolutionBackpropData", "GroupConvolution", "GroupConvolutionBackpropData"), (FusedConvolution, 1)),
 }
 #: The most operations, and the most other tensors, at the end of one product: what a kernel holds in registers beside the sums.
@@ -41,8 +43,9 @@ def fuse_epilogue(model: Model) -> Model:
 def _is_product(model: Model, node: Node) -> bool:
     if node.type_name not in _PRODUCTS or node.operation is None:
         return False
-    data, weights = (model.spec(source) for source in node.inputs[:2])
-    return weights.value is not None and data.element_type is ElementType.f32
+    if model.spec(node.inputs[0]).element_type is not ElementType.f32:
+        return False
+    return isinstance(node.operation, CompressedLinear) or model.spec(node.inputs[1]).value is not None
 
 
 def _following(model: Model, product: Node, order: Mapping[int, int], read_by: Mapping[Source, list[Node]], gone: set[int]) -> list[Node]:

@@ -96,6 +96,13 @@ ON_LOAD: tuple[Pass, ...] = (
         "bags read ids of both integer types",
         frozenset({"EmbeddingBagOffsets", "EmbeddingBagOffsetsSum"}),
     ),
+    # Before `fold_constants`, which would make the matrices.
+    Pass(
+        "compressed_products",
+        "products read weights as they are stored",
+        frozenset({"Convert"}),
+        option="target",
+    ),
     Pass("fold_constants", "layers of constants become constants"),
     Pass(
         "sparse_lookups",

@@ -172,6 +172,11 @@ class Kernel:
         given = [total.llvm, *(self.builder.bitcast(x.llvm, pairs) for x in (a, b))]
         return Value(self, self.builder.call(function, given), F32, 16)
 
+    def looked_up(self, table: Value, numbers: Value) -> Value:
+        """Of 16 f32, those that the lowest four bits of 16 32-bit integers say (AVX-512)."""
+        function = self.declared("llvm.x86.avx512.permvar.sf.512", table.llvm.type, [table.llvm.type, numbers.llvm.type])
+        return Value(self, self.builder.call(function, [table.llvm, numbers.llvm]), F32, 16)
+
     def to_bf16(self, value: Value) -> Value:
         """f32 as the bits of the nearest bf16, ties to even."""
         target = BF16.llvm if value.lanes == 1 else ir.VectorType(BF16.llvm, value.lanes)

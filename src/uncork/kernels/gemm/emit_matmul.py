@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from uncork.kernels.codegen.emit import F32, Kernel, Value
 from uncork.kernels.codegen.epilogue import advanced, ended, relative
-from uncork.kernels.epilogue import CHANNEL, ELEMENT
+from uncork.kernels.epilogue import CHANNEL, ELEMENT, Epilogue
 from uncork.kernels.gemm.microkernel import End, Microkernel, Row, finished
 from uncork.kernels.gemm.spec_matmul import MASKED, Linear
 from uncork.kernels.runtime.target import Target
+
+
+class Ending(Protocol):
+    """What the kernel of a product is specialised for, as the end of a row sees it."""
+
+    @property
+    def lanes(self) -> int: ...
+    @property
+    def end(self) -> Epilogue: ...
+
 
 #: What the end of a row is told besides its sums: `left` columns of the row exist from this panel on.
 _EXTRA = ("target", "target_row", "left")
@@ -18,8 +30,8 @@ def emit_linear(spec: Linear, machine: Target) -> str:
     k = Kernel(spec.name, spec.arguments, machine)
     a = dict(zip(spec.arguments, k.arguments))
     extra = (*_EXTRA, *spec.end.arguments)
-    full = Microkernel(k, "full", spec.lanes, spec.vectors, extra, _end(spec, spec.width))
-    last = _masked_end(spec) if spec.tail == MASKED else _end(spec, spec.tail)
+    full = Microkernel(k, "full", spec.lanes, spec.vectors, extra, row_end(spec, spec.width))
+    last = masked_end(spec) if spec.tail == MASKED else row_end(spec, spec.tail)
     tail = Microkernel(k, "tail", spec.lanes, spec.vectors, extra, last) if spec.tail else None
     places = relative(spec.end, a, a["output"])
     whole = a["columns"] // spec.width
@@ -58,7 +70,7 @@ def emit_linear(spec: Linear, machine: Target) -> str:
     return k.text()
 
 
-def _end(spec: Linear, columns: int) -> End:
+def row_end(spec: Ending, columns: int) -> End:
     """A row of the result; only the first `columns` of the panel exist in memory."""
 
     def end(k: Kernel, row: Row) -> None:
@@ -73,7 +85,7 @@ def _end(spec: Linear, columns: int) -> End:
     return end
 
 
-def _masked_end(spec: Linear) -> End:
+def masked_end(spec: Ending) -> End:
     """A row of the last panel, of which `left` columns exist in memory."""
 
     def end(k: Kernel, row: Row) -> None:

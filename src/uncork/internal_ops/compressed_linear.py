@@ -1,0 +1,93 @@
+"""Products with weights as they are stored: what the compiler makes of a product whose matrix other layers compute from small numbers.
+
+    Const (f16, bf16, i8, u8, i4, u4, nf4) -> Convert -> Subtract (zero points) -> Multiply (scales) -> Reshape -> Convert -> MatMul
+
+The matrix is never made. The meaning is that of the layers one after the other, each result rounded to its type.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from uncork.internal_ops.fused import FusedProduct
+from uncork.ops._operation import Operation
+from uncork.ops._ports import REAL, Input, Output
+from uncork.storage import decode
+from uncork.types import Array, ElementType, PartialShape, TensorSpec
+
+
+@dataclass(frozen=True, eq=False)
+class CompressedMatrix:
+    """A matrix of f32 [columns, inner] as it is stored: `(codes - zero_points) * scales`, each step in f32, or rounded to f16 with `half`.
+
+    `codes` are carrier values [columns, groups, size of a group], in the order of `axes` as they are stored. `zero_points` and `scales` are
+    f32 [columns or 1, groups or 1]; None where the layers have no such step.
+    """
+
+    element_type: ElementType
+    codes: Array
+    axes: tuple[int, int, int]
+    zero_points: Array | None = None
+    scales: Array | None = None
+    half: bool = False
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Columns, groups, size of a group."""
+        sizes = self.codes.shape
+        return sizes[self.axes[0]], sizes[self.axes[1]], sizes[self.axes[2]]
+
+    @property
+    def columns(self) -> int:
+        return self.shape[0]
+
+    @property
+    def inner(self) -> int:
+        return self.shape[1] * self.shape[2]
+
+    def values(self) -> Array:
+        """f32 [columns, inner]."""
+        result = self._rounded(decode(self.codes.transpose(self.axes), self.element_type).astype(np.float32))
+        with np.errstate(all="ignore"):  # infinite scales are the model's business
+            if self.zero_points is not None:
+                result = self._rounded(result - self.zero_points[:, :, np.newaxis])
+            if self.scales is not None:
+                result = self._rounded(result * self.scales[:, :, np.newaxis])
+        return result.reshape(self.columns, self.inner)
+
+    def _rounded(self, values: Array) -> Array:
+        return values.astype(np.float16).astype(np.float32) if self.half else values
+
+
+class CompressedLinear(Operation):
+    """MatMul with weights as they are stored. `product` is the MatMul, which may transpose its second matrix."""
+
+    multiplies = True
+    type_name, opset = "CompressedLinear", 0
+    data = Input(REAL, "T")
+    output = Output("T")
+
+    def __init__(self, product: Operation, weights: CompressedMatrix) -> None:
+        super().__init__()
+        self.product, self.weights = product, weights
+
+    @property
+    def _transposed(self) -> bool:
+        return bool(getattr(self.product, "transpose_b", False))
+
+    def infer(self, data: TensorSpec) -> PartialShape:
+        shape = (self.weights.columns, self.weights.inner)
+        matrix = TensorSpec(ElementType.f32, PartialShape(shape if self._transposed else shape[::-1]))
+        return self.product.describe([data, matrix])[0].shape
+
+    def reference(self, data: Array) -> Array:
+        matrix = self.weights.values()
+        return np.asarray(self.product.reference(data, matrix if self._transposed else matrix.T))
+
+
+class FusedCompressedLinear(FusedProduct):
+    """Such a product and what ends it."""
+
+    type_name, opset = "FusedCompressedLinear", 0

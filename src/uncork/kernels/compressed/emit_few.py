@@ -1,0 +1,142 @@
+"""Products of few rows with stored weights: every weight is decoded once for some rows, in registers, and never stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from uncork.kernels.codegen.emit import F32, Kernel, Value
+from uncork.kernels.codegen.epilogue import ended
+from uncork.kernels.compressed.emit_stored import Decoder, column_at
+from uncork.kernels.compressed.spec import FOUR_BITS, PER_WORD, FewRows
+from uncork.kernels.epilogue import ELEMENT, NUMBER
+from uncork.kernels.movement.emit_transpose import columns_of
+from uncork.kernels.runtime.target import Target
+
+#: Sums in turn: each waits for the addition before it.
+_CHAINS = 8
+
+
+def emit_few_rows(spec: FewRows, machine: Target) -> str:
+    """The LLVM text of the kernel."""
+    k = Kernel(spec.name, spec.arguments, machine)
+    a = dict(zip(spec.arguments, k.arguments))
+    stored = spec.stored
+    decoder = Decoder(k, stored, a["inner"])
+    data, row_bytes = a["data"], a["inner"] * 4
+    if stored.element_type in FOUR_BITS:
+        row_bytes = (a["inner"] + (stored.block - 1)) // stored.block * (stored.block * 4)
+        with k.loop(0, a["rows"]) as row:
+            _in_order_of_words(k, spec, a, data + row * a["inner"] * 4, a["room"] + row * row_bytes)
+        data = a["room"]
+    last = a["rows"] - 1
+    with k.loop(a["first"], a["first"] + a["count"], spec.columns) as some:
+        # The last columns again, where there are not so many: what is written twice is the same.
+        column = k.minimum(some, a["columns"] - spec.columns)
+
+        def rows(first: Value, count: int, column: Value = column) -> None:
+            numbers = [k.minimum(first + r, last) for r in range(count)]
+            _multiply(k, spec, a, decoder, [data + number * row_bytes for number in numbers], numbers, column)
+
+        if spec.rows == 1:
+            rows(k.integer(0), 1)
+        else:
+            with k.either(a["rows"].equals(1)) as (one, several):
+                with one:
+                    rows(k.integer(0), 1)
+                with several, k.loop(0, a["rows"], spec.rows) as row:
+                    rows(row, spec.rows)
+    k.finish()
+    return k.text()
+
+
+def _in_order_of_words(k: Kernel, spec: FewRows, a: dict[str, Value], source: Value, target: Value) -> None:
+    """A row of the data in the order in which codes of four bits are decoded, with zeros behind it."""
+    stored, lanes = spec.stored, spec.stored.lanes
+    side = min(PER_WORD, lanes)
+    whole = a["inner"] // stored.block * stored.block
+
+    def block(position: Value, partly: bool) -> None:
+        for d in range(0, lanes, side):
+            for j in range(0, PER_WORD, side):
+                lines = []
+                for i in range(side):
+                    begin = position + ((d + i) * PER_WORD + j)
+                    if partly:
+                        lines.append(k.load_masked(source + begin * 4, F32, k.lanes_below(a["inner"] - begin, side)))
+                    else:
+                        lines.append(k.load(source + begin * 4, F32, side))
+                for i, line in enumerate(columns_of(lines)):
+                    k.store(line, target + (position + ((j + i) * lanes + d)) * 4)
+
+    with k.loop(0, whole, stored.block) as position:
+        block(position, False)
+    with k.when(whole < a["inner"]):
+        block(whole, True)
+
+
+def _multiply(
+    k: Kernel, spec: FewRows, a: dict[str, Value], decoder: Decoder, data: Sequence[Value], numbers: Sequence[Value], column: Value
+) -> None:
+    """Some rows by some columns."""
+    stored, lanes = spec.stored, spec.stored.lanes
+    columns = [column_at(a, column + c) for c in range(spec.columns)]
+    chains = max(1, min(4, _CHAINS // (len(data) * spec.columns)))
+    sums = [[[k.variable(k.number(0.0, F32, lanes)) for _ in range(chains)] for _ in columns] for _ in data]
+    ahead = a["code_row"] * spec.columns
+    turn = [0]
+
+    def block(position: Value, partly: bool) -> None:
+        decoded = [decoder.block(c, position, partly) for c in columns]
+        for j in range(len(decoded[0])):
+            chain, turn[0] = turn[0] % chains, turn[0] + 1
+            for row, line in enumerate(data):
+                address = line + (position + j * lanes) * 4
+                # Of codes of four bits the data is padded.
+                if partly and not decoder.four_bits:
+                    x = k.load_masked(address, F32, k.lanes_below(a["inner"] - position, lanes))
+                else:
+                    x = k.load(address, F32, lanes)
+                for c, vectors in enumerate(decoded):
+                    total = sums[row][c][chain]
+                    total.set(k.fma(x, vectors[j], total.get()))
+
+    step = stored.block if decoder.four_bits else stored.block * 4
+    whole, turns = a["inner"] // stored.block * stored.block, a["inner"] // step * step
+    with k.loop(0, turns, step) as position:
+        for c in columns:  # the same place of the columns that come next
+            k.prefetch(c.codes + ahead + (position * stored.bits >> 3))
+        for first in range(0, step, stored.block):
+            block(position + first, False)
+    if step > stored.block:
+        with k.loop(turns, whole, stored.block) as position:
+            block(position, False)
+    with k.when(whole < a["inner"]):
+        block(whole, True)
+    for row, number in zip(sums, numbers):
+        result = _across(k, [_joined([variable.get() for variable in chains]) for chains in row])
+        place = (number * a["columns"] + column) * 4
+
+        def operand(name: str, kind: str, place: Value = place) -> Value:
+            if kind == NUMBER:
+                return k.load(a[name], F32)
+            return k.load(a[name] + (place if kind == ELEMENT else column * 4), F32, spec.columns)
+
+        k.store(ended(k, spec.end, result, operand), a["output"] + place)
+
+
+def _joined(values: Sequence[Value]) -> Value:
+    total = values[0]
+    for value in values[1:]:
+        total = total + value
+    return total
+
+
+def _across(k: Kernel, vectors: Sequence[Value]) -> Value:
+    """The sum of the lanes of each vector."""
+    halved = []
+    for vector in vectors:
+        while vector.lanes > len(vectors):
+            half = vector.lanes // 2
+            vector = vector.part(0, half) + vector.part(half, half)
+        halved.append(vector)
+    return _joined(columns_of(halved) if len(halved) > 1 else halved)

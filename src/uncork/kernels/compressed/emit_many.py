@@ -1,0 +1,85 @@
+"""Products of many rows with stored weights: panel by panel, the weights of some columns are decoded and all rows multiplied with them."""
+
+from __future__ import annotations
+
+from uncork.kernels.codegen.emit import F32, Kernel, Value
+from uncork.kernels.codegen.epilogue import advanced, relative
+from uncork.kernels.compressed.emit_stored import Decoder, column_at
+from uncork.kernels.compressed.spec import ManyRows
+from uncork.kernels.gemm.emit_matmul import masked_end, row_end
+from uncork.kernels.gemm.microkernel import Microkernel
+from uncork.kernels.movement.emit_transpose import columns_of
+from uncork.kernels.runtime.target import Target
+
+_EXTRA = ("target", "target_row", "left")
+
+
+def emit_many_rows(spec: ManyRows, machine: Target) -> str:
+    """The LLVM text of the kernel."""
+    k = Kernel(spec.name, spec.arguments, machine)
+    a = dict(zip(spec.arguments, k.arguments))
+    extra = (*_EXTRA, *spec.end.arguments)
+    full = Microkernel(k, "full", spec.lanes, spec.vectors, extra, row_end(spec, spec.width))
+    tail = Microkernel(k, "tail", spec.lanes, spec.vectors, extra, masked_end(spec))
+    decoder = Decoder(k, spec.stored, a["inner"])
+    places = relative(spec.end, a, a["output"])
+    scratch = a["room"]
+    panel = scratch + spec.stored.block * spec.lanes * 4
+    row_bytes, end = a["columns"] * 4, a["first"] + a["count"]
+    with k.loop(0, a["rows"]) as row:
+        k.store(a["data"] + row * a["inner"] * 4, a["table"] + row * 8)
+    with k.loop(a["first"], end, spec.width) as first:
+        with k.loop(0, spec.width, spec.lanes) as column:
+            _decode(k, spec, a, decoder, first + column, scratch, panel + column * 4)
+
+        def run(kernel: Microkernel, first: Value = first) -> None:
+            kernel.run(
+                k,
+                a["table"],
+                panel,
+                a["inner"],
+                a["rows"],
+                lambda row: {
+                    "target": a["output"] + row * row_bytes + first * 4,
+                    "target_row": row_bytes,
+                    "left": end - first,
+                    **advanced(spec.end, places, first * 4),
+                },
+            )
+
+        with k.either(first + spec.width <= end, likely=True) as (whole, partly):
+            with whole:
+                run(full)
+            with partly:
+                run(tail)
+    k.finish()
+    return k.text()
+
+
+def _decode(k: Kernel, spec: ManyRows, a: dict[str, Value], decoder: Decoder, first: Value, scratch: Value, panel: Value) -> None:
+    """As many columns as a vector has lanes, turned; columns that do not exist are the last one again."""
+    stored, lanes = spec.stored, spec.lanes
+    whole = a["inner"] // stored.block * stored.block
+    line = stored.block * 4
+
+    def turn(rows: list[Value], position: Value, j: int, vectors: int) -> None:
+        for d, turned in enumerate(columns_of(rows)):
+            k.store(turned, panel + (position + (d * vectors + j)) * (spec.width * 4))
+
+    def block(position: Value, partly: bool) -> None:
+        vectors = stored.block // lanes
+        if vectors == 1:
+            numbers = [k.minimum(first + c, a["columns"] - 1) for c in range(lanes)]
+            turn([decoder.block(column_at(a, number), position, partly)[0] for number in numbers], position, 0, 1)
+            return
+        with k.loop(0, lanes) as c:
+            begin = column_at(a, k.minimum(first + c, a["columns"] - 1))
+            for j, vector in enumerate(decoder.block(begin, position, partly)):
+                k.store(vector, scratch + c * line + j * lanes * 4)
+        for j in range(vectors):
+            turn([k.load(scratch + (c * line + j * lanes * 4), F32, lanes) for c in range(lanes)], position, j, vectors)
+
+    with k.loop(0, whole, stored.block) as position:
+        block(position, False)
+    with k.when(whole < a["inner"]):
+        block(whole, True)

@@ -1,0 +1,114 @@
+"""Stored weights as f32 vectors along the inner dimension, exactly as the layers that decompress them would make them.
+
+Codes of eight bits and more lie as the vectors do. Of four bits, a word of 32 has eight codes of one lane: lane d of vector j is weight
+8 d + j of the block. Where a block has one zero point and one scale, the sixteen values that its codes may have are a table in a register.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from uncork.kernels.codegen.emit import F16, F32, I8, I32, U8, U16, Kernel, Value
+from uncork.kernels.compressed.spec import FOUR_BITS, PER_WORD, SPLIT, Stored
+from uncork.kernels.elementwise.emit import widened
+from uncork.storage import code_book
+from uncork.types import ElementType
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Where the codes, zero points and scales of a column begin."""
+
+    codes: Value
+    zeros: Value
+    scales: Value
+
+
+def column_at(a: Mapping[str, Value], number: Value) -> Column:
+    """A column by its number, of a kernel with these arguments."""
+    codes, parameters = number * a["code_row"], number * a["parameter_row"]
+    return Column(a["codes"] + codes, a["zeros"] + parameters, a["scales"] + parameters)
+
+
+class Decoder:
+    """Decodes blocks of a column."""
+
+    def __init__(self, k: Kernel, stored: Stored, inner: Value) -> None:
+        self.k, self.stored, self.inner = k, stored, inner
+        self.four_bits = stored.element_type in FOUR_BITS
+        self.by_table = self.four_bits and stored.lanes == 16
+
+    def block(self, column: Column, position: Value, partly: bool) -> list[Value]:
+        """The vectors of the block that begins at a position; what lies past the last weight is 0 with any zero point and scale."""
+        k, stored = self.k, self.stored
+        left = self.inner - position if partly else None
+        zero = self._parameter(column.zeros, position, left) if stored.zeros else None
+        scale = self._parameter(column.scales, position, left) if stored.scales else None
+        if not self.four_bits:
+            return [self._chain(self._loaded(column.codes, position, left), zero, scale)]
+        address = column.codes + (position >> 1)
+        if left is None:
+            words = k.load(address, I32, stored.lanes)
+        else:
+            words = k.load_masked(address, I32, k.lanes_below(left >> 3, stored.lanes))
+        if self.by_table:
+            book = self._book()
+            if stored.groups_in_block == 1:
+                table = self._chain(book, zero, scale)
+                return [k.looked_up(table, words >> (4 * j) if j else words) for j in range(PER_WORD)]
+            return [self._chain(k.looked_up(book, words >> (4 * j) if j else words), zero, scale) for j in range(PER_WORD)]
+        signed = stored.element_type == "i4"
+        codes = [(words << (28 - 4 * j)) >> 28 if signed else (words >> (4 * j)) & 15 for j in range(PER_WORD)]
+        return [self._chain(code.to(F32), zero, scale) for code in codes]
+
+    def _loaded(self, codes: Value, position: Value, left: Value | None) -> Value:
+        k, name, lanes = self.k, self.stored.element_type, self.stored.lanes
+        type_ = {"i8": I8, "u8": U8}.get(name, U16)
+        address = codes + position * type_.bytes
+        value = k.load(address, type_, lanes) if left is None else k.load_masked(address, type_, k.lanes_below(left, lanes))
+        return widened(k, name, value) if type_ == U16 else value.to(I32).to(F32)
+
+    def _book(self) -> Value:
+        """The value of every code."""
+        name = self.stored.element_type
+        if name == "nf4":
+            values = [float(x) for x in code_book(ElementType.nf4)]
+        else:
+            values = [float(code - 16 if name == "i4" and code > 7 else code) for code in range(16)]
+        numbers = [ir.Constant(F32.llvm, x) for x in values]
+        return Value(self.k, ir.Constant(ir.VectorType(F32.llvm, 16), numbers), F32, 16)
+
+    def _parameter(self, column: Value, position: Value, left: Value | None) -> Value:
+        """The zero points or scales of a block, lane by lane."""
+        k, stored = self.k, self.stored
+        if not stored.group:
+            return k.splat(k.load(column, F32), stored.lanes)
+        address = column + position // stored.group * 4
+        count = stored.groups_in_block
+        if count == 1:
+            return k.splat(k.load(address, F32), stored.lanes)
+        if left is None:
+            some = k.load(address, F32, count)
+        else:
+            some = k.load_masked(address, F32, k.lanes_below((left + (stored.group - 1)) // stored.group, count))
+        each = stored.lanes // count
+        picks = ir.Constant(ir.VectorType(ir.IntType(32), stored.lanes), [lane // each for lane in range(stored.lanes)])
+        return Value(k, k.builder.shuffle_vector(some.llvm, some.llvm, picks), F32, stored.lanes)
+
+    def _chain(self, value: Value, zero: Value | None, scale: Value | None) -> Value:
+        """The steps of the decompression."""
+        if zero is not None:
+            value = value - zero
+            if self.stored.rounds_difference:
+                value = value.to(F16).to(F32)
+        if scale is None:
+            return value
+        if self.stored.rounds_product != SPLIT:
+            value = value * scale
+            return value.to(F16).to(F32) if self.stored.rounds_product else value
+        # Both factors have 11 digits, so their product has an even last one of 24; 8192 times it is cut off where f16 ends.
+        large = value * (scale * 8192.0)
+        return self.k.fma(value, scale, large) - large

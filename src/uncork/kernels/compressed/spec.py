@@ -1,0 +1,109 @@
+"""What the kernels of products with stored weights are specialised for, and their arguments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from uncork.kernels.epilogue import PLAIN, Epilogue
+from uncork.kernels.names import flags
+
+#: Types of which a byte has two.
+FOUR_BITS = frozenset({"i4", "u4", "nf4"})
+#: Codes of four bits in 32, which is what is loaded of each lane.
+PER_WORD = 8
+#: How products are rounded to f16: by the instructions that convert, or by arithmetic.
+CONVERTED, SPLIT = "converted", "split"
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """How weights are stored: vectors of `lanes` along the inner dimension; a zero point and a scale for each `group`, or (0) column.
+
+    What a step gives is rounded to f16 where `rounds_difference` and `rounds_product` say so; the product by arithmetic (SPLIT) where none is
+    too small or too large for f16.
+    """
+
+    element_type: str
+    lanes: int
+    group: int = 0
+    zeros: bool = False
+    scales: bool = False
+    rounds_difference: bool = False
+    rounds_product: str = ""
+
+    @property
+    def block(self) -> int:
+        """Weights of a column that are decoded at once."""
+        return self.lanes * PER_WORD if self.element_type in FOUR_BITS else self.lanes
+
+    @property
+    def bits(self) -> int:
+        return 4 if self.element_type in FOUR_BITS else 16 if self.element_type in ("f16", "bf16") else 8
+
+    @property
+    def groups_in_block(self) -> int:
+        """Groups that a block has parts of; each is of whole blocks or a part of one."""
+        return 1 if not self.group else max(1, self.block // self.group)
+
+    @property
+    def name(self) -> str:
+        group = f"_by_{self.group}" if self.group else ""
+        rounds = f"_{self.rounds_product}" if self.rounds_product else ""
+        return f"{self.element_type}{group}" + flags(self, "zeros", "scales", "rounds_difference") + rounds
+
+
+#: Addresses; bytes from one column to the next of codes, of zero points and scales; the first column and how many; sizes; working memory.
+#: `inner` of one column; `table` has room for the addresses of all rows.
+ARGUMENTS = (
+    *("data", "codes", "code_row", "zeros", "scales", "parameter_row", "output"),
+    *("rows", "inner", "columns", "first", "count", "room", "table"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FewRows:
+    """Products of few rows: weights are decoded into registers, for `columns` at once and up to `rows` rows."""
+
+    emitter: ClassVar[str] = "uncork.kernels.compressed.emit_few:emit_few_rows"
+    stored: Stored
+    columns: int
+    rows: int
+    end: Epilogue = PLAIN
+
+    @property
+    def name(self) -> str:
+        return f"compressed_{self.rows}x{self.columns}x{self.stored.lanes}_{self.stored.name}{self.end.name}"
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The kernel's arguments."""
+        return (*ARGUMENTS, *self.end.arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class ManyRows:
+    """Products of many rows: a panel of `vectors` vectors of columns is decoded into working memory, for the microkernel."""
+
+    emitter: ClassVar[str] = "uncork.kernels.compressed.emit_many:emit_many_rows"
+    stored: Stored
+    vectors: int
+    end: Epilogue = PLAIN
+
+    @property
+    def lanes(self) -> int:
+        return self.stored.lanes
+
+    @property
+    def width(self) -> int:
+        """Columns of a panel."""
+        return self.vectors * self.lanes
+
+    @property
+    def name(self) -> str:
+        return f"decoded_{self.vectors}x{self.lanes}_{self.stored.name}{self.end.name}"
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The kernel's arguments."""
+        return (*ARGUMENTS, *self.end.arguments)

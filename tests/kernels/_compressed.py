@@ -1,0 +1,39 @@
+"""Matrices as they are stored, of every type, for tests of the kernels that multiply with them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from uncork import storage
+from uncork.internal_ops.compressed_linear import CompressedMatrix
+from uncork.types import ElementType
+
+_CODES = {"i8": (-128, 128), "u8": (0, 256), "i4": (-8, 8), "u4": (0, 16), "nf4": (0, 16)}
+
+
+def matrix(
+    generator: np.random.Generator,
+    stored: str,
+    columns: int,
+    inner: int,
+    group: int = 0,
+    zeros: str = "",
+    scales: bool = True,
+    half: bool = False,
+    tiny: bool = False,
+) -> CompressedMatrix:
+    """`zeros` may be "whole" or "broken" numbers; with `half` they and the scales are numbers of f16, with `tiny` ones it hardly has."""
+    element_type = ElementType.parse(stored)
+    shape = (columns, inner // group if group else 1, group or inner)
+    if stored in _CODES:
+        codes = generator.integers(*_CODES[stored], shape).astype(element_type.dtype)
+    else:
+        codes = storage.encode(generator.standard_normal(shape), element_type)
+    # One for all columns, or one for each.
+    some = (1 if columns % 3 == 0 else columns, shape[1])
+    zero_points = generator.integers(-3, 9, some) + (0.3 if zeros == "broken" else 0)
+    scale = generator.uniform(0.001, 0.011, some) * (2.0**-10 if tiny else 1)
+    if half:
+        zero_points, scale = zero_points.astype(np.float16), scale.astype(np.float16)
+    given = [array.astype(np.float32) for array in (zero_points, scale)]
+    return CompressedMatrix(element_type, codes, (0, 1, 2), given[0] if zeros else None, given[1] if scales else None, half)

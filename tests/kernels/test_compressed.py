@@ -1,0 +1,140 @@
+"""Products with weights as they are stored, against the same products with the matrix that the layers would make, in f64."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite")
+
+from tests.kernels._compressed import matrix
+from tests.kernels._run import run_native, spec_of
+from uncork.internal_ops.compressed_linear import CompressedLinear, CompressedMatrix, FusedCompressedLinear
+from uncork.internal_ops.fused import FusedMember
+from uncork.kernels.compressed.select import declined
+from uncork.kernels.kernel_plan import Native
+from uncork.kernels.runtime.target import Target, host_target
+from uncork.ops import find
+from uncork.types import ElementType
+
+AVX2 = Target.of("x86_64", "x86-64-v3", "+sse2,+sse4.2,+avx,+avx2,+fma,+f16c")
+STORED = ["f16", "bf16", "i8", "u8", "i4", "u4", "nf4"]
+#: Columns, inner size, size of a group: around the edges of vectors, words and blocks.
+SIZES = [(5, 8, 0), (70, 40, 0), (3, 264, 24), (51, 160, 32), (4, 144, 16), (64, 384, 128)]
+ROWS = [1, 3, 16, 17]
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def multiplied(weights: CompressedMatrix, x: np.ndarray, target: Target | None = None) -> np.ndarray:
+    operation = CompressedLinear(find("MatMul", 1)(transpose_b=True), weights)
+    results, choice = run_native(operation, [spec_of(x, ElementType.f32)], target=target)
+    assert isinstance(choice, Native), choice
+    assert results is not None
+    return results[0]
+
+
+def close(got: np.ndarray, weights: CompressedMatrix, x: np.ndarray) -> None:
+    expected = x.astype(np.float64) @ weights.values().astype(np.float64).T
+    assert np.abs(got - expected).max() <= 2e-6 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("stored", STORED)
+@pytest.mark.parametrize(("zeros", "scales", "half"), [("", False, False), ("", True, True), ("whole", True, False), ("broken", True, True)])
+def test_stored_types(stored: str, zeros: str, scales: bool, half: bool) -> None:
+    generator = np.random.default_rng(1)
+    taken = 0
+    for columns, inner, group in SIZES:
+        weights = matrix(generator, stored, columns, inner, group, zeros, scales, half)
+        if declined(weights, host_target()):
+            continue
+        for rows in ROWS:
+            x = numbers(rows, inner)
+            close(multiplied(weights, x), weights, x)
+            taken += 1
+    assert taken or (stored == "nf4" and (half or not host_target().has("avx512f")))
+
+
+@pytest.mark.skipif(not host_target().has("avx2"), reason="it takes AVX2")
+@pytest.mark.parametrize("stored", ["f16", "bf16", "u8", "i4", "u4"])
+def test_vectors_of_eight(stored: str) -> None:
+    generator = np.random.default_rng(2)
+    for (columns, inner, group), rows in product(SIZES, (1, 3, 17)):
+        weights = matrix(generator, stored, columns, inner, group, "whole", half=True)
+        if not declined(weights, AVX2):
+            x = numbers(rows, inner)
+            close(multiplied(weights, x, target=AVX2), weights, x)
+
+
+def test_every_rounding_to_f16() -> None:
+    """All codes by all scales of two binades: what comes out is what f16 holds, bit by bit."""
+    scales = np.arange(1024, 3072, dtype=np.float32) / 2**17
+    codes = np.broadcast_to(np.arange(-128, 128, dtype=np.int8), (len(scales), 256))[:, None]
+    weights = CompressedMatrix(ElementType.i8, np.ascontiguousarray(codes), (0, 1, 2), None, scales[:, None], True)
+    expected = (codes[:, 0].astype(np.float32) * scales[:, None]).astype(np.float16).astype(np.float32)
+    np.testing.assert_array_equal(multiplied(weights, np.eye(256, dtype=np.float32)), expected.T)
+    np.testing.assert_array_equal(multiplied(weights, np.eye(256, dtype=np.float32)[:5]), expected.T[:5])
+
+
+@pytest.mark.parametrize("scale", [2.0**-24, 3 * 2.0**-20, 400.0, np.inf, 0.0])
+def test_scales_at_the_ends_of_f16(scale: float) -> None:
+    """Subnormal numbers, and what is too large for f16."""
+    codes = np.arange(-8, 8, dtype=np.int8)[None, None]
+    weights = CompressedMatrix(ElementType.i4, codes, (0, 1, 2), None, np.array([[scale]], np.float32), True)
+    with np.errstate(all="ignore"):
+        expected = (codes[0].astype(np.float32) * np.float32(scale)).astype(np.float16).astype(np.float32)
+    for rows in (1, 2):
+        x = np.eye(16, dtype=np.float32)[9 : 9 + rows]
+        with np.errstate(all="ignore"):
+            np.testing.assert_array_equal(multiplied(weights, x), x @ expected.T)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 20])
+def test_data_that_is_no_number(rows: int) -> None:
+    """It goes where the reference has it."""
+    weights = matrix(np.random.default_rng(3), "u4", 9, 64, 32, "whole")
+    for bad in (np.nan, np.inf):
+        x = numbers(rows, 64)
+        x[0, 5] = bad
+        operation = CompressedLinear(find("MatMul", 1)(transpose_b=True), weights)
+        with np.errstate(all="ignore"):
+            expected = operation.evaluate([spec_of(x, ElementType.f32)])[0].value
+        np.testing.assert_allclose(multiplied(weights, x), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("columns", [2, 50])
+@pytest.mark.parametrize("rows", [1, 5, 20])
+def test_what_ends_a_product(columns: int, rows: int) -> None:
+    """A bias, an activation, a number for all, and another tensor that is added."""
+    weights = matrix(np.random.default_rng(4), "i8", columns, 40)
+    add, multiply, tanh = (find(name, 1)() for name in ("Add", "Multiply", "Tanh"))
+    members = [FusedMember(add, (0, 1)), FusedMember(tanh, (4,)), FusedMember(multiply, (5, 2)), FusedMember(add, (6, 3))]
+    operation = FusedCompressedLinear(CompressedLinear(find("MatMul", 1)(transpose_b=True), weights), 1, members)
+    x = numbers(rows, 40)
+    others = [numbers(columns), numbers(1), numbers(rows, columns)]
+    specs = [spec_of(array, ElementType.f32) for array in (x, *others)]
+    results, choice = run_native(operation, specs)
+    assert isinstance(choice, Native), choice
+    assert results is not None
+    expected = np.tanh(x.astype(np.float64) @ weights.values().T + others[0]) * others[1] + others[2]
+    np.testing.assert_allclose(results[0], expected, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"stored": "i4", "inner": 12}, "within a word"),
+        ({"stored": "i8", "inner": 120, "group": 24}, "within a block"),
+        ({"stored": "i4", "inner": 128, "group": 4}, "within a word"),
+        ({"stored": "nf4", "inner": 16, "half": True}, "rounded to f16"),
+    ],
+)
+def test_what_no_kernel_takes(change: dict[str, object], why: str) -> None:
+    given = {"columns": 4, "scales": True} | change
+    if given["stored"] == "nf4" and not host_target().has("avx512f"):
+        why = "nf4"
+    assert why in declined(matrix(np.random.default_rng(5), **given), host_target())
