@@ -282,6 +282,9 @@ def test_many_inputs_are_not_all_listed() -> None:
 def test_near_names() -> None:
     assert did_you_mean("indices", ["indexes", "offsets"]) == "; did you mean 'indexes'?"
     assert did_you_mean("x", ["offsets"]) == ""
+    assert did_you_mean("rnu", ["run", "score"]) == "; did you mean 'run'?"
+    assert did_you_mean("32-bit", ["64-bit", "as-written"]) == "", "half of it differs"
+    assert did_you_mean("weights", ["lengths"]) == ""
 
 
 def test_ports_print() -> None:

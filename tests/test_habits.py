@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
+import pydoc
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -280,3 +282,29 @@ def test_sparse_matrices_and_nulls() -> None:
         COMPILED(Sparse(), B)
     with pytest.raises(uncork.InputError, match=r"input 'b': expected an array of f32, got None|None at \[0, 1\]"):
         COMPILED(A, np.array([[1, None]], object))
+
+
+def test_notebooks_show_tables() -> None:
+    """Names come from files: they are text there, whatever they hold."""
+    builder = uncork.Builder("<b>odd</b>")
+    x = builder.parameter("<script>", "f32", [None, 2])
+    builder.result(builder.add("Add", 1, x, x, name="<i>")[0], "a&b")
+    compiled = uncork.compile_model(builder.model())
+    results = compiled(A)
+    shown = [thing._repr_html_() for thing in (compiled.model, compiled, results, compiled.plan, compiled.profile(A))]
+    for html in shown:
+        assert html.startswith("<table><caption>") and html.endswith("</table>")
+        assert "<script" not in html and "<b>" not in html and "<i>" not in html
+    assert "<td>input</td><td>&lt;script&gt;</td><td>f32</td><td>[?,2]</td>" in shown[0]
+    assert "<td>a&amp;b</td><td>f32[2,2]</td><td>2, 4, 6, 8</td>" in shown[2]
+    assert "&lt;i&gt;" in shown[3]
+
+
+def test_help_has_the_options() -> None:
+    for function in (uncork.load, uncork.compile_model):
+        assert {"backend", "strict", "threads", "precision", "loop_limit", "tables", "ids", "mmap"} <= set(
+            inspect.signature(function).parameters
+        )
+    text = pydoc.render_doc(uncork.load, renderer=pydoc.plaintext)
+    for option in ("threads", "precision", "tables", "ids", "mmap", "strict", "loop_limit", "backend", "weights"):
+        assert f"`{option}" in text, f"help(uncork.load) says nothing of {option}"

@@ -117,6 +117,17 @@ def convolution(builder: uncork.Builder) -> list[Source]:
     return [ended, alone, rows, wider]
 
 
+def blocks(builder: uncork.Builder) -> list[Source]:
+    """By tiles, each channel for itself, a residual sum, and one for which the layout is not changed."""
+    numbers, around = _numbers(), {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1]}
+    x = builder.parameter("image", "f32", [1, 16, 28, 28])
+    (tiles,) = builder.add("Convolution", 1, x, builder.constant(numbers(32, 16, 3, 3)), name="by_tiles", **around)
+    (alone,) = builder.add("GroupConvolution", 1, tiles, builder.constant(numbers(32, 1, 1, 3, 3)), name="apart", **around)
+    (direct,) = builder.add("Convolution", 1, alone, builder.constant(numbers(32, 32, 1, 1)), name="direct", strides=[1, 1], dilations=[1, 1])
+    (total,) = builder.add("Add", 1, direct, tiles, name="sum")
+    return [total]
+
+
 def einsum(builder: uncork.Builder) -> list[Source]:
     x, matrices = builder.parameter("x", "f32", [2, 7, 4, 9]), builder.constant(_numbers()(4, 9, 20))
     return list(builder.add("Einsum", 7, x, matrices, equation="bthi,hio->btho", name="grouped"))
@@ -295,6 +306,7 @@ FAMILIES = {
     "gemm.einsum": einsum,
     "elementwise": elementwise,
     "embedding.bags": embedding,
+    "movement.blocks": blocks,
     "movement.gather": gather,
     "recurrent.final_states": last_step,
     "gemm.matmul": linear,

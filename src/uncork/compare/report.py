@@ -11,9 +11,9 @@ import numpy as np
 
 from uncork.compare import Comparison
 from uncork.compare.difference import BORDERS, DIFFERS, Difference
-from uncork.compare.layer import alone
 from uncork.compare.walk import LayerReport
 from uncork.compiler.arguments import present, unique_names
+from uncork.compiler.single_layer import alone
 from uncork.errors import UncorkError, shortened
 from uncork.ir.write import write_model
 from uncork.types import PartialShape, TensorSpec

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from uncork.compiler.work import depth
 from uncork.ir.model import Node
 from uncork.types import ElementType, TensorSpec
 
@@ -65,44 +66,7 @@ def tolerance(node: Node, inputs: list[TensorSpec], output: TensorSpec) -> float
     if node.type_name in _MOVES:  # both may have joined the layer before to it
         steps = _FEW
     else:
-        steps = (_APPROXIMATED if node.type_name in _FUNCTIONS else _FEW) + 4.0 * math.sqrt(depth(node, inputs, output))
+        steps = (_APPROXIMATED if node.type_name in _FUNCTIONS else _FEW) + 4.0 * math.sqrt(depth(node.type_name, inputs, output))
     # Narrow floats are computed in f32 and rounded once.
     narrow = max(step(ElementType.f32), step(output.element_type))
     return 2.0 * narrow + steps * step(ElementType.f32) if narrow > step(ElementType.f32) else steps * narrow
-
-
-def depth(node: Node, inputs: list[TensorSpec], output: TensorSpec) -> float:
-    """How many terms are added up for one element of the result, about; 1 where it is not a sum."""
-    sizes = [_count(spec) for spec in inputs]
-    if not sizes:
-        return 1.0
-    many = max(1.0, sizes[0] / max(1.0, _count(output)))
-    if node.type_name in ("MatMul", "Einsum") and len(sizes) == 2:
-        # [.., m, k] times [.., k, n]: both together have k times k more elements than the result.
-        return max(1.0, math.sqrt(sizes[0] * sizes[1] / max(1.0, _count(output))))
-    if "Convolution" in node.type_name and len(sizes) > 1:
-        shape = inputs[1].shape
-        first = shape[0].static_size if shape.rank else None
-        return max(1.0, sizes[1] / max(1, first or 1))
-    if node.type_name in ("GRUSequence", "LSTMSequence", "RNNSequence", "GRUCell", "LSTMCell", "RNNCell"):
-        steps = sizes[0] / max(1.0, _last(inputs[0]) or 1.0)
-        return max(1.0, steps * (_last(inputs[0]) + _last(inputs[1])))
-    if node.type_name in ("SoftMax", "LogSoftmax", "MVN", "NormalizeL2", "GroupNormalization", "CumSum", "DFT", "RDFT", "IRDFT", "IDFT"):
-        return max(1.0, sizes[0] / max(1.0, _first(inputs[0])))
-    if node.type_name.startswith("Embedding") and len(sizes) > 1:
-        return max(1.0, sizes[1])
-    return many
-
-
-def _count(spec: TensorSpec) -> float:
-    if spec.shape.rank is None:
-        return 1.0
-    return math.prod(float(dim.static_size or 1) for dim in spec.shape)
-
-
-def _last(spec: TensorSpec) -> float:
-    return float(spec.shape[-1].static_size or 1) if spec.shape.rank else 1.0
-
-
-def _first(spec: TensorSpec) -> float:
-    return float(spec.shape[0].static_size or 1) if spec.shape.rank else 1.0

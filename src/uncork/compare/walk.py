@@ -14,12 +14,12 @@ from typing import Protocol
 import numpy as np
 
 from uncork.compare.difference import DIFFERS, Difference, difference
-from uncork.compare.layer import alone, carrier, run_alone
 from uncork.compare.peers.process import Failed
 from uncork.compare.rounding import tolerance
 from uncork.compare.tensors import PeerModel, matched
 from uncork.compiler.arguments import present
-from uncork.compiler.compile import Backend
+from uncork.compiler.compile import Backend, compile_model
+from uncork.compiler.single_layer import alone, carrier
 from uncork.errors import UncorkError
 from uncork.ir.model import Model, Node, Source
 from uncork.ir.validate import infer
@@ -185,7 +185,7 @@ class Walk:
                 given = [TensorSpec(known[s].element_type, known[s].shape, arguments[s]) for s in node.inputs]
                 return [spec.value for spec in node.operation.evaluate(given) if spec.value is not None], ""
             single, inputs = alone(self._model, node, known)
-            return run_alone(single, [_not_none(arguments[source]) for source in inputs], self._backend), ""
+            return _run_alone(single, [_not_none(arguments[source]) for source in inputs], self._backend), ""
         except UncorkError as error:
             return [], f"refused here: {error.message}"
 
@@ -246,3 +246,10 @@ def _described(spec: TensorSpec, value: Array | None) -> TensorSpec:
 def _not_none(value: Array | None) -> Array:
     assert value is not None
     return value
+
+
+def _run_alone(single: Model, inputs: Sequence[Array], backend: Backend) -> list[Array]:
+    """The results, in carrier types, of carrier arrays. Raises UncorkError for values that the layer does not take."""
+    compiled = compile_model(single, backend=backend, ids="as-written")
+    results = compiled([present(port.element_type, array) for port, array in zip(compiled.inputs, inputs)])
+    return [carrier(array, port.element_type) for port, array in zip(compiled.outputs, results)]

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from uncork.errors import InputError, Problem
+from uncork._html import html_table
+from uncork.errors import InputError, Label, Problem
 from uncork.ir.ports import ModelPort as ModelPort
 from uncork.ir.ports import did_you_mean as did_you_mean
 from uncork.ir.ports import find_port, listed, no_such_port
@@ -74,6 +75,15 @@ class Results(Sequence[Array]):
     def __repr__(self) -> str:
         return "Results(" + ", ".join(f"{p.name}: {describe_array(a)}" for p, a in zip(self._ports, self._arrays)) + ")"
 
+    def _repr_html_(self) -> str:
+        """For notebooks: every array with its type, its shape and its first values."""
+        rows = []
+        for name, array in self.items():
+            flat = array.reshape(-1)
+            first = ", ".join(f"{value:.6g}" if isinstance(value, float) else str(value) for value in flat[:8].tolist())
+            rows.append([name, describe_array(array), first + (", ..." if flat.size > 8 else "")])
+        return html_table("results", ("name", "array", "first values"), rows)
+
 
 Mapping.register(Results)
 
@@ -135,7 +145,7 @@ def accept(port: ModelPort, value: Any) -> Array:
 
     bf16 and smaller floats are given as any float array whose values they can hold; small integers as any integers.
     """
-    where = f"input '{port.name}'"
+    where = Label(f"input '{port.name}'", input=port.name)
     array = _as_array(where, port, value)
     if not port.shape.contains(array.shape):
         raise InputError(f"expected shape {port.shape}, got {list(array.shape)}", where)
@@ -214,6 +224,8 @@ def _converted(where: str, target: ElementType, array: Array) -> Array:
             f"expected {target}, got {describe_array(array)}, and {array[position]} at {list(position)} is not a value of {target}: "
             f"convert the array yourself if the loss is meant{_by_astype(target)}",
             where,
+            position=position,
+            value=array[position].item(),
         )
     return cast
 

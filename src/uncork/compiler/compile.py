@@ -6,11 +6,12 @@ import contextlib
 import gc
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import numpy as np
 
+from uncork._html import html_table
 from uncork.blas import at_most
 from uncork.compiler.arguments import Results, accept, match, owned, present
 from uncork.compiler.bind import BoundCall
@@ -26,7 +27,7 @@ from uncork.ir.bodies import configure
 from uncork.ir.constants import mapped_files
 from uncork.ir.interpret import State
 from uncork.ir.model import Model
-from uncork.ir.ports import ModelPort, find_port, port_of
+from uncork.ir.ports import PORT_HEADING, ModelPort, find_port, port_of, port_rows
 from uncork.ir.read import read_structure
 from uncork.ir.validate import infer
 from uncork.kernels.runtime.target import Target
@@ -35,6 +36,7 @@ from uncork.passes import pipeline
 from uncork.types import Array
 
 if TYPE_CHECKING:
+    from uncork.compiler.profile import Profile
     from uncork.compiler.requests import InferRequest
     from uncork.compiler.tables import Table
 
@@ -202,6 +204,15 @@ class CompiledModel:
         """An output by its position, a name or a port; the only one without a key. Raises InputError."""
         return port_of(self.outputs, key, "output")
 
+    def profile(self, *inputs: Any, progress: Callable[[int, int], None] | None = None) -> Profile:
+        """Where the time of a call on these inputs goes: every step with its kernel, time, bytes and operations. Print it.
+
+        Inputs are given as to a call, but for keywords. Every step runs by itself, some 20 ms long; variables stay as they are.
+        """
+        from uncork.compiler.profile import profile  # for whoever asks
+
+        return profile(self, self._executor, inputs, progress, compile_layer)
+
     @property
     def plan(self) -> Plan:
         """Every step, the kernel chosen for it or why there is none, and where its result lies. Print it."""
@@ -232,6 +243,10 @@ class CompiledModel:
             "once in each process (uncork.score.Scorer does that)"
         )
 
+    def _repr_html_(self) -> str:
+        """For notebooks: inputs and outputs with their types and shapes."""
+        return html_table(f"{self.model.name}, compiled", PORT_HEADING, port_rows(self.inputs, self.outputs))
+
     def __repr__(self) -> str:
         ins, outs = (", ".join(map(str, ports)) for ports in (self.inputs, self.outputs))
         return f"<CompiledModel '{self.model.name}': {ins} -> {outs}>"
@@ -250,6 +265,7 @@ def compile_model(
     tables: Mapping[str, Table] | None = None,
     ids: Ids = "64-bit",
     mmap: bool = True,
+    exact_convolutions: bool = False,
 ) -> CompiledModel:
     """Prepare a model for running.
 
@@ -266,6 +282,9 @@ def compile_model(
     `ids="64-bit"` looks rows up by the numbers that were given: indices, offsets, segment ids and
     lengths that come straight from an input are led around conversions to fewer bits, which
     converters from PyTorch write. "as-written" lets those cut them, bit for bit as OpenVINO does.
+
+    3x3 convolutions may be computed with a quarter to half of their products (Winograd), which rounds a little
+    otherwise: about 3e-6 of the largest result in place of 1e-6. `exact_convolutions=True` makes every product.
 
     `device_name` is "CPU" (or "AUTO", which is the same) and `config` empty: OpenVINO's properties are options here.
 
@@ -295,7 +314,7 @@ def compile_model(
         from uncork.compiler.tables import with_tables  # few models need it: the others do not pay for it
 
         model = with_tables(model, tables, mmap)
-    model = configure(model, strict, loop_limit)
+    model = configure(model, strict, loop_limit, exact_convolutions)
     threads = available_threads() if threads is None else threads
     if backend == "reference":
         options = pipeline.Options(None, precision, ids, reference=True)
@@ -307,6 +326,11 @@ def compile_for(model: Model, target: Target | None, threads: int, precision: Pr
     """A checked model for a target, which need not be this machine unless it is called."""
     with at_most(threads):
         return CompiledModel(model, _executor(model, target, threads, precision, ids))
+
+
+def compile_layer(model: Model, target: Target | None, threads: int) -> CompiledModel:
+    """A layer by itself, which takes its ids as they are."""
+    return compile_for(model, target, threads, ids="as-written")
 
 
 def _executor(model: Model, target: Target | None, threads: int, precision: Precision, ids: Ids) -> Executor:
@@ -339,8 +363,18 @@ def load(
     loop_limit: int | None = None,
     tables: Mapping[str, Table] | None = None,
     ids: Ids = "64-bit",
+    exact_convolutions: bool = False,
 ) -> CompiledModel:
-    """`compile_model(read_model(path))`: see both for the options and errors."""
+    """A model from its file, checked and ready to be called: `compile_model(read_model(path))`.
+
+    `weights` is the weights file, when it is not the .bin beside the model; `mmap=False` copies weights instead of mapping them.
+    `backend` is "cpu" (kernels) or "reference" (NumPy from the formulas); `strict=True` refuses odd data that is tolerated
+    otherwise; `threads` is the most threads of a call (None: all processors); `precision` is "f32", or of recurrent layers'
+    products "bf16" or "bf16x3"; `loop_limit` is the most iterations of a Loop; `tables` takes constants from files,
+    `{"users": "users.npy"}`; `ids="as-written"` lets conversions in the model cut ids, as OpenVINO does.
+
+    Raises what `read_model` and `compile_model` raise, with the path. Both say more of each option.
+    """
     try:
         return compile_model(
             read_model(path, weights, mmap=mmap),
@@ -352,6 +386,7 @@ def load(
             tables=tables,
             ids=ids,
             mmap=mmap,
+            exact_convolutions=exact_convolutions,
         )
     except UncorkError as error:
         raise error.at(str(path)) from None

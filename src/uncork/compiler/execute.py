@@ -304,6 +304,11 @@ class Executor:
         unfit = {problem.where for problem in problems}
         return Specialisation(fused, self.target, self._likes(inputs), self.threads, expected, unfit, self.files)
 
+    def as_it_runs(self, inputs: Sequence[Array]) -> Model:
+        """The model after the passes for a call of these inputs: its layers are the steps."""
+        known, problems = infer(self._prepared, self._specs(inputs), trust_ports=True)
+        return known if problems else _fused(self.target, known)
+
     def release_memory(self) -> None:
         """Give the working memory of calls that are not running back."""
         if self.plans is not None:

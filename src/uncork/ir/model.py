@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from uncork._html import html_table
 from uncork.concurrency import lazy
-from uncork.errors import ValidationError, shortened
-from uncork.ir.ports import ModelPort, best_name, port_of
+from uncork.errors import Label, ValidationError, shortened
+from uncork.ir.ports import PORT_HEADING, ModelPort, best_name, port_of, port_rows
 from uncork.ops import Operation
 from uncork.types import TensorSpec
 
@@ -67,7 +68,7 @@ class Node:
     def label(self) -> str:
         """How messages name the layer: `layer 'emb' (Gather-8, id 12)`."""
         version = self.operation.label() if self.operation else shortened(f"{self.type_name}@{self.opset}")
-        return f"layer '{shortened(self.name)}' ({version}, id {self.id})"
+        return Label(f"layer '{shortened(self.name)}' ({version}, id {self.id})", self.name)
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,10 @@ class Model:
         outputs = ", ".join(_port_text(self._output_names[i], self.spec(self.by_id[r].inputs[0])) for i, r in enumerate(self.results[:4]))
         more = [", ..." if len(ports) > 4 else "" for ports in (self.parameters, self.results)]
         return f"<Model '{self.name}': {inputs or 'no inputs'}{more[0]} -> {outputs or 'no outputs'}{more[1]}; {len(self.nodes)} layers>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: inputs and outputs with their types and shapes."""
+        return html_table(f"{self.name}: {len(self.nodes):,} layers", PORT_HEADING, port_rows(self.inputs, self.outputs))
 
     @lazy
     def by_id(self) -> Mapping[int, Node]:

@@ -64,10 +64,11 @@ class ModelPort:
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:
-    """`; did you mean 'ids'?` when a known name is near, else nothing."""
+    """`; did you mean 'ids'?` when a known name is near: a letter or two differ, or two have changed places."""
     import difflib  # for mistakes only
 
-    near = difflib.get_close_matches(name, known, 1)
+    near = difflib.get_close_matches(name, known, 1, 0.6 if len(name) <= 4 else 0.7)
+    near = near or [other for other in known if len(other) > 2 and sorted(other) == sorted(name)][:1]
     return f"; did you mean '{near[0]}'?" if near else ""
 
 
@@ -75,6 +76,19 @@ def listed(ports: Sequence[ModelPort]) -> str:
     """Ports with their types and shapes, for a message."""
     shown = ", ".join(map(str, ports[:8]))
     return shown + (f" and {len(ports) - 8} more" if len(ports) > 8 else "") or "none"
+
+
+#: What `port_rows` gives.
+PORT_HEADING = ("", "name", "type", "shape", "also called")
+
+
+def port_rows(inputs: Sequence[ModelPort], outputs: Sequence[ModelPort]) -> list[list[str]]:
+    """Inputs and outputs as rows of a table."""
+    return [
+        [what, port.name, str(port.element_type), str(port.shape), ", ".join(name for name in port.names if name != port.name)]
+        for what, ports in (("input", inputs), ("output", outputs))
+        for port in ports
+    ]
 
 
 def find_port(ports: Sequence[ModelPort], key: Any) -> int | None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
-from uncork.compiler.arguments import present
-from uncork.compiler.compile import Backend, compile_model
 from uncork.ir.model import Model, Node, Port, Source
 from uncork.ops.parameter import Const, Parameter, Result
 from uncork.storage import encode
@@ -62,13 +60,6 @@ def _constant(producer: Node, output: int) -> Const | None:
 
 def _spec(constant: Const) -> TensorSpec:
     return TensorSpec(constant.element_type, constant.shape, constant.value)
-
-
-def run_alone(single: Model, inputs: Sequence[Array], backend: Backend) -> list[Array]:
-    """The results, in carrier types, of carrier arrays. Raises UncorkError for values that the layer does not take."""
-    compiled = compile_model(single, backend=backend, ids="as-written")
-    results = compiled([present(port.element_type, array) for port, array in zip(compiled.inputs, inputs)])
-    return [carrier(array, port.element_type) for port, array in zip(compiled.outputs, results)]
 
 
 def carrier(values: Array, element_type: ElementType) -> Array:
