@@ -1,6 +1,8 @@
-"""Non-maximum suppression: of each class the best boxes that overlap none taken before by more than a threshold.
+"""Non-maximum suppression: of each class the best boxes that overlap none taken before by more than
+a threshold.
 
-Computed as the reference computes it, one operation after the other in f32, so that the same boxes are taken.
+Computed as the reference computes it, one operation after the other in f32, so that the same boxes
+are taken.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from uncork.kernels.codegen.emit import F32, I32, I64, INDEX_TYPES, U32, Kernel, Value
+from uncork.kernels.codegen.emit import F32, I32, I64, INDEX_TYPES, U32, Kernel, Value, Variable
 from uncork.kernels.codegen.functions import larger, negated, smaller
 from uncork.kernels.codegen.radix_sort import radix_sort, sortable
 from uncork.kernels.detection.spec import Suppress
@@ -65,7 +67,13 @@ def emit_suppress(spec: Suppress, machine: Target) -> str:
             candidates = _candidates(k, a, scores, least)
             k.call(sort, [*(a[name] for name in _SORTED), a["counts"], candidates])
             place, taken = k.variable(k.integer(0)), k.variable(k.integer(0))
-            with k.during(lambda p=place, t=taken, c=candidates: (p.get() < c) & (t.get() < limit)):  # type: ignore[misc]
+
+            def goes_on(
+                p: Variable = place, t: Variable = taken, many: Value = candidates
+            ) -> Value:
+                return (p.get() < many) & (t.get() < limit)
+
+            with k.during(goes_on):
                 box = k.load(a["places"] + place.get() * I32.bytes, I32)
                 own = [corners.number(row, box.to(I64)) for row in range(_NUMBERS)]
                 with k.when(_overlaps_none(k, spec, chosen, taken.get(), own, overlap)):
@@ -74,7 +82,12 @@ def emit_suppress(spec: Suppress, machine: Target) -> str:
                     score = k.load(scores + box.to(I64) * F32.bytes, F32)
                     k.store(score, a["row_values"] + at)
                     k.store(sortable(k, score, descending=True), a["row_keys"] + at)
-                    for name, value in (("row_places", found.get()), ("row_batches", batch), ("row_classes", number), ("row_boxes", box)):
+                    for name, value in (
+                        ("row_places", found.get()),
+                        ("row_batches", batch),
+                        ("row_classes", number),
+                        ("row_boxes", box),
+                    ):
                         k.store(value.to(I32), a[name] + at)
                     found.set(found.get() + 1)
                     taken.set(taken.get() + 1)
@@ -92,7 +105,12 @@ def _prepare(k: Kernel, spec: Suppress, boxes: Value, corners: _Boxes) -> None:
         given = [k.load(boxes + (i * 4 + n) * F32.bytes, F32) for n in range(4)]
         if spec.center:
             halves = [given[2] / 2.0, given[3] / 2.0]
-            numbers = [given[0] - halves[0], given[1] - halves[1], given[0] + halves[0], given[1] + halves[1]]
+            numbers = [
+                given[0] - halves[0],
+                given[1] - halves[1],
+                given[0] + halves[0],
+                given[1] + halves[1],
+            ]
         else:
             pairs = ((given[0], given[2]), (given[1], given[3]))
             numbers = [smaller(k, *pair) for pair in pairs] + [larger(k, *pair) for pair in pairs]
@@ -111,7 +129,9 @@ def _candidates(k: Kernel, a: Mapping[str, Value], scores: Value, least: Value) 
     return many.get()
 
 
-def _overlaps_none(k: Kernel, spec: Suppress, chosen: _Boxes, taken: Value, own: Sequence[Value], most: Value) -> Value:
+def _overlaps_none(
+    k: Kernel, spec: Suppress, chosen: _Boxes, taken: Value, own: Sequence[Value], most: Value
+) -> Value:
     """The box overlaps none of those taken by more than the threshold."""
     lanes = spec.lanes
     first, bad = k.variable(k.integer(0)), k.variable(k.integer(0))
@@ -119,7 +139,10 @@ def _overlaps_none(k: Kernel, spec: Suppress, chosen: _Boxes, taken: Value, own:
     zero, one = k.number(0.0, F32, lanes), k.number(1.0, F32, lanes)
     with k.during(lambda: (first.get() < taken) & bad.get().equals(0)):
         other = [chosen.number(row, first.get(), lanes) for row in range(_NUMBERS)]
-        sides = [smaller(k, other[axis + 2], wide[axis + 2]) - larger(k, other[axis], wide[axis]) for axis in (0, 1)]
+        sides = [
+            smaller(k, other[axis + 2], wide[axis + 2]) - larger(k, other[axis], wide[axis])
+            for axis in (0, 1)
+        ]
         common = larger(k, sides[0], zero) * larger(k, sides[1], zero)
         has_area = (other[4] > 0.0) & (wide[4] > 0.0)
         share = common / k.select(has_area, other[4] + wide[4] - common, one)
@@ -135,7 +158,9 @@ def _write(k: Kernel, spec: Suppress, a: Mapping[str, Value], found: Value) -> N
     index = INDEX_TYPES[spec.index]
     with k.loop(0, found) as i:
         place = k.load(a["row_places"] + i * I32.bytes, I32).to(I64) * I32.bytes
-        batch, number, box = (k.load(a[f"row_{name}"] + place, I32) for name in ("batches", "classes", "boxes"))
+        batch, number, box = (
+            k.load(a[f"row_{name}"] + place, I32) for name in ("batches", "classes", "boxes")
+        )
         for n, value in enumerate((batch, number, box)):
             k.store(value.to(index), a["rows"] + (i * 3 + n) * index.bytes)
         score = k.load(a["row_values"] + place, F32)

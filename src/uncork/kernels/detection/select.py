@@ -1,4 +1,6 @@
-"""Which kernel chooses boxes: NonMaxSuppression, as the two layers that `passes/count_first.py` makes of it."""
+"""Which kernel chooses boxes: NonMaxSuppression, as the two layers that `passes/count_first.py`
+makes of it.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,16 @@ _COUNTS = 4096
 
 
 @chooses(TakenBoxes)
-def choose_boxes(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+def choose_boxes(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Choice:
     assert isinstance(operation, TakenBoxes)
-    floats = [spec.element_type for number, spec in enumerate(inputs) if spec is not None and number != 2]
+    floats = [
+        spec.element_type for number, spec in enumerate(inputs) if spec is not None and number != 2
+    ]
     if any(element_type is not ElementType.f32 for element_type in floats):
         return "no kernel for boxes of types other than f32"
     scores = inputs[1]
@@ -49,17 +58,27 @@ def choose_boxes(operation: Operation, inputs: Sequence[TensorSpec | None], outp
     for size in sizes:
         rooms.append(Room(room))
         room = room + size
-    inside: list[Operand] = [In(position) if spec is not None else 0 for position, spec in enumerate(given)]
+    inside: list[Operand] = [
+        In(position) if spec is not None else 0 for position, spec in enumerate(given)
+    ]
 
     words: list[Operand] = [*inside, Out(0), Out(1), Out(2), batches, classes, count, most, *rooms]
     # What lies behind the boxes taken is 0.
-    zeros: list[KernelCall] = [(FillBytes(0), [0, Out(n), rows * (3 * outputs[n].element_type.dtype.itemsize)]) for n in (0, 1)]
+    zeros: list[KernelCall] = [
+        (FillBytes(0), [0, Out(n), rows * (3 * outputs[n].element_type.dtype.itemsize)])
+        for n in (0, 1)
+    ]
     cost = nanoseconds(product((batches, classes, count)), 10.0)
     return Native(spec.name, [*zeros, (spec, words)], room=room, cost=cost)
 
 
 @chooses(FirstRows)
-def choose_first_rows(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+def choose_first_rows(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Choice:
     count = extents(outputs[0])[0]
     index, real = (spec.element_type.dtype.itemsize for spec in outputs[:2])
     copy = CopyBytes()

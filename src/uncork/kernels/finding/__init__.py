@@ -1,1 +1,3 @@
-"""Layers whose result has a size that their data tell: NonZero, Unique and SparseFillEmptyRows, counted first."""
+"""Layers whose result has a size that their data tell: NonZero, Unique and SparseFillEmptyRows,
+counted first.
+"""

@@ -1,4 +1,6 @@
-"""An entry in every row of a sparse matrix whose entries are in order; 1 where they are not, or one lies outside."""
+"""An entry in every row of a sparse matrix whose entries are in order; 1 where they are not, or one
+lies outside.
+"""
 
 from __future__ import annotations
 
@@ -35,14 +37,18 @@ def _entries(
     rows: Value,
     each: Callable[[Value, Value, Value, Value], None],
 ) -> Value:
-    """Do something with each entry: its number, row and column, and the row before. Returns the number of columns."""
+    """Do something with each entry: its number, row and column, and the row before. Returns the
+    number of columns.
+    """
     index = INDEX_TYPES[index_name]
     columns = k.load(shape + index.bytes, index).to(I64)
     before_row, before_column = k.variable(k.integer(0)), k.variable(k.integer(0))
     with k.loop(0, count) as i:
         row, column = (k.load(indices + (i * 2 + n) * index.bytes, index).to(I64) for n in (0, 1))
         k.stop_unless(row.below(rows) & column.below(columns), k.integer(1))
-        follows = (row > before_row.get()) | (row.equals(before_row.get()) & (column >= before_column.get()))
+        follows = (row > before_row.get()) | (
+            row.equals(before_row.get()) & (column >= before_column.get())
+        )
         k.stop_unless(follows, k.integer(1))
         each(i, row, column, before_row.get())
         before_row.set(row)
@@ -51,9 +57,13 @@ def _entries(
 
 
 def emit_rows(spec: FillRows, machine: Target) -> str:
-    """The LLVM text of the kernel that fills rows; 1 also when there are not as many entries as were counted."""
+    """The LLVM text of the kernel that fills rows; 1 also when there are not as many entries as
+    were counted.
+    """
     k = Kernel(spec.name, spec.arguments, machine)
-    values, shape, indices, default, output_indices, output_values, empty, count, rows, total = k.arguments
+    values, shape, indices, default, output_indices, output_values, empty, count, rows, total = (
+        k.arguments
+    )
     index, item = INDEX_TYPES[spec.index], _ITEMS[spec.item]
     following, made = k.variable(k.integer(0)), k.variable(k.integer(0))
     filler = k.load(default, item)

@@ -1,4 +1,6 @@
-"""Each element of a tensor once: places sorted by their elements, then walked through group by group."""
+"""Each element of a tensor once: places sorted by their elements, then walked through group by
+group.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from uncork.kernels.runtime.target import Target
 
 
 def emit_sort(spec: SortPlaces, machine: Target) -> str:
-    """The LLVM text of the kernel that sorts places and counts groups; 1 when there are too many for i32."""
+    """The LLVM text of the kernel that sorts places and counts groups; 1 when there are too many
+    for i32.
+    """
     k = Kernel(spec.name, spec.arguments, machine)
     data, places, found, keys, other_keys, other_places, counts, count = k.arguments
     stored, key = STORED[spec.element], key_type(COMPUTED[spec.element])
@@ -30,7 +34,9 @@ def emit_sort(spec: SortPlaces, machine: Target) -> str:
     k.call(sort, [keys, places, other_keys, other_places, counts, count])
     total = k.variable(k.integer(0))
     with k.loop(0, count) as i:
-        here, before = (k.load(places + n * I32.bytes, I32).to(I64) for n in (i, k.maximum(i - 1, k.integer(0))))
+        here, before = (
+            k.load(places + n * I32.bytes, I32).to(I64) for n in (i, k.maximum(i - 1, k.integer(0)))
+        )
         begins = i.equals(0) | negated(k, element(here).equals(element(before)))
         total.set(total.get() + begins.to(I64))
     k.store(total.get(), found)
@@ -39,20 +45,33 @@ def emit_sort(spec: SortPlaces, machine: Target) -> str:
 
 
 def emit_unique(spec: Unique, machine: Target) -> str:
-    """The LLVM text of the kernel that walks through sorted places; 1 when there are not as many groups as were counted."""
+    """The LLVM text of the kernel that walks through sorted places; 1 when there are not as many
+    groups as were counted.
+    """
     k = Kernel(spec.name, spec.arguments, machine)
     data, places, elements, firsts, reverse, counts, marks, numbers, count, found = k.arguments
-    stored, index, counted = STORED[spec.element], INDEX_TYPES[spec.index], INDEX_TYPES[spec.counted]
+    stored, index, counted = (
+        STORED[spec.element],
+        INDEX_TYPES[spec.index],
+        INDEX_TYPES[spec.counted],
+    )
 
     def element(place: Value) -> Value:
         return k.load(data + place * stored.bytes, stored)
 
     def walk(begin: Callable[[Value, Value], None], each: Callable[[Value, Value], None]) -> None:
-        """What is done with the first place of a group, and with every one; both are told the number of the group."""
+        """What is done with the first place of a group, and with every one; both are told the
+        number of the group.
+        """
         group = k.variable(k.integer(-1))
         with k.loop(0, count) as i:
-            place, before = (k.load(places + n * I32.bytes, I32).to(count.type) for n in (i, k.maximum(i - 1, k.integer(0))))
-            same = widened(k, spec.element, element(place)).equals(widened(k, spec.element, element(before)))
+            place, before = (
+                k.load(places + n * I32.bytes, I32).to(count.type)
+                for n in (i, k.maximum(i - 1, k.integer(0)))
+            )
+            same = widened(k, spec.element, element(place)).equals(
+                widened(k, spec.element, element(before))
+            )
             with k.when(i.equals(0) | negated(k, same)):
                 group.set(group.get() + 1)
                 k.stop_unless(group.get() < found, k.integer(1))
@@ -83,7 +102,10 @@ def emit_unique(spec: Unique, machine: Target) -> str:
     if not spec.sorted:
         with k.loop(0, count) as i:
             k.store(k.number(-1, I32), marks + i * I32.bytes)
-        walk(lambda group, place: k.store(group.to(I32), marks + place * I32.bytes), lambda group, place: None)
+        walk(
+            lambda group, place: k.store(group.to(I32), marks + place * I32.bytes),
+            lambda group, place: None,
+        )
         following = k.variable(k.integer(0))
         with k.loop(0, count) as i:
             group = k.load(marks + i * I32.bytes, I32).to(count.type)

@@ -1,15 +1,30 @@
-"""Which kernels count, and which then find so many: NonZero, Unique and SparseFillEmptyRows as two layers each.
+"""Which kernels count, and which then find so many.
 
-`passes/count_first.py` makes two layers of each of them, where `counts` says that there are kernels for both.
+`passes/count_first.py` makes two layers each of NonZero, Unique and SparseFillEmptyRows: one of
+these operations counts, the other is told how much there is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from uncork.internal_ops.found_sizes import FilledCount, FilledRows, NonZeroCount, NonZeroPlaces, SortedPlaces, UniqueElements
+from uncork.internal_ops.found_sizes import (
+    FilledCount,
+    FilledRows,
+    NonZeroCount,
+    NonZeroPlaces,
+    SortedPlaces,
+    UniqueElements,
+)
 from uncork.kernels.extents import extents, nanoseconds, product
-from uncork.kernels.finding.spec import CountFilled, CountNonZero, FillRows, NonZero, SortPlaces, Unique
+from uncork.kernels.finding.spec import (
+    CountFilled,
+    CountNonZero,
+    FillRows,
+    NonZero,
+    SortPlaces,
+    Unique,
+)
 from uncork.kernels.kernel_plan import Choice, In, Native, Operand, Out, Room
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import chooses
@@ -27,8 +42,16 @@ _DIGITS = 1024
 def _stored(element_type: ElementType) -> str | None:
     """The type by which elements are looked at; None where there is none."""
     if element_type.is_integer:
-        return element_type.name if element_type.bits >= 8 else "i8" if element_type.kind == "signed" else "u8"
-    return element_type.name if element_type.name in ("f16", "bf16", "f32", "f64", "boolean") else None
+        return (
+            element_type.name
+            if element_type.bits >= 8
+            else "i8"
+            if element_type.kind == "signed"
+            else "u8"
+        )
+    return (
+        element_type.name if element_type.name in ("f16", "bf16", "f32", "f64", "boolean") else None
+    )
 
 
 def _lanes(spec: TensorSpec) -> int:
@@ -36,7 +59,12 @@ def _lanes(spec: TensorSpec) -> int:
 
 
 @chooses(NonZeroCount)
-def choose_count(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+def choose_count(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Choice:
     data = inputs[0]
     assert data is not None
     element = _stored(data.element_type)
@@ -49,7 +77,12 @@ def choose_count(operation: Operation, inputs: Sequence[TensorSpec | None], outp
 
 
 @chooses(NonZeroPlaces)
-def choose_places(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+def choose_places(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Choice:
     data = inputs[0]
     assert data is not None
     element = _stored(data.element_type)
@@ -67,7 +100,12 @@ def choose_places(operation: Operation, inputs: Sequence[TensorSpec | None], out
 
 
 @chooses(SortedPlaces)
-def choose_sort(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+def choose_sort(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Choice:
     data = inputs[0]
     assert data is not None
     element = _stored(data.element_type)
@@ -78,12 +116,31 @@ def choose_sort(operation: Operation, inputs: Sequence[TensorSpec | None], outpu
     spec, counts = SortPlaces(element), key * _DIGITS
     keys = count * key
 
-    words: list[Operand] = [In(0), Out(0), Out(1), Room(counts), Room(counts + keys), Room(counts + 2 * keys), Room(), count]
-    return Native(spec.name, [(spec, words)], room=counts + 2 * keys + count * 4, cost=nanoseconds(count, _SORTED))
+    words: list[Operand] = [
+        In(0),
+        Out(0),
+        Out(1),
+        Room(counts),
+        Room(counts + keys),
+        Room(counts + 2 * keys),
+        Room(),
+        count,
+    ]
+    return Native(
+        spec.name,
+        [(spec, words)],
+        room=counts + 2 * keys + count * 4,
+        cost=nanoseconds(count, _SORTED),
+    )
 
 
 @chooses(UniqueElements)
-def choose_unique(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+def choose_unique(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Choice:
     data = inputs[0]
     assert data is not None and isinstance(operation, UniqueElements)
     element = _stored(data.element_type)
@@ -92,12 +149,27 @@ def choose_unique(operation: Operation, inputs: Sequence[TensorSpec | None], out
     count, is_sorted = product(extents(data)), operation.layer.sorted
     spec = Unique(element, outputs[1].element_type.name, outputs[3].element_type.name, is_sorted)
 
-    words: list[Operand] = [In(0), In(1), *(Out(i) for i in range(4)), Room(), Room(count * 4), count, extents(outputs[0])[0]]
-    return Native(spec.name, [(spec, words)], room=0 if is_sorted else count * 8, cost=nanoseconds(count, 4.0))
+    words: list[Operand] = [
+        In(0),
+        In(1),
+        *(Out(i) for i in range(4)),
+        Room(),
+        Room(count * 4),
+        count,
+        extents(outputs[0])[0],
+    ]
+    return Native(
+        spec.name, [(spec, words)], room=0 if is_sorted else count * 8, cost=nanoseconds(count, 4.0)
+    )
 
 
 @chooses(FilledCount)
-def choose_filled_count(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+def choose_filled_count(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Choice:
     shape, indices = inputs
     assert shape is not None and indices is not None
     elements = shape.sizes()
@@ -105,17 +177,34 @@ def choose_filled_count(operation: Operation, inputs: Sequence[TensorSpec | None
         return "how many rows there are is known at the call only"
     count = extents(indices)[0]
     spec = CountFilled(indices.element_type.name)
-    return Native(spec.name, [(spec, [In(0), In(1), Out(0), count, elements[0]])], cost=nanoseconds(count, 2.0))
+    return Native(
+        spec.name,
+        [(spec, [In(0), In(1), Out(0), count, elements[0]])],
+        cost=nanoseconds(count, 2.0),
+    )
 
 
 @chooses(FilledRows)
-def choose_filled_rows(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+def choose_filled_rows(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Choice:
     values, _, indices, _, _ = inputs
     assert values is not None and indices is not None and isinstance(operation, FilledRows)
     if values.element_type is ElementType.string:
         return "no kernel for strings"
     (count,), (total,), (rows,) = extents(values), extents(outputs[1]), extents(outputs[2])
-    spec = FillRows(values.element_type.dtype.itemsize, indices.element_type.name, operation.layer.strict)
+    spec = FillRows(
+        values.element_type.dtype.itemsize, indices.element_type.name, operation.layer.strict
+    )
 
-    words: list[Operand] = [*(In(i) for i in range(4)), *(Out(i) for i in range(3)), count, rows, total]
+    words: list[Operand] = [
+        *(In(i) for i in range(4)),
+        *(Out(i) for i in range(3)),
+        count,
+        rows,
+        total,
+    ]
     return Native(spec.name, [(spec, words)], cost=nanoseconds(total, 3.0))

@@ -59,7 +59,9 @@ class SortPlaces:
 
 @dataclass(frozen=True, slots=True)
 class Unique:
-    """Each element once; `marks` and `numbers` are room for an i32 of each element where they are not `sorted`."""
+    """Each element once; `marks` and `numbers` are room for an i32 of each element where they are
+    not `sorted`.
+    """
 
     emitter: ClassVar[str] = "uncork.kernels.finding.emit_unique:emit_unique"
     arguments: ClassVar[tuple[str, ...]] = (
@@ -91,7 +93,9 @@ class CountFilled:
 
 @dataclass(frozen=True, slots=True)
 class FillRows:
-    """The entries of a sparse matrix with one in every row; a `strict` kernel stops where there is no column for it."""
+    """The entries of a sparse matrix with one in every row; a `strict` kernel stops where there is
+    no column for it.
+    """
 
     emitter: ClassVar[str] = "uncork.kernels.finding.emit_filled:emit_rows"
     arguments: ClassVar[tuple[str, ...]] = (

@@ -30,7 +30,9 @@ def emit_one_hot(spec: OneHot, machine: Target) -> str:
 
 
 def emit_steps(spec: Steps, machine: Target) -> str:
-    """The LLVM text of `output[i] = start + i * step`, in i64 or f64; 1 when a number is not finite, or the step is 0."""
+    """The LLVM text of `output[i] = start + i * step`, in i64 or f64; 1 when a number is not
+    finite, or the step is 0.
+    """
     k = Kernel(spec.name, ["start", "stop", "step", "output", "count"], machine)
     given, (output, count) = k.arguments[:3], k.arguments[3:]
     made = COMPUTED[spec.result]
@@ -42,7 +44,9 @@ def emit_steps(spec: Steps, machine: Target) -> str:
             k.stop_unless((value - value).equals(0.0), k.integer(1))
         return value.to(wide)
 
-    start, _, step = (number(address, name) for address, name in zip(given, (spec.start, spec.stop, spec.step)))
+    start, _, step = (
+        number(address, name) for address, name in zip(given, (spec.start, spec.stop, spec.step))
+    )
     k.stop_unless(step.equals(0).equals(0), k.integer(1))
     with k.loop(0, count) as i:
         k.store((start + i.to(wide) * step).to(made), output + i * made.bytes)

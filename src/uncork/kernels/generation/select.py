@@ -19,7 +19,12 @@ _FLOATS = ("f32", "f64")
 
 
 @chooses(OneHot1, OneHot16)
-def choose_one_hot(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+def choose_one_hot(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Choice:
     indices, _, value, _ = inputs
     assert indices is not None and value is not None and isinstance(operation, OneHot1)
     if value.element_type is ElementType.string:
@@ -31,13 +36,29 @@ def choose_one_hot(operation: Operation, inputs: Sequence[TensorSpec | None], ou
     strict = operation.strict and not isinstance(operation, OneHot16)
     spec = OneHot(item, indices.element_type.name, wraps, strict)
 
-    words: list[Operand] = [In(0), In(2), Out(0), product(made[:along]), made[along], product(made[along + 1 :])]
+    words: list[Operand] = [
+        In(0),
+        In(2),
+        Out(0),
+        product(made[:along]),
+        made[along],
+        product(made[along + 1 :]),
+    ]
     whole = product(made) * item
-    return Native(spec.name, [(FillBytes(item), [In(3), Out(0), whole]), (spec, words)], cost=nanoseconds(whole, 1 / 16))
+    return Native(
+        spec.name,
+        [(FillBytes(item), [In(3), Out(0), whole]), (spec, words)],
+        cost=nanoseconds(whole, 1 / 16),
+    )
 
 
 @chooses("Range")
-def choose_range(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+def choose_range(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Choice:
     result = outputs[0].element_type
     start, stop, step = (spec.element_type for spec in inputs if spec is not None)
     is_float = result.name in _FLOATS
@@ -48,4 +69,6 @@ def choose_range(operation: Operation, inputs: Sequence[TensorSpec | None], outp
             return f"no kernel for ranges of {result} from {given}"
     (count,) = extents(outputs[0])
     spec = Steps(start.name, stop.name, step.name, result.name)
-    return Native(spec.name, [(spec, [In(0), In(1), In(2), Out(0), count])], cost=nanoseconds(count, 1.0))
+    return Native(
+        spec.name, [(spec, [In(0), In(1), In(2), Out(0), count])], cost=nanoseconds(count, 1.0)
+    )

@@ -10,7 +10,9 @@ from uncork.kernels.names import flags
 
 @dataclass(frozen=True, slots=True)
 class OneHot:
-    """One place of each row gets another value: `indices`, `value`, `output`, `outer`, `depth`, `inner`."""
+    """One place of each row gets another value: `indices`, `value`, `output`, `outer`, `depth`,
+    `inner`.
+    """
 
     emitter: ClassVar[str] = "uncork.kernels.generation.emit:emit_one_hot"
     item: int
@@ -26,7 +28,9 @@ class OneHot:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """start, start + step, ..: `start`, `stop`, `step`, `output`, `count`. Each of the three has a type of its own."""
+    """start, start + step, ..: `start`, `stop`, `step`, `output`, `count`. Each of the three has a
+    type of its own.
+    """
 
     emitter: ClassVar[str] = "uncork.kernels.generation.emit:emit_steps"
     start: str

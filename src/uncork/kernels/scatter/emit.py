@@ -1,6 +1,7 @@
 """Going to places named by indices: to put or join elements there, or to fetch them.
 
-An index outside its axis returns 1, and the reference words the refusal. Updates come in row-major order, so the last one stays.
+An index outside its axis returns 1, and the reference words the refusal. Updates come in row-major
+order, so the last one stays.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ def emit_tuples(spec: Tuples, machine: Target) -> str:
         """The bytes from the first place to the one that a tuple names."""
         total = k.integer(0)
         for i in range(spec.numbers):
-            number = _inside(k, k.load(address + i * index.bytes, index), a[f"size_{i}"], spec.wraps)
+            number = _inside(
+                k, k.load(address + i * index.bytes, index), a[f"size_{i}"], spec.wraps
+            )
             total = total + number * a[f"step_{i}"]
         return total
 
@@ -41,7 +44,14 @@ def emit_tuples(spec: Tuples, machine: Target) -> str:
             target = places + place(indices + i * (index.bytes * spec.numbers))
             source = rows + i * a["row"]
             with k.loop(0, a["repeats"]) as repeat:
-                _act(k, spec.action, target + repeat * a["repeat_place"], source + repeat * a["repeat_row"], a["run"], spec.lanes)
+                _act(
+                    k,
+                    spec.action,
+                    target + repeat * a["repeat_place"],
+                    source + repeat * a["repeat_row"],
+                    a["run"],
+                    spec.lanes,
+                )
     k.finish()
     return k.text()
 
@@ -61,7 +71,9 @@ def emit_elements(spec: Elements, machine: Target) -> str:
                 step = k.integer(0) if depth == spec.before else i * a[f"place_{depth}"]
                 loops(depth + 1, place + step, number * a[f"count_{depth}"] + i)
             return
-        along = _inside(k, k.load(a["indices"] + number * index.bytes, index), a["size"], spec.wraps)
+        along = _inside(
+            k, k.load(a["indices"] + number * index.bytes, index), a["size"], spec.wraps
+        )
         target = place + along * a[f"place_{spec.before}"]
         _act(k, spec.action, target, a["rows"] + number * bytes_of, k.integer(1), 1)
 
@@ -77,7 +89,9 @@ def emit_recast(spec: Recast, machine: Target) -> str:
     given, made = STORED[spec.source], STORED[spec.target]
 
     def some(first: Value, lanes: int) -> None:
-        wide = widened(k, spec.source, k.load(source + first * given.bytes, given, lanes)).to(COMPUTED[spec.target])
+        wide = widened(k, spec.source, k.load(source + first * given.bytes, given, lanes)).to(
+            COMPUTED[spec.target]
+        )
         k.store(narrowed(k, wide, spec.target), target + first * made.bytes)
 
     _vectors(k, count, spec.lanes, some)
@@ -86,7 +100,9 @@ def emit_recast(spec: Recast, machine: Target) -> str:
 
 
 def emit_mean(spec: Mean, machine: Target) -> str:
-    """The LLVM text of a kernel that makes means of sums; a place that nothing was added to keeps its value."""
+    """The LLVM text of a kernel that makes means of sums; a place that nothing was added to keeps
+    its value.
+    """
     k = Kernel(spec.name, ["places", "counts", "output", "count", "more"], machine)
     places, counts, output, count, more = k.arguments
     held, made = COMPUTED[spec.element], STORED[spec.result]
@@ -140,7 +156,9 @@ def _act(k: Kernel, action: Action, place: Value, row: Value, run: Value, lanes:
         if action.word == "count":
             k.store(before + 1, target)
             return
-        update = widened(k, action.stored, k.load(row + first * stored.bytes, stored, width)).to(held)
+        update = widened(k, action.stored, k.load(row + first * stored.bytes, stored, width)).to(
+            held
+        )
         k.store(_joined(k, action, before, update), target)
 
     _vectors(k, run, lanes, some)
@@ -165,7 +183,11 @@ def neutral(reduction: str, element: str) -> int | float:
         type_ = COMPUTED[element]
         if type_.kind == "float":
             return math.inf if reduction == "min" else -math.inf
-        low, high = (-(2 ** (type_.bits - 1)), 2 ** (type_.bits - 1) - 1) if type_.kind == "signed" else (0, 2**type_.bits - 1)
+        low, high = (
+            (-(2 ** (type_.bits - 1)), 2 ** (type_.bits - 1) - 1)
+            if type_.kind == "signed"
+            else (0, 2**type_.bits - 1)
+        )
         return high if reduction == "min" else low
     return int(reduction == "prod")
 

@@ -1,4 +1,6 @@
-"""Binary search in sorted rows. NaN is greater than every number. A sequence that is not sorted returns 1."""
+"""Binary search in sorted rows. NaN is greater than every number. A sequence that is not sorted
+returns 1.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def emit_search(spec: Search, machine: Target) -> str:
     def few(own: Value, first: Value) -> None:
         """A vector of values, compared with all numbers of the row."""
         stored = STORED[spec.values]
-        some = widened(k, spec.values, k.load(values + first * stored.bytes, stored, spec.lanes)).to(COMPUTED[spec.compared])
+        some = widened(
+            k, spec.values, k.load(values + first * stored.bytes, stored, spec.lanes)
+        ).to(COMPUTED[spec.compared])
         total = k.variable(k.number(0, I32, spec.lanes))
         one, zero = k.number(1, I32, spec.lanes), k.number(0, I32, spec.lanes)
         with k.loop(0, length) as i:
@@ -65,7 +69,9 @@ def _is_before(k: Kernel, spec: Search, border: Value, value: Value) -> Value:
     return negated(k, precedes(k, value, border)) if spec.right else precedes(k, border, value)
 
 
-def _check(k: Kernel, spec: Search, own: Value, length: Value, number: Callable[[Value, Value, str], Value]) -> None:
+def _check(
+    k: Kernel, spec: Search, own: Value, length: Value, number: Callable[[Value, Value, str], Value]
+) -> None:
     """Stop where the sequence is not as it must be."""
     with k.loop(0, length) as i:
         here = number(own, i, spec.sequence)

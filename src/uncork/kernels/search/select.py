@@ -19,7 +19,12 @@ _SEARCH = 8.0
 
 
 @chooses(Bucketize3)
-def choose_buckets(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+def choose_buckets(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Choice:
     data, buckets = inputs
     assert data is not None and buckets is not None and isinstance(operation, Bucketize3)
     stored = _stored(buckets.element_type, target), _stored(data.element_type, target)
@@ -35,16 +40,33 @@ def choose_buckets(operation: Operation, inputs: Sequence[TensorSpec | None], ou
 
 
 @chooses(SearchSorted15)
-def choose_search(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+def choose_search(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Choice:
     sequence, values = inputs
     assert sequence is not None and values is not None and isinstance(operation, SearchSorted15)
-    stored, compared = _stored(sequence.element_type, target), _compared(sequence.element_type, sequence.element_type)
+    stored, compared = (
+        _stored(sequence.element_type, target),
+        _compared(sequence.element_type, sequence.element_type),
+    )
     if stored is None or compared is None:
         return f"no kernel to compare {sequence.element_type}"
     lead = extents(sequence)[:-1]
     wanted = extents(values)
     count = product(wanted[len(lead) :])
-    spec = Search(stored, stored, compared, outputs[0].element_type.name, operation.right_mode, False, False, target.lanes)
+    spec = Search(
+        stored,
+        stored,
+        compared,
+        outputs[0].element_type.name,
+        operation.right_mode,
+        False,
+        False,
+        target.lanes,
+    )
     words: list[Operand] = [In(0), In(1), Out(0), product(lead), extents(sequence)[-1], count]
     return Native(spec.name, [(spec, words)], cost=nanoseconds(product(wanted), _SEARCH))
 
@@ -52,7 +74,13 @@ def choose_search(operation: Operation, inputs: Sequence[TensorSpec | None], out
 def _stored(element_type: ElementType, target: Target) -> str | None:
     """The type by which numbers lie in memory; None where a kernel does not read them."""
     if element_type.is_integer:
-        return element_type.name if element_type.bits >= 8 else "i8" if element_type.kind == "signed" else "u8"
+        return (
+            element_type.name
+            if element_type.bits >= 8
+            else "i8"
+            if element_type.kind == "signed"
+            else "u8"
+        )
     if element_type.name == "f16" and target.has("sse2") and not target.has("f16c"):
         return None
     return element_type.name if element_type.name in ("f16", "bf16", "f32", "f64") else None

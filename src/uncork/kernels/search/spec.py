@@ -12,7 +12,9 @@ ARGUMENTS = ("sequence", "values", "output", "rows", "length", "count")
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """For each of `count` values of each row how many of the `length` numbers of the row's sequence lie before it."""
+    """For each of `count` values of each row how many of the `length` numbers of the row's sequence
+    lie before it.
+    """
 
     emitter: ClassVar[str] = "uncork.kernels.search.emit:emit_search"
     sequence: str
@@ -22,7 +24,8 @@ class Search:
     result: str
     #: Equal numbers lie before a value.
     right: bool
-    #: A kernel for `numbers` stops at NaN in the sequence, a `unique` one at a number that comes twice.
+    #: A kernel for `numbers` stops at NaN in the sequence, a `unique` one at a number that comes
+    #: twice.
     numbers: bool
     unique: bool
     lanes: int

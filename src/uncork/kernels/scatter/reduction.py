@@ -1,0 +1,127 @@
+"""How updates are joined with what is there: where results are held meanwhile, and what is done
+before and after.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from uncork.kernels.extents import extents, product
+from uncork.kernels.kernel_plan import In, KernelCall, Operand, Out, Room
+from uncork.kernels.movement.spec_nd_copy import CopyBytes, FillBytes
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.scatter.spec import Action, Mean, Recast
+from uncork.symbolic import SizeLike
+from uncork.types import ElementType, TensorSpec
+
+#: The types that sums are held in, by the types of the elements, where these are not their own.
+_HELD = {"f16": "f32", "bf16": "f32"}
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """How elements of a type are joined: where the results are held meanwhile, and the calls before
+    and after the joining.
+    """
+
+    word: str
+    stored: str
+    held: str
+    cells: SizeLike
+    lanes: int
+    uses_data: bool = True
+
+    @property
+    def is_mean(self) -> bool:
+        return self.word == "mean"
+
+    @property
+    def held_bytes(self) -> int:
+        return bytes_of(self.held)
+
+    @property
+    def is_apart(self) -> bool:
+        """The results are held in working memory until all is done."""
+        return self.held != self.stored or self.is_mean
+
+    @property
+    def room(self) -> SizeLike:
+        sums = (self.cells * self.held_bytes + 7) // 8 * 8 if self.is_apart else 0
+        return sums + (self.cells * 8 if self.is_mean else 0)
+
+    @property
+    def places(self) -> Operand:
+        return Room() if self.is_apart else Out(0)
+
+    @property
+    def counts(self) -> Room:
+        return Room(self.room - self.cells * 8)
+
+    def actions(self) -> list[tuple[Action, Operand]]:
+        """What is done at the places, one after the other, and where these are."""
+        word = "sum" if self.is_mean else self.word
+        found: list[tuple[Action, Operand]] = []
+        if not self.uses_data:
+            found.append((Action("neutral", 0, self.held, self.stored, word), self.places))
+        found.append((Action(word, 0, self.held, self.stored), self.places))
+        if self.is_mean:
+            found.append((Action("count", 0, "i64", self.stored), self.counts))
+        return found
+
+    def before(self) -> list[KernelCall]:
+        """The data as they are held, and counts of 0."""
+        calls: list[KernelCall] = []
+        if self.held == self.stored:
+            calls.append((CopyBytes(), [In(0), self.places, self.cells * self.held_bytes]))
+        else:
+            calls.append(
+                (Recast(self.stored, self.held, self.lanes), [In(0), self.places, self.cells])
+            )
+        if self.is_mean:
+            calls.append((FillBytes(0), [0, self.counts, self.cells * 8]))
+        return calls
+
+    def after(self) -> list[KernelCall]:
+        """The results as they are stored."""
+        if self.is_mean:
+            words: list[Operand] = [
+                self.places,
+                self.counts,
+                Out(0),
+                self.cells,
+                int(self.uses_data),
+            ]
+            return [(Mean(self.held, self.stored), words)]
+        if self.is_apart:
+            return [(Recast(self.held, self.stored, self.lanes), [self.places, Out(0), self.cells])]
+        return []
+
+
+def bytes_of(name: str) -> int:
+    return int(ElementType.parse(name).dtype.itemsize)
+
+
+def reduction_of(word: str, uses_data: bool, data: TensorSpec, target: Target) -> Reduction | str:
+    """The reduction for elements of this type; or why there is none."""
+    element_type = data.element_type
+    name = element_type.name
+    is_plain = element_type.bits in (8, 16, 32, 64) and (
+        element_type.is_integer or name in ("f32", "f64", "f16", "bf16", "boolean")
+    )
+    if not is_plain:
+        return f"no kernel for reductions of {name}"
+    if name == "f16" and not target.has("f16c") and target.has("sse2"):
+        return "no kernel for f16 on this machine"
+    held = _HELD.get(name, name)
+    if word == "mean" and element_type.is_integer:
+        if element_type.bits == 64:
+            return "no kernel for means of 64-bit integers"
+        held = "i64"
+    return Reduction(
+        word,
+        name,
+        held,
+        product(extents(data)),
+        max(1, target.lanes * 4 // bytes_of(held)),
+        uses_data,
+    )
