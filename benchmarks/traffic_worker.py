@@ -50,7 +50,7 @@ class Uncork:
         from uncork.kernels.runtime.kernel_cache import STORE
 
         plans = getattr(self._compiled._executor, "plans", None)
-        return {"kernels": len(STORE._functions), "plans": 0 if plans is None else len(plans._plans)}
+        return {"kernels": len(STORE._functions), "plans": 0 if plans is None else len(plans.plans)}
 
 
 class OpenVino:

@@ -128,6 +128,16 @@ def test_a_result_that_grows_stays_apart() -> None:
     assert agree(b.model(), numbers(7, 20), numbers(4, 7, 33)) == ["MatMul-1", "Add-1"]
 
 
+def test_residuals_of_three_axes_stay_apart() -> None:
+    b = uncork.Builder("volumes")
+    x, other = b.parameter("x", "f32", [1, 4, 3, 5, 6]), b.parameter("other", "f32", [1, 4, 3, 5, 6])
+    around = {"strides": [1] * 3, "dilations": [1] * 3, "pads_begin": [1] * 3, "pads_end": [1] * 3}
+    (y,) = b.add("Convolution", 1, x, b.constant(numbers(4, 4, 3, 3, 3)), **around)
+    (y,) = b.add("Add", 1, y, b.constant(numbers(1, 4, 1, 1, 1)))
+    b.result(b.add("Add", 1, y, other)[0], "y")
+    assert agree(b.model(), *[numbers(1, 4, 3, 5, 6)] * 2) == ["FusedConvolution-0", "Add-1"]
+
+
 def test_open_sizes() -> None:
     """One plan for all sizes has the residual inside, too: its sizes are those of the result."""
     b = uncork.Builder("open")

@@ -389,6 +389,17 @@ def test_strict_and_backend(command: Command, rows: Path):
     assert answer.status == 1
     assert "layer 'pick' (Gather-8, id 4): " in answer.message
     assert "7" in answer.message
+    answer = command(*words, "--strict", "--json")
+    assert answer.status == 1
+    (problem,) = answer.json["problems"]
+    assert (answer.json["schema"], answer.json["error"]) == ("uncork-error-1", "InputError")
+    assert problem["message"] in answer.err
+    assert {name: problem[name] for name in ("layer", "input", "position", "value")} == {
+        "layer": "pick",
+        "input": "indices",
+        "position": [0, 0],
+        "value": 7,
+    }
 
 
 def test_ids(command: Command, tmp_path: Path):

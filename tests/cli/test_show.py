@@ -204,7 +204,11 @@ def test_a_model_that_cannot_be_run_as_json(command: Command, nested: Path):
         {"operation": "Nest@opset9", "layers": ["inner_nest", "outer"]},
         {"operation": "Gather@opset0", "layers": ["early"]},
     ]
-    assert shown["problems"][0] == {"where": "layer 'lost' (Result@opset1, id 4)", "message": "input port 0 has no edge"}
+    assert shown["problems"][0] == {
+        "where": "layer 'lost' (Result@opset1, id 4)",
+        "message": "input port 0 has no edge",
+        "layer": "lost",
+    }
 
 
 def test_an_attribute_that_is_wrong_is_no_missing_operation(command: Command, rows: Path):
@@ -251,10 +255,12 @@ def test_weights_elsewhere(command: Command, rows: Path):
 def test_no_model_at_all(command: Command, tmp_path: Path, content: str | None, message: str):
     if content is not None:
         (tmp_path / "m.xml").write_text(content)
-    for words in (["show", "m.xml"], ["show", "m.xml", "--json"]):
-        answer = command(*words)
-        assert answer.status == 1
-        assert answer.message == f"m.xml: {message}"
+    answer = command("show", "m.xml")
+    assert (answer.status, answer.message) == (1, f"m.xml: {message}")
+    answer = command("show", "m.xml", "--json")
+    assert (answer.status, answer.err) == (1, f"uncork: error: m.xml: {message}\n")
+    problems = [{"where": "m.xml", "message": message}]
+    assert answer.json == {"schema": "uncork-error-1", "error": "ReadError", "problems": problems}
 
 
 def test_names_do_not_steer_the_terminal(command: Command, rows: Path):

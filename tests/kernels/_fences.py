@@ -229,6 +229,25 @@ def convolution(generator: np.random.Generator) -> Iterator[Case]:
             yield f"transposed {name}", transposed, [data, numbers(generator, 3, outputs, 2, 3)]
 
 
+def blocks(generator: np.random.Generator) -> Iterator[Case]:
+    """Layouts, and convolutions over blocks: their kernels are of the family of convolutions, and their cases few."""
+    from uncork.internal_ops.blocks import BlockedConvolution, FromBlocks, ToBlocks
+
+    lanes = host_target().lanes
+    for columns, block in product([1, 2, 3, 5, 16, 17, 33], sorted({lanes, max(4, lanes // 2)})):
+        data, blocked = numbers(generator, 2, 2 * block, 3, columns), numbers(generator, 2, 2, 3, columns, block)
+        yield f"to blocks {columns} {block}", ToBlocks(block), [data]
+        yield f"from blocks {columns} {block}", FromBlocks(), [blocked]
+        around = {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1]}
+        dense, apart = find("Convolution", 1)(**around), find("GroupConvolution", 1)(**around)
+        filters = numbers(generator, 3 * block, 2 * block, 3, 3)
+        filters.value[...] *= 0.1  # errors are those of the largest result, and are compared by themselves
+        for side in (0, 2, 4):
+            yield f"side {side} {columns} {block}", BlockedConvolution(dense, (True, False), block, side), [blocked, filters]
+        channels = numbers(generator, 2 * block, 1, 1, 3, 3)
+        yield f"apart {columns} {block}", BlockedConvolution(apart, (True, False), block), [blocked, channels]
+
+
 def einsum(generator: np.random.Generator) -> Iterator[Case]:
     for rows, columns, inner in product([1, 3, 8, 9], [1, 15, 16, 17, 50], [1, 4, 17]):
         name = f"{rows} {columns} {inner}"
@@ -407,6 +426,10 @@ def pick(generator: np.random.Generator) -> Iterator[Case]:
             data = spec(storage.encode(generator.integers(-20, 20, (size, 3) if axis == 0 else (3, size)), element_type), name)
             operation = find("TopK", 11)(axis=axis, mode=mode, sort=sort)
             yield f"{best} {mode} of {size} {name} {axis} {sort}", operation, [data, spec(np.array(best))]
+    for columns, best, name in product((16, 17, 33, 70), (1, 3, 16), ("f32", "f16", "i64", "u8")):
+        data = spec(storage.encode(generator.integers(0, 30, (2, 20, columns)), ElementType.parse(name)), name)
+        for mode in ("max", "min"):
+            yield f"{best} {mode} of columns {columns} {name}", find("TopK", 11)(axis=1, mode=mode, sort="value"), [data, spec(np.array(best))]
     for size, axis in product((1, 3, 17), (0, 1)):
         places = spec(generator.integers(-size, size, (size, 4) if axis == 0 else (3, 5)))
         data = numbers(generator, size, 4) if axis == 0 else numbers(generator, 3, size)
@@ -533,6 +556,7 @@ EDGES = {
     "gemm.einsum": einsum,
     "elementwise": elementwise,
     "embedding.bags": embedding,
+    "movement.blocks": blocks,
     "movement.gather": gather,
     "recurrent.final_states": last_step,
     "gemm.matmul": linear,

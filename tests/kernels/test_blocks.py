@@ -185,3 +185,29 @@ def test_random(data: st.DataObject) -> None:
 def test_the_name_says_what_it_is() -> None:
     b = BLOCKS[0]
     assert "winograd_4" in convolved((1, b, 30, 30), (1, b, b, 3, 3), (b, b), begin=(1, 1), end=(1, 1), side=4).kernel
+
+
+@pytest.mark.parametrize("blocks", list(itertools.product(BLOCKS, BLOCKS)))
+@pytest.mark.parametrize(
+    ("sizes", "taps", "strides", "begin"),
+    [
+        ((5, 26, 25), (3, 3, 3), (1, 1, 1), (1, 1, 1)),
+        ((2, 13, 14), (3, 3, 3), (1, 1, 1), (1, 1, 1)),
+        ((1, 4, 4), (3, 3, 3), (1, 1, 1), (1, 1, 1)),
+        ((6, 9, 8), (3, 3, 3), (2, 2, 2), (1, 1, 1)),
+        ((4, 9, 8), (2, 1, 1), (2, 2, 2), (0, 0, 0)),
+        ((3, 7, 30), (5, 1, 3), (1, 2, 1), (4, 0, 2)),
+    ],
+)
+def test_three_axes(
+    blocks: tuple[int, int], sizes: tuple[int, ...], taps: tuple[int, ...], strides: tuple[int, ...], begin: tuple[int, ...]
+) -> None:
+    """Data and result are plain; slices are gathered in blocks. Taps along the first axis that lie in the padding, too."""
+    generator = np.random.default_rng(len(sizes))
+    x, w = numbers(generator, 2, 2 * blocks[0], *sizes), numbers(generator, 1, 3 * blocks[1], 2 * blocks[0], *taps)
+    counts = [(n + 2 * b - k) // s + 1 for n, b, k, s in zip(sizes, begin, taps, strides)]
+    expected = by_formula(x, w, strides, (1, 1, 1), begin, counts)
+    for direct_sums in (False, True):
+        operation = find("Convolution", 1)(strides=strides, dilations=(1, 1, 1), pads_begin=begin, pads_end=begin)
+        chosen = run(operation.with_direct_sums() if direct_sums else operation, [x, w[0]], expected, (1, 2))
+        assert not direct_sums or "winograd" not in chosen.kernel

@@ -13,14 +13,11 @@ pytest.importorskip("llvmlite")
 
 import uncork
 from tests.kernels._run import run_native, spec_of
+from tests.kernels.test_open_sizes import hold
 from tests.samples._sample import Sample, Samples
 from tests.test_every_op import ALL, agree
-from uncork.compiler.plan_set import PlannedModel
-from uncork.compiler.planner import Planner
 from uncork.errors import UncorkError
 from uncork.ir.model import Model, Node, Source
-from uncork.ir.symbols import infer_symbolic
-from uncork.kernels.runtime.target import host_target
 from uncork.ops import Operation
 from uncork.passes.count_first import TYPES, count_first
 from uncork.types import ElementType, TensorSpec
@@ -143,19 +140,6 @@ def test_random_cases(entry: Samples) -> None:
 
 
 # ---- in a plan
-
-
-def hold(model: Model, calls: Sequence[Sequence[np.ndarray]]) -> None:
-    """One plan serves all the calls, and no step of it is by reference; between its segments sizes are read."""
-    described, facts = infer_symbolic(count_first(model))
-    plan = Planner(described, facts, host_target()).plan()
-    assert [step.layer for step in plan.printed if step.kernel == "reference"] == []
-    planned, reference = PlannedModel(plan), uncork.compile_model(model, backend="reference")
-    for inputs in calls:
-        results = planned.run(inputs)
-        assert isinstance(results, list), results
-        for got, wanted in zip(results, reference(*inputs)):
-            np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
 
 
 def test_non_zero_in_front_of_kernels() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +19,7 @@ from uncork import storage
 from uncork.kernels.kernel_plan import Native
 from uncork.kernels.loops.language import linear, parse
 from uncork.kernels.loops.spec import Nest
+from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.kernels.runtime.target import Target, host_target
 from uncork.ops import Operation, find
 from uncork.types import ElementType, TensorSpec
@@ -42,10 +44,19 @@ def whole(*numbers: int) -> TensorSpec:
 
 
 def cases(generator: np.random.Generator, columns: int) -> Iterator[tuple[Operation, list[TensorSpec]]]:
-    window = {"kernel": [3, 3], "strides": [2, 2], "pads_begin": [1, 1], "pads_end": [1, 1], "rounding_type": "ceil"}
+    window = {
+        "kernel": [3, 3],
+        "strides": [2, 2],
+        "pads_begin": [1, 1],
+        "pads_end": [1, 1],
+        "rounding_type": "ceil",
+    }
     for name in ("f32", "f64", "f16", "bf16", "u8", "i16", "i32", "i64"):
         yield find("MaxPool", 8)(**window), [drawn(generator, name, 2, 2, 5, columns)]
-        yield find("CumSum", 3)(reverse=True, exclusive=True), [drawn(generator, name, 3, columns), whole(1)]
+        yield (
+            find("CumSum", 3)(reverse=True, exclusive=True),
+            [drawn(generator, name, 3, columns), whole(1)],
+        )
         yield find("CumSum", 3)(exclusive=True), [drawn(generator, name, 3, columns), whole(0)]
     for name in ("f32", "f64", "f16", "bf16"):
         x = drawn(generator, name, 2, 6, 3, columns)
@@ -59,7 +70,10 @@ def cases(generator: np.random.Generator, columns: int) -> Iterator[tuple[Operat
         yield find("MVN", 6)(**how), [x, whole(1)]
         for mode in ("nearest", "linear_onnx", "cubic"):
             sizes, axes = whole(6, 2 * columns), whole(2, 3)
-            yield find("Interpolate", 11)(mode=mode, shape_calculation_mode="sizes"), [x, sizes, axes]
+            yield (
+                find("Interpolate", 11)(mode=mode, shape_calculation_mode="sizes"),
+                [x, sizes, axes],
+            )
         if name != "f64":
             yield find("GridSample", 9)(), [x, drawn(generator, "f32", 2, 4, columns, 2)]
             yield find("SoftMax", 8)(axis=1), [x]
@@ -77,7 +91,14 @@ def test_every_width_of_vectors(processor: str, columns: int) -> None:
         assert isinstance(choice, Native), f"{operation.label()}: {choice}"
         assert results is not None
         for position, (got, wanted) in enumerate(zip(results, operation.evaluate(specs))):
-            agree(got, wanted.value, wanted.element_type, 2e-5, 1e-5, f"output {position} of {operation.label()}")
+            agree(
+                got,
+                wanted.value,
+                wanted.element_type,
+                2e-5,
+                1e-5,
+                f"output {position} of {operation.label()}",
+            )
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
@@ -106,19 +127,34 @@ def test_the_text_of_a_kernel_says_what_it_does() -> None:
     ((kernel, _),) = choice.calls
     assert isinstance(kernel, Nest)
     assert kernel.text.splitlines() == [
+        "e*: T[e] = lowest",
         "n y:",
         "  u*:",
         "    j=3: m = max(pad(X[n, 2*y + 1*j - 1, u], lowest))",
-        "    T[u] = m",
+        "    T[u + 1] = m",
         "  x*:",
-        "    i=3: m = max(pad(T[2*x + 1*i - 1], lowest))",
+        "    i=3: m = max(T[2*x + 1*i])",
         "    Y[n, y, x] = m",
     ]
 
 
+def test_sizes_beyond_32_bits_are_left_to_the_reference() -> None:
+    """What the kernel is told, not what is there: it gives up before it looks."""
+    _, choice = run_native(find("CumSum", 3)(), [drawn(np.random.default_rng(1), "f32", 2, 9), whole(1)])
+    assert isinstance(choice, Native)
+    ((kernel, words),) = choice.calls
+    given = np.array([1 << 31 if word == 9 else word if isinstance(word, int) else 0 for word in words])
+    function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(STORE.address(kernel))
+    assert function(given.ctypes.data) == 1
+
+
 def test_the_language() -> None:
     program = parse("n y:\n  j=3 x*: s = sum(X[n, 2*y + j - p, x]); Y[n, y] = s")
-    assert (program.sizes, program.integers, program.views) == (("n", "y", "x"), ("p",), {"X": 3, "Y": 2})
+    assert (program.sizes, program.integers, program.views) == (
+        ("n", "y", "x"),
+        ("p",),
+        {"X": 3, "Y": 2},
+    )
     index = linear(program.body.body[0].body[0].body[0].value.slice.elts[1])  # type: ignore[union-attr]
     assert index is not None
     assert (index.factors, index.constant) == ({"y": 2, "j": 1, "p": -1}, 0)
@@ -127,15 +163,52 @@ def test_the_language() -> None:
 @pytest.mark.parametrize(
     ("name", "opset", "attributes", "more"),
     [
-        ("MaxPool", 1, {"kernel": [3, 2], "strides": [2, 3], "pads_begin": [1, 0], "pads_end": [0, 1]}, []),
-        ("MaxPool", 8, {"kernel": [3, 3], "strides": [2, 2], "auto_pad": "same_upper", "pads_begin": [0, 0], "pads_end": [0, 0]}, []),
-        ("AvgPool", 1, {"kernel": [3, 3], "strides": [1, 2], "pads_begin": [1, 1], "pads_end": [1, 1], "exclude_pad": True}, []),
+        (
+            "MaxPool",
+            1,
+            {"kernel": [3, 2], "strides": [2, 3], "pads_begin": [1, 0], "pads_end": [0, 1]},
+            [],
+        ),
+        (
+            "MaxPool",
+            8,
+            {
+                "kernel": [3, 3],
+                "strides": [2, 2],
+                "auto_pad": "same_upper",
+                "pads_begin": [0, 0],
+                "pads_end": [0, 0],
+            },
+            [],
+        ),
+        (
+            "AvgPool",
+            1,
+            {
+                "kernel": [3, 3],
+                "strides": [1, 2],
+                "pads_begin": [1, 1],
+                "pads_end": [1, 1],
+                "exclude_pad": True,
+            },
+            [],
+        ),
         ("AdaptiveAvgPool", 8, {}, [np.array([3, 2])]),
         ("SoftMax", 8, {"axis": 1}, []),
         ("LogSoftmax", 5, {"axis": 2}, []),
-        ("GroupNormalization", 12, {"num_groups": 2, "epsilon": 1e-3}, [np.ones(4, np.float32), np.ones(4, np.float32)]),
+        (
+            "GroupNormalization",
+            12,
+            {"num_groups": 2, "epsilon": 1e-3},
+            [np.ones(4, np.float32), np.ones(4, np.float32)],
+        ),
         ("NormalizeL2", 1, {"eps": 1e-3, "eps_mode": "add"}, [np.array([1, 3])]),
-        ("MVN", 6, {"normalize_variance": True, "eps": 1e-3, "eps_mode": "inside_sqrt"}, [np.array([0, 2, 3])]),
+        (
+            "MVN",
+            6,
+            {"normalize_variance": True, "eps": 1e-3, "eps_mode": "inside_sqrt"},
+            [np.array([0, 2, 3])],
+        ),
         ("LRN", 1, {"alpha": 0.1, "beta": 0.6, "bias": 1.0, "size": 5}, [np.array([1])]),
         ("CumSum", 3, {"reverse": True, "exclusive": True}, [np.array(3)]),
         ("CumSum", 3, {"reverse": True}, [np.array(2)]),
@@ -149,19 +222,62 @@ def test_one_kernel_for_every_size(name: str, opset: int, attributes: dict[str, 
     builder.result(y, "y")
     generator = np.random.default_rng(1)
     sizes = [(1, 5, 6), (2, 9, 33), (3, 4, 16), (1, 40, 70)]
-    hold(builder.model(), [[generator.standard_normal((n, 4, h, w)).astype(np.float32)] for n, h, w in sizes])
+    hold(
+        builder.model(),
+        [[generator.standard_normal((n, 4, h, w)).astype(np.float32)] for n, h, w in sizes],
+    )
+
+
+MODES = ("nearest", "linear", "linear_onnx", "cubic")
+COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "tf_half_pixel_for_nn", "align_corners")
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("coordinates", COORDINATES)
+@pytest.mark.parametrize("by", ["scales", "sizes"])
+def test_one_kernel_resizes_every_size(mode: str, coordinates: str, by: str) -> None:
+    """By scales, and to the size of another input, which may be the size that the data has."""
+    for rounding in ("simple", "ceil", "round_prefer_ceil") if mode == "nearest" else ("simple",):
+        builder = uncork.Builder()
+        x = builder.parameter("x", "f32", [None, 3, None, None])
+        wanted = builder.constant(np.array([2.0, 1.5], np.float32))
+        like = builder.parameter("like", "f32", [None, None])
+        if by == "sizes":
+            (wanted,) = builder.add("ShapeOf", 3, like, output_type="i64")
+        how = {"mode": mode, "shape_calculation_mode": by, "coordinate_transformation_mode": coordinates}
+        axes = builder.constant(np.array([2, 3]))
+        (y,) = builder.add("Interpolate", 11, x, wanted, axes, nearest_mode=rounding, **how)
+        builder.result(y, "y")
+        (total,) = builder.add("ReduceSum", 1, like, builder.constant(np.array([0, 1])))
+        builder.result(total, "total")
+        generator = np.random.default_rng(1)
+        sizes = [(1, 4, 6, 9, 5), (2, 7, 34, 7, 80), (1, 30, 2, 17, 3)]
+        drawn_sizes = [((n, 3, h, w), (a, b)) for n, h, w, a, b in sizes]
+        hold(builder.model(), [[generator.standard_normal(s).astype(np.float32) for s in call] for call in drawn_sizes], 2e-4)
 
 
 def test_places_of_the_largest_cells_are_left_out_where_nobody_reads_them() -> None:
     builder = uncork.Builder()
     x = builder.parameter("x", "f32", [1, 2, 6, 6])
     for number, name in enumerate(("read", "unread")):
-        values, places = builder.add("MaxPool", 8, x, kernel=[2, 2], strides=[2, 2], pads_begin=[0, 0], pads_end=[0, 0], name=name)
+        values, places = builder.add(
+            "MaxPool",
+            8,
+            x,
+            kernel=[2, 2],
+            strides=[2, 2],
+            pads_begin=[0, 0],
+            pads_end=[0, 0],
+            name=name,
+        )
         builder.result(values, f"values_{number}")
         if name == "read":
             builder.result(places, "places")
     compiled = uncork.compile_model(builder.model())
-    assert {step.layer: step.operation for step in compiled.plan.steps} == {"read": "MaxPool-8", "unread": "PooledValues-0"}
+    assert {step.layer: step.operation for step in compiled.plan.steps} == {
+        "read": "MaxPool-8",
+        "unread": "PooledValues-0",
+    }
     data = np.arange(72, dtype=np.float32).reshape(1, 2, 6, 6)
     results = compiled(data)
     np.testing.assert_array_equal(results["values_0"], data[:, :, 1::2, 1::2])

@@ -132,6 +132,17 @@ def test_numbers_of_the_call(kind: str) -> None:
     hold(builder.model(), [[numbers(generator, shape), *given_numbers(n)] for shape, n in (([9, 8], 3), ([4, 70], 1), ([20, 33], 7))])
 
 
+@pytest.mark.parametrize("mode", ["max", "min"])
+def test_best_of_columns(mode: str) -> None:
+    """Columns side by side, fewer than a vector has lanes and more."""
+    builder = uncork.Builder()
+    x = builder.parameter("x", "f32", [None, None, None])
+    for number, source in enumerate(builder.add("TopK", 11, x, builder.constant(np.int64(2)), axis=1, mode=mode, sort="value")):
+        builder.result(source, f"result_{number}")
+    generator = np.random.default_rng(2)
+    hold(builder.model(), [[numbers(generator, shape)] for shape in ((2, 9, 3), (1, 5, 40), (3, 2, 17), (2, 30, 16), (1, 4, 1))])
+
+
 def searching() -> Model:
     builder = uncork.Builder()
     x, borders = builder.parameter("x", "f32", [None, None]), builder.parameter("borders", "f32", [None])

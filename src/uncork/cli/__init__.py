@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from uncork.cli._output import abandon_stdout, emit, printable
+from uncork.cli._output import abandon_stdout, emit, emit_json, printable, problem_as_json
 from uncork.cli._parser import Parser
 from uncork.errors import UncorkError
 
@@ -57,6 +57,10 @@ def main(words: Sequence[str] | None = None) -> int:
         emit("")
         return status
     except UncorkError as error:
+        if "--json" in (sys.argv[1:] if words is None else words):
+            problems = [problem_as_json(problem) for problem in error.problems]
+            kind = type(error).__name__
+            emit_json({"schema": "uncork-error-1", "error": kind, "problems": problems})
         return _failed(str(error))
     except MemoryError as error:
         return _failed(f"not enough memory: {error}" if str(error) else "not enough memory")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from uncork._html import html_table
-from uncork.errors import InputError, Problem
+from uncork.errors import InputError, Label, Problem
 from uncork.ir.ports import ModelPort as ModelPort
 from uncork.ir.ports import did_you_mean as did_you_mean
 from uncork.ir.ports import find_port, listed, no_such_port
@@ -145,7 +145,7 @@ def accept(port: ModelPort, value: Any) -> Array:
 
     bf16 and smaller floats are given as any float array whose values they can hold; small integers as any integers.
     """
-    where = f"input '{port.name}'"
+    where = Label(f"input '{port.name}'", input=port.name)
     array = _as_array(where, port, value)
     if not port.shape.contains(array.shape):
         raise InputError(f"expected shape {port.shape}, got {list(array.shape)}", where)
@@ -224,6 +224,8 @@ def _converted(where: str, target: ElementType, array: Array) -> Array:
             f"expected {target}, got {describe_array(array)}, and {array[position]} at {list(position)} is not a value of {target}: "
             f"convert the array yourself if the loss is meant{_by_astype(target)}",
             where,
+            position=position,
+            value=array[position].item(),
         )
     return cast
 

@@ -265,6 +265,7 @@ def compile_model(
     tables: Mapping[str, Table] | None = None,
     ids: Ids = "64-bit",
     mmap: bool = True,
+    exact_convolutions: bool = False,
 ) -> CompiledModel:
     """Prepare a model for running.
 
@@ -281,6 +282,9 @@ def compile_model(
     `ids="64-bit"` looks rows up by the numbers that were given: indices, offsets, segment ids and
     lengths that come straight from an input are led around conversions to fewer bits, which
     converters from PyTorch write. "as-written" lets those cut them, bit for bit as OpenVINO does.
+
+    3x3 convolutions may be computed with a quarter to half of their products (Winograd), which rounds a little
+    otherwise: about 3e-6 of the largest result in place of 1e-6. `exact_convolutions=True` makes every product.
 
     `device_name` is "CPU" (or "AUTO", which is the same) and `config` empty: OpenVINO's properties are options here.
 
@@ -310,7 +314,7 @@ def compile_model(
         from uncork.compiler.tables import with_tables  # few models need it: the others do not pay for it
 
         model = with_tables(model, tables, mmap)
-    model = configure(model, strict, loop_limit)
+    model = configure(model, strict, loop_limit, exact_convolutions)
     threads = available_threads() if threads is None else threads
     if backend == "reference":
         options = pipeline.Options(None, precision, ids, reference=True)
@@ -359,6 +363,7 @@ def load(
     loop_limit: int | None = None,
     tables: Mapping[str, Table] | None = None,
     ids: Ids = "64-bit",
+    exact_convolutions: bool = False,
 ) -> CompiledModel:
     """A model from its file, checked and ready to be called: `compile_model(read_model(path))`.
 
@@ -381,6 +386,7 @@ def load(
             tables=tables,
             ids=ids,
             mmap=mmap,
+            exact_convolutions=exact_convolutions,
         )
     except UncorkError as error:
         raise error.at(str(path)) from None

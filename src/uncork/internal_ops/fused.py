@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,6 +37,10 @@ class NarrowedBag(Operation):
         return self.bag.evaluate(narrowed)
 
 
+#: What is asked of an operation: its outputs' specs from those of its inputs, with values or without.
+_Step = Callable[[Operation, Sequence["TensorSpec | None"]], tuple[TensorSpec, ...]]
+
+
 @dataclass(frozen=True, slots=True)
 class FusedMember:
     """An operation of a `Fused` one: its arguments are inputs of the whole (by number), then results of members before it."""
@@ -57,17 +61,16 @@ class Fused(Operation):
         self.members = tuple(members)
 
     def describe(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
-        known = list(specs)
-        for member in self.members:
-            known.append(member.operation.describe([known[i] for i in member.arguments])[0])
-        result = known[-1]
-        assert result is not None
-        return (result,)
+        return self._each(specs, lambda operation, given: operation.describe(given))
 
     def evaluate(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
+        return self._each(specs, lambda operation, given: operation.evaluate(given))
+
+    def _each(self, specs: Sequence[TensorSpec | None], step: _Step) -> tuple[TensorSpec, ...]:
+        """The result of the last member, each of which takes one such step."""
         known = list(specs)
         for member in self.members:
-            known.append(member.operation.evaluate([known[i] for i in member.arguments])[0])
+            known.append(step(member.operation, [known[i] for i in member.arguments])[0])
         result = known[-1]
         assert result is not None
         return (result,)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from uncork.errors import UncorkError, UnsupportedError, ValidationError
+from uncork.errors import Label, UncorkError, UnsupportedError, ValidationError
 from uncork.ir.bodies import GraphBody
 from uncork.ir.model import Model, Node, Port, Source, XmlElement
 from uncork.ops import Operation, find
@@ -120,7 +120,7 @@ class Builder:
             operation = operation.settled(given)
             specs = operation.describe(given)
         except UncorkError as error:
-            raise error.at(f"layer '{name}' ({operation.label()})") from None
+            raise error.at(Label(f"layer '{name}' ({operation.label()})", name)) from None
         ports = tuple(Port(spec, tuple(tensor_names) if i == 0 else ()) for i, spec in enumerate(specs))
         if operation.type_name == "Result":
             ports = ()

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from uncork._html import html_table
 from uncork.concurrency import lazy
-from uncork.errors import ValidationError, shortened
+from uncork.errors import Label, ValidationError, shortened
 from uncork.ir.ports import PORT_HEADING, ModelPort, best_name, port_of, port_rows
 from uncork.ops import Operation
 from uncork.types import TensorSpec
@@ -68,7 +68,7 @@ class Node:
     def label(self) -> str:
         """How messages name the layer: `layer 'emb' (Gather-8, id 12)`."""
         version = self.operation.label() if self.operation else shortened(f"{self.type_name}@{self.opset}")
-        return f"layer '{shortened(self.name)}' ({version}, id {self.id})"
+        return Label(f"layer '{shortened(self.name)}' ({version}, id {self.id})", self.name)
 
 
 @dataclass(frozen=True)

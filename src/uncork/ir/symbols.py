@@ -84,7 +84,7 @@ class _Inference:
         try:
             return node.operation.describe([None if a is None else self._settled(a) for a in arguments])
         except UncorkError as error:
-            self.problems.append(Problem(node.label, error.message))
+            self.problems.append(replace(error.problems[0], where=node.label, message=error.message, layer=node.name))
             return declared
 
     # ---- symbols

@@ -14,6 +14,8 @@ from uncork.ops import Operation
 from uncork.symbolic import SizeLike
 from uncork.types import ElementType, PartialShape, TensorSpec
 
+#: Of results of three spatial axes kernels lay planes apart: no other tensor ends them.
+_VOLUMES = 5
 #: Stands for a size that is not known yet: no word depends on it.
 _SOME = 2
 
@@ -34,7 +36,9 @@ def ending(operation: Operation | None, inputs: Sequence[TensorSpec], own: Seque
     if isinstance(found, str):
         return None
     shapes = [shape for position, shape in zip(found.inputs, found.shapes) if not own[position]]
-    return found if all(kind_of(shape, result.shape, axis) for shape in shapes) else None
+    kinds = {kind_of(shape, result.shape, axis) for shape in shapes}
+    apart = ELEMENT in kinds and result.rank == _VOLUMES
+    return None if "" in kinds or apart else found
 
 
 def _counted(spec: TensorSpec) -> TensorSpec:

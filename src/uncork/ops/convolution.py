@@ -51,8 +51,6 @@ class Convolution1(Sliding):
     dilations = Attribute(integers, check=all_at_least(1))
     #: Dimensions of the filters before the spatial ones.
     lead = 2
-    #: Kernels multiply every tap: by no algorithm with fewer products, which rounds otherwise.
-    direct_sums = False
 
     def infer(self, data: TensorSpec, filters: TensorSpec) -> PartialShape:
         inputs = self.with_rank("data", data.shape, 2)

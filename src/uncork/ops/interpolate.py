@@ -39,7 +39,6 @@ Pages: operation-specs/image/interpolate-1, -4, -11. Decided where they are sile
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -76,6 +75,10 @@ class Interpolating(Operation):
 
     def padded_shape(self, shape: PartialShape) -> list[Dimension]:
         return [dim + begin + end for dim, (begin, end) in zip(shape, self.pads(len(shape)))]
+
+    def settings(self, is_padded: bool, rank: int) -> Settings:
+        """The attributes that say how data of a rank is resized."""
+        raise NotImplementedError
 
     def padded(self, data: Array) -> Array:
         pads = self.pads(data.ndim)
@@ -133,14 +136,13 @@ class Interpolate1(Interpolating):
 
     def reference(self, data: Array, target_spatial_shape: Array) -> Array:
         padded = self.padded(data)
-        return resize(padded, *self.plan(padded.shape, padded.shape != data.shape, target_spatial_shape.tolist()))
+        axes = [Axis(a, padded.shape[a], int(n), None) for a, n in zip(self.axes, target_spatial_shape)]
+        return resize(padded, axes, self.settings(padded.shape != data.shape, data.ndim))
 
-    def plan(self, sizes: Sequence[int], is_padded: bool, wanted: Sequence[int]) -> tuple[list[Axis], Settings]:
-        """What happens to padded data of these sizes."""
-        centred = self.mode == "linear" and not is_padded and not (len(sizes) == 4 and set(self.axes) == {2, 3})
+    def settings(self, is_padded: bool, rank: int) -> Settings:
+        centred = self.mode == "linear" and not is_padded and not (rank == 4 and set(self.axes) == {2, 3})
         transformation = "align_corners" if self.align_corners else "half_pixel" if centred else "asymmetric"
-        axes = [Axis(a, sizes[a], int(n), None) for a, n in zip(self.axes, wanted)]
-        return axes, Settings(self.mode, transformation, "simple", self.antialias, -0.75)
+        return Settings(self.mode, transformation, "simple", self.antialias, -0.75)
 
 
 class InterpolateByInputs(Interpolating):
@@ -206,15 +208,16 @@ class InterpolateByInputs(Interpolating):
 
     def interpolated(self, data: Array, wanted: Array, axes: Array | None) -> Array:
         padded = self.padded(data)
-        return resize(padded, *self.plan(padded.shape, wanted, range(data.ndim) if axes is None else axes.tolist()))
-
-    def plan(self, sizes: Sequence[int], wanted: Array | Sequence[int], numbers: Sequence[int]) -> tuple[list[Axis], Settings]:
-        """What happens to padded data of these sizes, along the axes of these numbers."""
+        numbers = range(data.ndim) if axes is None else axes.tolist()
         if self.shape_calculation_mode == "sizes":
-            axes = [Axis(a, sizes[a], int(n), None) for a, n in zip(numbers, wanted)]
+            plan = [Axis(a, padded.shape[a], int(n), None) for a, n in zip(numbers, wanted)]
         else:
-            axes = [Axis(a, sizes[a], scaled_size(sizes[a], s), s) for a, s in zip(numbers, at_least_f32(np.asarray(wanted)))]
-        return axes, Settings(self.mode, self.coordinate_transformation_mode, self.nearest_mode, self.antialias, self.cube_coeff)
+            scales = at_least_f32(wanted)
+            plan = [Axis(a, padded.shape[a], scaled_size(padded.shape[a], s), s) for a, s in zip(numbers, scales)]
+        return resize(padded, plan, self.settings(padded.shape != data.shape, data.ndim))
+
+    def settings(self, is_padded: bool, rank: int) -> Settings:
+        return Settings(self.mode, self.coordinate_transformation_mode, self.nearest_mode, self.antialias, self.cube_coeff)
 
 
 def at_least_f32(scales: Array) -> Array:

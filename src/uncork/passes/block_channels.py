@@ -14,7 +14,7 @@ import numpy as np
 from uncork.internal_ops.blocks import BlockedConvolution, FromBlocks, ToBlocks, blocked_shape
 from uncork.internal_ops.fused import FusedConvolution
 from uncork.ir.model import Model, Node, Port, Source
-from uncork.kernels.convolution.blocks import is_few, regions_of
+from uncork.kernels.convolution.blocks import block_of, is_few, regions_of
 from uncork.kernels.convolution.blocks_apart import filter_bytes, tile_for
 from uncork.kernels.convolution.geometry import Geometry, geometry, known, typical
 from uncork.kernels.epilogue import ELEMENT
@@ -68,12 +68,6 @@ def block_channels(model: Model, target: Target) -> Model:
     return _rewritten(model, chosen, target) if chosen else model
 
 
-def block_of(channels: int, target: Target) -> int:
-    """Channels of a block: as many as a vector has or, where only that divides them, half as many of a long one; else 0."""
-    widths = [target.lanes, *([target.lanes // 2] if target.lanes > 8 else [])]
-    return next((width for width in widths if channels % width == 0), 0)
-
-
 def _candidate(model: Model, node: Node, target: Target, room: int) -> tuple[_Candidate, int] | None:
     """How a node could be done over blocks, and the bytes of its transformed filters, of which there is `room` for so many."""
     operation = node.operation
@@ -99,7 +93,7 @@ def _candidate(model: Model, node: Node, target: Target, room: int) -> tuple[_Ca
         return None
     side = 0 if product.direct_sums else _side(g, room)
     lies = tuple(position == 0 or position in like for position in range(len(specs)))
-    found = _Candidate(node, lies, block, side, _saved(g, side, target))
+    found = _Candidate(node, lies, block, side, _saved(g, side, block, target))
     return found, filter_bytes(g, side) if side else 0
 
 
@@ -122,16 +116,17 @@ def _side(g: Geometry, room: int) -> int:
     return side
 
 
-def _saved(g: Geometry, side: int, target: Target) -> float:
-    """What blocks save, without changes of layout."""
+def _saved(g: Geometry, side: int, block: int, target: Target) -> float:
+    """What blocks save, without changes of layout; less than nothing where they are much shorter than vectors."""
     one = typical(g)
     products = known(one.images) * known(one.pixels) * g.groups * g.outputs * g.inner
     if g.groups > 1:
-        return products / (_APART * target.lanes) * _BY_CHANNEL
+        return products / target.lanes * (1 / _APART - (1 - _BY_CHANNEL) / _APART * target.lanes / block)
     regions = regions_of(g)
     whole = known(one.pixels) * g.rows.taps * g.columns.taps
     part = _ELSE if regions is None else 1 - sum(region.products for region in regions) / whole
-    return products / (_DENSE * target.lanes) * _BY_TILES.get(side, part)
+    spent = (1 - _BY_TILES.get(side, part)) * target.lanes / block
+    return products / (_DENSE * target.lanes) * (1 - spent)
 
 
 # ---- which of them pay
@@ -146,8 +141,9 @@ class _Borders:
         self.costs = {s: self._cost(model.spec(s)) for c in candidates.values() for s in (*c.sources, Source(c.node.id, 0))}
 
     def _cost(self, spec: TensorSpec) -> float:
-        numbers = 1.0
-        for size in extents(spec):
+        images, *others = extents(spec)
+        numbers = float(images) if isinstance(images, int) else 1.0
+        for size in others:
             numbers *= size if isinstance(size, int) else _SOME
         return numbers / _TURNED
 

@@ -19,5 +19,10 @@ def drop_unread_indices(model: Model) -> Model:
     for node in model.nodes:
         operation = node.operation
         if node.type_name in POOLINGS and operation is not None and len(node.outputs) == 2 and not read_by.get(Source(node.id, 1)):
-            new[node.id] = replace(node, outputs=node.outputs[:1], operation=PooledValues(operation), type_name="PooledValues")
+            new[node.id] = replace(
+                node,
+                outputs=node.outputs[:1],
+                operation=PooledValues(operation),
+                type_name="PooledValues",
+            )
     return replaced(model, new) if new else model

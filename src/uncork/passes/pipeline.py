@@ -124,7 +124,7 @@ WITH_SIZES: tuple[Pass, ...] = (
     Pass(
         "precompute_input_projection",
         "sequences over rows of a table look their products up",
-        _RECURRENT,
+        _RECURRENT | frozenset(FAMILIES["recurrent.final_states"]),
     ),
     Pass("eliminate_noop_moves", "moves that leave every element in place become views"),
     # Before `fuse_epilogue`, which would take scale and mask of the scores for the end of a product.

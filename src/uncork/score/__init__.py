@@ -21,6 +21,7 @@ import sys
 import time
 import types
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from uncork.errors import InputError, UncorkError
@@ -322,7 +323,8 @@ def _stopped(error: BaseException, sink: Sink, units: int) -> NoReturn:
     if isinstance(error, OSError):
         raise UncorkError(f"{error.strerror or error}; {note}", error.filename or str(sink.target)) from None
     if isinstance(error, UncorkError) and len(error.problems) == 1:
-        raise type(error)(f"{error.message}\n{note}", error.where) from None
+        noted = f"{error.message}\n{note}"
+        raise type(error)(noted, error.where, [replace(error.problems[0], message=noted)]) from None
     raise error
 
 

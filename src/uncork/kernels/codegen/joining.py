@@ -20,7 +20,12 @@ def _multiply(k: Kernel, a: Value, b: Value) -> Value:
 
 
 #: How two partial results are joined; all other words are sums.
-COMBINE: dict[str, Combine] = {"sum": plus, "max": functions.larger, "min": functions.smaller, "prod": _multiply}
+COMBINE: dict[str, Combine] = {
+    "sum": plus,
+    "max": functions.larger,
+    "min": functions.smaller,
+    "prod": _multiply,
+}
 
 
 def identity(word: str, type_: Type) -> float:

@@ -31,6 +31,8 @@ _FEW_FILTERS = 1 << 18
 _SAVED = 0.25
 #: As many runs of images as there are where only the call knows how many images come.
 _RUNS = 16
+#: Numbers of a vector of which there is no half.
+_SHORT = 8
 #: Rough products in a nanosecond, per lane of a vector.
 RATE = 6.0
 
@@ -47,6 +49,8 @@ class BlockedWork:
     lanes: int
     end: Epilogue
     others: Sequence[int]
+    #: What tells the filters from others of the same source and sizes.
+    kind: tuple[object, ...] = ()
 
     @property
     def channels(self) -> int:
@@ -101,7 +105,7 @@ class _Region:
         return known(self.rows[1]) * known(self.columns[1]) * self.row_taps[1] * self.column_taps[1]
 
 
-def _runs_of_taps(axis: Axis) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+def runs_of_taps(axis: Axis) -> list[tuple[tuple[int, int], tuple[int, int]]]:
     """Windows along an axis as runs that see the same taps on the data: (first, number) of windows, then of taps."""
     found: list[tuple[tuple[int, int], tuple[int, int]]] = []
     for window in range(known(axis.count)):
@@ -119,7 +123,7 @@ def regions_of(g: Geometry) -> list[_Region] | None:
     """Regions of equal taps, where taps outside of the data are many; None where they are few, or only the call knows."""
     if g.is_open or g.inside or (g.rows.dilation == 1 and g.columns.dilation == 1):
         return None
-    regions = [_Region(y, x, j, i) for (y, j), (x, i) in product(_runs_of_taps(g.rows), _runs_of_taps(g.columns))]
+    regions = [_Region(y, x, j, i) for (y, j), (x, i) in product(runs_of_taps(g.rows), runs_of_taps(g.columns))]
     whole = known(g.pixels) * g.rows.taps * g.columns.taps
     return regions if sum(region.products for region in regions) < (1 - _SAVED) * whole else None
 
@@ -142,7 +146,7 @@ class _Maker:
         pairs, single = divmod(work.outputs, 2)
         #: Runs of groups of outputs: blocks of a group, the first block, groups.
         self.runs = [run for run in ((2, 0, pairs), (1, 2 * pairs, single)) if run[2]]
-        how = ("blocks", g.weights, work.inner, work.lanes)
+        how = ("blocks", g.weights, work.inner, work.lanes, work.kind)
         self.packing = packed([work.source], how, self._packed)
         self.keep: list[object] = [self.packing]
         self._tables: dict[tuple[object, ...], Array] = {}
@@ -289,6 +293,12 @@ def direct_over_blocks(work: BlockedWork, target: Target) -> Native:
     pixels = work.geometry.images * work.geometry.pixels
     name = next(spec.name for spec, _ in calls if isinstance(spec, Dense))
     return Native(name, calls, alone.room, maker.keep, nanoseconds(pixels, work.cost), maker.stages)
+
+
+def block_of(channels: int, target: Target) -> int:
+    """Channels of a block: as many as a vector has or, where only that divides them, half as many of a long one; else 0."""
+    widths = [target.lanes, *([target.lanes // 2] if target.lanes > _SHORT else [])]
+    return next((width for width in widths if channels % width == 0), 0)
 
 
 def is_few(g: Geometry) -> bool:

@@ -58,7 +58,7 @@ class _Maker:
         each = self.cells * (g.channels + g.outputs) * 4 * widths[0]
         strip = max(_FEWEST, _ROOM // each)
         self.strip = min(strip, self.total) if isinstance(self.total, int) else strip
-        how = ("winograd", side, g.weights, work.inner, work.lanes)
+        how = ("winograd", side, g.weights, work.inner, work.lanes, work.kind)
         self.packing = packed([work.source], how, lambda: [self._packed()])
 
     def _packed(self) -> Array:

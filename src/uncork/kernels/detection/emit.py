@@ -9,14 +9,16 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from uncork.kernels.codegen.emit import F32, I32, I64, INDEX_TYPES, Kernel, Value
+from uncork.kernels.codegen.emit import F32, I32, I64, INDEX_TYPES, U32, Kernel, Value
 from uncork.kernels.codegen.functions import larger, negated, smaller
-from uncork.kernels.codegen.merge_sort import merge_sort
+from uncork.kernels.codegen.radix_sort import radix_sort, sortable
 from uncork.kernels.detection.spec import Suppress
 from uncork.kernels.runtime.target import Target
 
 #: Numbers of a box: both corners, and its area.
 _NUMBERS = 5
+#: The rooms that a sort goes through.
+_SORTED = ("keys", "places", "other_keys", "other_places")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ def emit_suppress(spec: Suppress, machine: Target) -> str:
     """The LLVM text of the kernel; 1 for soft suppression, which the reference does."""
     k = Kernel(spec.name, spec.arguments, machine)
     a = dict(zip(spec.arguments, k.arguments))
-    sort = merge_sort(k, F32, lambda k, x, y: x > y)
+    sort = radix_sort(k, U32)
     zero = k.number(0.0, F32)
     overlap = k.load(a["overlap"], F32) if spec.overlap else zero
     overlap = k.select(overlap > 0.0, overlap, k.number(-math.inf, F32))
@@ -61,7 +63,7 @@ def emit_suppress(spec: Suppress, machine: Target) -> str:
         with k.loop(0, a["classes"]) as number:
             scores = a["scores"] + (batch * a["classes"] + number) * a["count"] * F32.bytes
             candidates = _candidates(k, a, scores, least)
-            k.call(sort, [a[name] for name in ("keys", "places", "other_keys", "other_places")] + [candidates])
+            k.call(sort, [*(a[name] for name in _SORTED), a["counts"], candidates])
             place, taken = k.variable(k.integer(0)), k.variable(k.integer(0))
             with k.during(lambda p=place, t=taken, c=candidates: (p.get() < c) & (t.get() < limit)):  # type: ignore[misc]
                 box = k.load(a["places"] + place.get() * I32.bytes, I32)
@@ -69,14 +71,16 @@ def emit_suppress(spec: Suppress, machine: Target) -> str:
                 with k.when(_overlaps_none(k, spec, chosen, taken.get(), own, overlap)):
                     chosen.put(own, taken.get())
                     at = found.get() * I32.bytes
-                    k.store(k.load(a["keys"] + place.get() * F32.bytes, F32), a["row_keys"] + at)
+                    score = k.load(scores + box.to(I64) * F32.bytes, F32)
+                    k.store(score, a["row_values"] + at)
+                    k.store(sortable(k, score, descending=True), a["row_keys"] + at)
                     for name, value in (("row_places", found.get()), ("row_batches", batch), ("row_classes", number), ("row_boxes", box)):
                         k.store(value.to(I32), a[name] + at)
                     found.set(found.get() + 1)
                     taken.set(taken.get() + 1)
                 place.set(place.get() + 1)
     if spec.sorted:
-        k.call(sort, [a[f"row_{name}"] for name in ("keys", "places", "other_keys", "other_places")] + [found.get()])
+        k.call(sort, [*(a[f"row_{name}"] for name in _SORTED), a["counts"], found.get()])
     _write(k, spec, a, found.get())
     k.finish()
     return k.text()
@@ -101,7 +105,7 @@ def _candidates(k: Kernel, a: Mapping[str, Value], scores: Value, least: Value) 
     with k.loop(0, a["count"]) as i:
         score = k.load(scores + i * F32.bytes, F32)
         with k.when(score >= least):
-            k.store(score, a["keys"] + many.get() * F32.bytes)
+            k.store(sortable(k, score, descending=True), a["keys"] + many.get() * U32.bytes)
             k.store(i.to(I32), a["places"] + many.get() * I32.bytes)
             many.set(many.get() + 1)
     return many.get()
@@ -134,7 +138,7 @@ def _write(k: Kernel, spec: Suppress, a: Mapping[str, Value], found: Value) -> N
         batch, number, box = (k.load(a[f"row_{name}"] + place, I32) for name in ("batches", "classes", "boxes"))
         for n, value in enumerate((batch, number, box)):
             k.store(value.to(index), a["rows"] + (i * 3 + n) * index.bytes)
-        score = k.load(a["row_keys"] + i * F32.bytes, F32)
+        score = k.load(a["row_values"] + place, F32)
         for n, real in enumerate((batch.to(F32), number.to(F32), score)):
             k.store(real, a["row_scores"] + (i * 3 + n) * F32.bytes)
     k.store(found, a["found"])

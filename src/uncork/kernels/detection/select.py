@@ -15,6 +15,9 @@ from uncork.ops import Operation
 from uncork.symbolic import SizeLike
 from uncork.types import ElementType, TensorSpec
 
+#: Bytes that a sort of 32-bit keys needs: see `codegen/radix_sort.py`.
+_COUNTS = 4096
+
 
 @chooses(TakenBoxes)
 def choose_boxes(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
@@ -40,7 +43,7 @@ def choose_boxes(operation: Operation, inputs: Sequence[TensorSpec | None], outp
         lanes=target.lanes,
     )
     rows = extents(outputs[0])[0]
-    sizes = [count * 20, *[count * 4] * 4, (most + spec.lanes) * 20, *[rows * 4] * 7]
+    sizes = [_COUNTS, count * 20, *[count * 4] * 4, (most + spec.lanes) * 20, *[rows * 4] * 8]
     rooms: list[Operand] = []
     room: SizeLike = 0
     for size in sizes:

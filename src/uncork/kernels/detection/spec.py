@@ -33,11 +33,11 @@ class Suppress:
     def arguments(self) -> list[str]:
         """Inputs, outputs, sizes, and rooms; `most` is how many boxes of a class there is room for.
 
-        `corners` has 5 f32 of each box, `chosen` 5 f32 of each box taken of a class and of a vector; each of the others has 4 bytes
-        of each box of an image, or of each row.
+        `counts` is what a sort needs, `corners` has 5 f32 of each box, `chosen` 5 f32 of each box that is taken of
+        a class and of a vector more; each of the others has 4 bytes of each box of an image, or of each row.
         """
         inputs = ["boxes", "scores", "limit", "overlap", "least", "sigma"]
         sizes = ["batches", "classes", "count", "most"]
-        rooms = ["corners", "keys", "places", "other_keys", "other_places", "chosen"]
-        rows = ["row_keys", "row_places", "row_other_keys", "row_other_places", "row_batches", "row_classes", "row_boxes"]
+        rooms = ["counts", "corners", "keys", "places", "other_keys", "other_places", "chosen"]
+        rows = [f"row_{name}" for name in ("keys", "places", "other_keys", "other_places", "batches", "classes", "boxes", "values")]
         return [*inputs, "rows", "row_scores", "found", *sizes, *rooms, *rows]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from uncork.kernels.codegen.emit import I32, INDEX_TYPES, Kernel, Value
-from uncork.kernels.codegen.functions import negated, precedes
-from uncork.kernels.codegen.merge_sort import merge_sort
+from uncork.kernels.codegen.emit import I32, I64, INDEX_TYPES, Kernel, Value
+from uncork.kernels.codegen.functions import negated
+from uncork.kernels.codegen.radix_sort import key_type, radix_sort, sortable
+from uncork.kernels.codegen.scalar_ops import COMPUTED
 from uncork.kernels.elementwise.emit import STORED, widened
 from uncork.kernels.finding.spec import SortPlaces, Unique
 from uncork.kernels.runtime.target import Target
@@ -15,27 +16,23 @@ from uncork.kernels.runtime.target import Target
 def emit_sort(spec: SortPlaces, machine: Target) -> str:
     """The LLVM text of the kernel that sorts places and counts groups; 1 when there are too many for i32."""
     k = Kernel(spec.name, spec.arguments, machine)
-    data, places, found, keys, other_keys, other_places, count = k.arguments
-    stored = STORED[spec.element]
+    data, places, found, keys, other_keys, other_places, counts, count = k.arguments
+    stored, key = STORED[spec.element], key_type(COMPUTED[spec.element])
+    sort = radix_sort(k, key)
 
-    def before(k: Kernel, a: Value, b: Value) -> Value:
-        return precedes(k, widened(k, spec.element, a), widened(k, spec.element, b))
+    def element(place: Value) -> Value:
+        return widened(k, spec.element, k.load(data + place * stored.bytes, stored))
 
-    sort = merge_sort(k, stored, before)
     k.stop_unless(count < k.integer(2**31), k.integer(1))
     with k.loop(0, count) as i:
-        k.store(k.load(data + i * stored.bytes, stored), keys + i * stored.bytes)
+        k.store(sortable(k, element(i)), keys + i * key.bytes)
         k.store(i.to(I32), places + i * I32.bytes)
-    k.call(sort, [keys, places, other_keys, other_places, count])
+    k.call(sort, [keys, places, other_keys, other_places, counts, count])
     total = k.variable(k.integer(0))
-
-    def key(i: Value) -> Value:
-        return widened(k, spec.element, k.load(keys + i * stored.bytes, stored))
-
     with k.loop(0, count) as i:
-        same = key(i).equals(key(k.maximum(i - 1, k.integer(0))))
-        begins = i.equals(0) | negated(k, same)
-        total.set(total.get() + begins.to(total.get().type))
+        here, before = (k.load(places + n * I32.bytes, I32).to(I64) for n in (i, k.maximum(i - 1, k.integer(0))))
+        begins = i.equals(0) | negated(k, element(here).equals(element(before)))
+        total.set(total.get() + begins.to(I64))
     k.store(total.get(), found)
     k.finish()
     return k.text()

@@ -19,7 +19,9 @@ from uncork.types import ElementType, TensorSpec
 #: Axes of a tensor at most.
 _MOST_AXES = 6
 #: Rough cost in nanoseconds of an element that is sorted.
-_SORTED = 40.0
+_SORTED = 15.0
+#: Bytes of the counts of a digit: see `codegen/radix_sort.py`.
+_DIGITS = 1024
 
 
 def _stored(element_type: ElementType) -> str | None:
@@ -71,12 +73,13 @@ def choose_sort(operation: Operation, inputs: Sequence[TensorSpec | None], outpu
     element = _stored(data.element_type)
     if element is None or (element == "f16" and target.has("sse2") and not target.has("f16c")):
         return f"no kernel for {data.element_type}"
-    count, item = product(extents(data)), int(data.element_type.dtype.itemsize)
-    spec = SortPlaces(element)
-    keys = (count * item + 7) // 8 * 8
+    count = product(extents(data))
+    key = 8 if data.element_type.bits == 64 else 4
+    spec, counts = SortPlaces(element), key * _DIGITS
+    keys = count * key
 
-    words: list[Operand] = [In(0), Out(0), Out(1), Room(), Room(keys), Room(2 * keys), count]
-    return Native(spec.name, [(spec, words)], room=2 * keys + count * 4, cost=nanoseconds(count, _SORTED))
+    words: list[Operand] = [In(0), Out(0), Out(1), Room(counts), Room(counts + keys), Room(counts + 2 * keys), Room(), count]
+    return Native(spec.name, [(spec, words)], room=counts + 2 * keys + count * 4, cost=nanoseconds(count, _SORTED))
 
 
 @chooses(UniqueElements)

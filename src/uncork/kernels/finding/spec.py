@@ -46,7 +46,10 @@ class SortPlaces:
     """Places in ascending order of the elements, and how many different ones there are."""
 
     emitter: ClassVar[str] = "uncork.kernels.finding.emit_unique:emit_sort"
-    arguments: ClassVar[tuple[str, ...]] = ("data", "places", "found", "keys", "other_keys", "other_places", "count")
+    arguments: ClassVar[tuple[str, ...]] = (
+        *("data", "places", "found"),
+        *("keys", "other_keys", "other_places", "counts", "count"),
+    )
     element: str
 
     @property

@@ -33,10 +33,18 @@ def adaptive_pool(word: str, inputs: Sequence[TensorSpec | None], output: Tensor
     if rows:
         cells = ", ".join(TAPS[a] for a in rows)
         loops = " ".join(_loop(a) for a in rows)
-        lines += ["  u*:", f"    {loops}: m = {fold}(X[n, {cells}, u])", f"    T[u] = {end.format(_count(rows))}"]
+        lines += [
+            "  u*:",
+            f"    {loops}: m = {fold}(X[n, {cells}, u])",
+            f"    T[u] = {end.format(_count(rows))}",
+        ]
         source = f"T[{TAPS[last]}]"
     out = ", ".join(["n", *(AXES[a] for a in axes)])
-    lines += ["  x:", f"    {_loop(last)}: m = {fold}({source})", f"    Y[{out}] = {end.format(_count([last]))}"]
+    lines += [
+        "  x:",
+        f"    {_loop(last)}: m = {fold}({source})",
+        f"    Y[{out}] = {end.format(_count([last]))}",
+    ]
     planes, computed = product(shape[:2]), computed_type(name)
     sizes: dict[str, SizeLike] = {"n": planes, "u": shape[-1]}
     for a, size, count in zip(axes, shape[2:], result[2:]):
@@ -47,7 +55,17 @@ def adaptive_pool(word: str, inputs: Sequence[TensorSpec | None], output: Tensor
         "T": View(Room(), computed, (shape[-1],)),
     }
     cost = product(shape) // 4 + product(result)
-    return Call(f"adaptive_{word}", "\n".join(lines), sizes, views, target, 1, cost, row_bytes(shape[-1], computed), shared="n").native()
+    return Call(
+        f"adaptive_{word}",
+        "\n".join(lines),
+        sizes,
+        views,
+        target,
+        1,
+        cost,
+        row_bytes(shape[-1], computed),
+        shared="n",
+    ).native()
 
 
 def _begin(a: int) -> str:

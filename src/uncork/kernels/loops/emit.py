@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from llvmlite import ir
 
-from uncork.kernels.codegen.emit import Kernel, Value
+from uncork.kernels.codegen.emit import BOOL, Kernel, Value
 from uncork.kernels.codegen.joining import COMBINE, identity, joined
 from uncork.kernels.elementwise.emit import STORED
 from uncork.kernels.loops.emit_state import State
@@ -23,12 +23,21 @@ from uncork.kernels.loops.language import Assign, Axis, Block, indices, linear, 
 from uncork.kernels.loops.spec import Nest
 from uncork.kernels.runtime.target import Target
 
+#: Axes and views are shorter than this, or the kernel gives up.
+_MOST = 1 << 31
+
 
 def emit_nest(spec: Nest, machine: Target) -> str:
     """The LLVM text of a nest."""
     program = parse(spec.text)
     k = Kernel(spec.name, program.arguments, machine)
-    state = State(k, spec, program, dict(zip(program.arguments, k.arguments)))
+    arguments = dict(zip(program.arguments, k.arguments))
+    fits = k.number(1, BOOL)
+    for name, value in arguments.items():  # positions are computed in 32 bits lane by lane
+        if name in program.sizes or "_size_" in name:
+            fits = fits & (value < _MOST)
+    k.stop_unless(fits, k.integer(1))
+    state = State(k, spec, program, arguments)
     _Emitter(state, has_masks(machine, spec)).items(program.body.body)
     k.finish()
     return k.text()
@@ -155,7 +164,7 @@ class _Emitter:
                 if divisor:
                     fine = fine & (x & (min(divisor, s.spec.lanes) - 1)).equals(0)
                 step = self._step(place)
-                key = name_of(node.value), d, ast.unparse(place)
+                key = name_of(node.value), d, ast.unparse(place), padded
                 if key in seen or step < 0 or not (padded or step > 1) or linear(place) is None:
                     continue
                 seen.add(key)
@@ -214,7 +223,11 @@ class _Emitter:
             written = name_of(item.target.value)
             s.cache = {key: value for key, value in s.cache.items() if not key.removeprefix("pad(").startswith(f"{written}[")}
         elif item.reduction:
-            self._accumulate(item.target.id, item.reduction, s.typed(self.values.value(item.value), s.kinds[item.target.id]))
+            self._accumulate(
+                item.target.id,
+                item.reduction,
+                s.typed(self.values.value(item.value), s.kinds[item.target.id]),
+            )
         else:
             values = self.values.typed(item.value)
             s.values[item.target.id], s.kinds[item.target.id] = values, values[0].type
@@ -236,7 +249,14 @@ class _Emitter:
             across = s.spec.lanes
             whole = k.number(identity(word, terms[0].type), terms[0].type, across)
             first = ir.Constant(ir.IntType(32), 0)
-            terms = [Value(k, k.builder.insert_element(whole.llvm, terms[0].llvm, first), terms[0].type, across)]
+            terms = [
+                Value(
+                    k,
+                    k.builder.insert_element(whole.llvm, terms[0].llvm, first),
+                    terms[0].type,
+                    across,
+                )
+            ]
         for term, place in zip(terms, places):
             place.set(combine(k, place.get(), term))
 

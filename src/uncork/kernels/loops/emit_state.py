@@ -58,7 +58,12 @@ class State:
 
     def iota(self, type_: Type = I32) -> Value:
         """0, 1, 2, .. in the lanes."""
-        return Value(self.k, ir.Constant(ir.VectorType(type_.llvm, self.lanes), list(range(self.lanes))), type_, self.lanes)
+        return Value(
+            self.k,
+            ir.Constant(ir.VectorType(type_.llvm, self.lanes), list(range(self.lanes))),
+            type_,
+            self.lanes,
+        )
 
     # ---- integers
 

@@ -71,7 +71,10 @@ class Values:
                 return I64
             if word in ("size", "number", "inside"):
                 return s.default
-            return next((t for a in (node.args[1:] if word == "where" else node.args) if (t := self.kind(a)) is not None), None)
+            return next(
+                (t for a in (node.args[1:] if word == "where" else node.args) if (t := self.kind(a)) is not None),
+                None,
+            )
         parts = [n for n in ast.iter_child_nodes(node) if isinstance(n, ast.expr)]
         return next((t for n in parts if (t := self.kind(n)) is not None), None)
 
@@ -133,4 +136,8 @@ class Values:
             padding = self.value(arguments[1])
             return self._cached(f"pad({ast.unparse(view)})", lambda: self.views.read(view, padding))
         kind = next((t for a in arguments if (t := self.kind(a)) not in (None, BOOL)), None)
-        return s.each(lambda *values: _FUNCTIONS[word](k, *values), *(self.value(a) for a in arguments), type_=kind)
+        return s.each(
+            lambda *values: _FUNCTIONS[word](k, *values),
+            *(self.value(a) for a in arguments),
+            type_=kind,
+        )

@@ -124,6 +124,7 @@ class Views:
 
     def _stepped(self, view: str, places: list[ast.expr], found: Linear, padding: Operand | None) -> list[Value]:
         k, s, size = self.k, self.state, self._bytes(view)
+        assert padding is None or all(map(s.is_checked, places)), "a border that nothing looks at"
         base = self.address(view, places, {len(places) - 1})
         step, first, offset, phase = steps_of(s, view, found)
         limit: Value | None = None
@@ -209,7 +210,10 @@ class Views:
         valid = None if padding is None else self._valid(view, places, along)
         results: list[Value] = []
         for u in range(s.vectors):
-            offset, mask = k.number(0, I64, lanes), k.number(1, BOOL, lanes) if s.active is None else s.active
+            offset, mask = (
+                k.number(0, I64, lanes),
+                k.number(1, BOOL, lanes) if s.active is None else s.active,
+            )
             if valid is not None:
                 mask = mask & k.splat(valid, lanes)
             for d in sorted(along):
@@ -241,7 +245,12 @@ class Views:
         name = f"llvm.masked.gather.v{lanes}{'f' if type_.kind == 'float' else 'i'}{type_.bits}.v{lanes}p0"
         function = k.declared(name, vector, [pointers.type, ir.IntType(32), mask.llvm.type, vector])
         other = k.number(0, type_, lanes).llvm
-        return Value(k, k.builder.call(function, [pointers, ir.Constant(ir.IntType(32), type_.bytes), mask.llvm, other]), type_, lanes)
+        return Value(
+            k,
+            k.builder.call(function, [pointers, ir.Constant(ir.IntType(32), type_.bytes), mask.llvm, other]),
+            type_,
+            lanes,
+        )
 
     def inside(self, node: ast.Subscript) -> list[Value]:
         """1 where an element is inside its view, else 0; only places along which the vector goes step by step."""
@@ -263,8 +272,7 @@ class Views:
         """Store values where an index says; the vector goes along the last one, by steps of 1 or -1."""
         k, s, view, places = self.k, self.state, name_of(node.value), indices(node)
         name = s.types[view]
-        if values[0].type.kind == "signed":  # a place, in as many bits as the view has
-            values = [value.to(COMPUTED[name]) for value in values]
+        values = [value.to(COMPUTED[name]) for value in values]  # rounded to the view's type
         if not s.varies(node.slice):
             (value,) = values
             k.store(narrowed(k, value, name), self.address(view, places, set()))
@@ -281,7 +289,10 @@ class Views:
             value = narrowed(k, value if value.lanes > 1 else k.splat(value, s.lanes), name)
             mask = s.active
             if factor < 0:
-                value, mask = self._backwards(value), None if mask is None else self._backwards(mask)
+                value, mask = (
+                    self._backwards(value),
+                    None if mask is None else self._backwards(mask),
+                )
             if mask is None:
                 k.store(value, address)
             else:

@@ -97,7 +97,10 @@ class Program:
         """The kernel's arguments: sizes and integers, then of each view its address, its sizes and its strides in bytes."""
         names = [*self.sizes, *self.integers]
         for view, rank in self.views.items():
-            names += [view, *(f"{view}_{what}_{d}" for d in range(rank) for what in ("size", "stride"))]
+            names += [
+                view,
+                *(f"{view}_{what}_{d}" for d in range(rank) for what in ("size", "stride")),
+            ]
         return names
 
 
@@ -140,7 +143,12 @@ def _axis(word: str) -> Axis:
     if size is None or size.isdigit():
         return Axis(name, None if size is None else int(size), bool(star))
     first, _, last = size.partition("..")
-    return Axis(name, None, bool(star), (ast.parse(first, mode="eval").body, ast.parse(last, mode="eval").body))
+    return Axis(
+        name,
+        None,
+        bool(star),
+        (ast.parse(first, mode="eval").body, ast.parse(last, mode="eval").body),
+    )
 
 
 def _statements(line: str) -> list[Assign]:
@@ -191,7 +199,23 @@ def _integers(block: Block, axes: dict[str, Axis]) -> list[str]:
 
 #: The functions of the language.
 WORDS = frozenset(
-    {*REDUCTIONS, "pad", "inside", "size", "number", "integer", "at", "exp", "log", "sqrt", "rint", "floor", "abs", "larger", "smaller"}
+    {
+        *REDUCTIONS,
+        "pad",
+        "inside",
+        "size",
+        "number",
+        "integer",
+        "at",
+        "exp",
+        "log",
+        "sqrt",
+        "rint",
+        "floor",
+        "abs",
+        "larger",
+        "smaller",
+    }
     | {"where", "both", "either", "differs", "index", "near", "truncated"}
 )
 

@@ -44,6 +44,8 @@ class View:
     element_type: str
     sizes: tuple[SizeLike, ...]
     strides: tuple[SizeLike, ...] | None = None
+    #: Of working memory: every thread has its own.
+    own: bool = True
 
     @property
     def steps(self) -> tuple[SizeLike, ...]:
@@ -94,18 +96,30 @@ class Call:
     room: SizeLike = 0
     shared: Sequence[str] = field(default=())
     keep: Sequence[object] = field(default=())
+    #: Calls that fill tables in working memory first, and the bytes of these.
+    before: Sequence[KernelCall] = field(default=())
+    tables: SizeLike = 0
+    #: The type that numbers of the text are of; empty: of the view X, as it is computed with.
+    numbers: str = ""
 
     def native(self) -> Native:
         """The plan."""
-        call = self._call()
+        call = self.kernel_call()
         split = self._split if self.shared else None
-        cost = nanoseconds(self.cost, 1.0)
-        return Native(call[0].name, [call], room=self.room, keep=self.keep, cost=cost, split=split)
+        room, cost = self.tables + self.room, nanoseconds(self.cost, 1.0)
+        return Native(call[0].name, [*self.before, call], room=room, keep=self.keep, cost=cost, split=split)
 
-    def _call(self) -> KernelCall:
+    def kernel_call(self) -> KernelCall:
         program = parse(self.text)
         types = tuple((name, self.views[name].element_type) for name in program.views)
-        spec = Nest(self.label, self.text, types, vector_lanes([t for _, t in types], self.target), self.unroll)
+        spec = Nest(
+            self.label,
+            self.text,
+            types,
+            vector_lanes([t for _, t in types] + [self.numbers] * bool(self.numbers), self.target),
+            self.unroll,
+            self.numbers,
+        )
         words: list[Operand] = [self.sizes[name] for name in (*program.sizes, *program.integers)]
         for name, rank in program.views.items():
             view = self.views[name]
@@ -125,12 +139,15 @@ class Call:
         for number, (begin, count) in enumerate(shares(self.sizes[axis], threads, block)):
             views = {name: _moved(view, places_of(self.text, name, axis), begin, room * number) for name, view in self.views.items()}
             sizes = {**self.sizes, axis: count, f"first_{axis}": begin}
-            calls.append(replace(self, sizes=sizes, views=views)._call())
-        return Stages([calls], room * threads)
+            calls.append(replace(self, sizes=sizes, views=views).kernel_call())
+        first = [list(self.before)] if self.before else []
+        return Stages([*first, calls], self.tables + room * threads)
 
 
 def _moved(view: View, dimensions: Sequence[int], begin: SizeLike, room: SizeLike) -> View:
     if isinstance(view.base, Room):
+        if not view.own:
+            return view
         return replace(view, base=replace(view.base, offset=view.base.offset + room))
     return view.along(dimensions, begin)
 

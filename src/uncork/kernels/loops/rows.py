@@ -24,16 +24,34 @@ def softmax(kind: str, shape: Sequence[SizeLike], axis: int, name: str, target: 
     x, y = f"X[{g.element}]", f"Y[{g.element}]"
     lines = [f"{g.kept}:", f"  {g.reduced}: m = max({x})"]
     if kind == "log_softmax":
-        lines += [f"  {g.reduced}: s = sum(exp({x} - m))", "  l = log(s)", f"  {g.reduced}: {y} = {x} - m - l"]
+        lines += [
+            f"  {g.reduced}: s = sum(exp({x} - m))",
+            "  l = log(s)",
+            f"  {g.reduced}: {y} = {x} - m - l",
+        ]
     elif name == "f32":
-        lines += [f"  {g.reduced}: e = exp({x} - m); {y} = e; s = sum(e)", "  d = 1.0 / s", f"  {g.reduced}: {y} = {y} * d"]
+        lines += [
+            f"  {g.reduced}: e = exp({x} - m); {y} = e; s = sum(e)",
+            "  d = 1.0 / s",
+            f"  {g.reduced}: {y} = {y} * d",
+        ]
     else:  # what is stored would be rounded, and rounded again
-        lines += [f"  {g.reduced}: s = sum(exp({x} - m))", "  d = 1.0 / s", f"  {g.reduced}: {y} = exp({x} - m) * d"]
+        lines += [
+            f"  {g.reduced}: s = sum(exp({x} - m))",
+            "  d = 1.0 / s",
+            f"  {g.reduced}: {y} = exp({x} - m) * d",
+        ]
     return g.call(f"{kind}_nest", "\n".join(lines), name, target, 0.6).native()
 
 
 def standardised(
-    shape: Sequence[SizeLike], axes: Collection[int], epsilon: float, name: str, target: Target, divide: bool, inside: bool
+    shape: Sequence[SizeLike],
+    axes: Collection[int],
+    epsilon: float,
+    name: str,
+    target: Target,
+    divide: bool,
+    inside: bool,
 ) -> Choice:
     """The mean over the axes taken away and, if asked for, the rest divided by the standard deviation."""
     if is_empty(shape):
@@ -48,7 +66,7 @@ def standardised(
         lines += [f"  {g.reduced}: q = sum(({x} - m) * ({x} - m))"]
         lines += [f"  d = 1.0 / sqrt(q / {g.count} + {small})" if inside else f"  d = 1.0 / (sqrt(q / {g.count}) + {small})"]
     lines += [f"  {g.reduced}: Y[{g.element}] = {'(' + x + ' - m) * d' if divide else x + ' - m'}"]
-    return g.call("standardise_nest", "\n".join(lines), name, target, 0.2).native()
+    return g.call("standardise_nest", "\n".join(lines), name, target, 0.2, together=4).native()
 
 
 def reduction(word: str, shape: Sequence[SizeLike], axes: Collection[int], name: str, target: Target) -> Choice:
@@ -58,4 +76,4 @@ def reduction(word: str, shape: Sequence[SizeLike], axes: Collection[int], name:
     term = _TERMS.get(word, "{x}").format(x=f"X[{g.element}]")
     end = {"mean": f"s / {g.count}", "l2": "sqrt(s)"}.get(word, "s")
     text = f"{g.kept}:\n  {g.reduced}: s = {fold}({term})\n  Y[{g.result}] = {end}"
-    return g.call(f"reduce_{word}_nest", text, name, target, 0.1, results=True).native()
+    return g.call(f"reduce_{word}_nest", text, name, target, 0.1, results=True, together=4).native()

@@ -26,7 +26,12 @@ Rule = Callable[[Operation, Specs, tuple[SizeLike, ...], str, Target], Choice]
 
 
 @chooses("GroupNormalization", "GRN", "LRN", "NormalizeL2")
-def choose_normalising(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+def choose_normalising(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Choice:
     given = [spec for spec in inputs if spec is not None]
     name = given[0].element_type.name
     if why := unsupported([name], target):
@@ -78,7 +83,7 @@ def _norm(operation: Operation, inputs: Specs, shape: tuple[SizeLike, ...], name
     g = Groups.of(shape, axes)
     x = f"X[{g.element}]"
     text = f"{g.kept}:\n  {g.reduced}: s = sum({x} * {x})\n  d = 1.0 / sqrt({total})\n  {g.reduced}: Y[{g.element}] = {x} * d"
-    return g.call("normalise", text, name, target, 0.15).native()
+    return g.call("normalise", text, name, target, 0.15, together=4).native()
 
 
 def _axes(operation: Operation, axes: TensorSpec, rank: int) -> tuple[int, ...]:
@@ -115,13 +120,25 @@ def _window(operation: Operation, inputs: Specs, shape: tuple[SizeLike, ...], na
     views = {"X": View(In(0), name, whole), "Y": View(Out(0), name, whole)}
     cost = product(shape) * count // 8
     return Call(
-        "normalise_windows", "\n".join(lines), sizes, views, target, 1, cost, shared=[n for n, _, windowed in groups if not windowed]
+        "normalise_windows",
+        "\n".join(lines),
+        sizes,
+        views,
+        target,
+        1,
+        cost,
+        shared=[n for n, _, windowed in groups if not windowed],
     ).native()
 
 
 def _power(value: str, exponent: float, name: str) -> str:
     """A power of a value, by roots where they do."""
-    known = {1.0: value, 0.5: f"sqrt({value})", 0.75: f"(sqrt({value}) * sqrt(sqrt({value})))", 0.25: f"sqrt(sqrt({value}))"}
+    known = {
+        1.0: value,
+        0.5: f"sqrt({value})",
+        0.75: f"(sqrt({value}) * sqrt(sqrt({value})))",
+        0.25: f"sqrt(sqrt({value}))",
+    }
     if exponent in known:
         return known[exponent]
     if name == "f64" or not math.isfinite(exponent):
@@ -129,4 +146,9 @@ def _power(value: str, exponent: float, name: str) -> str:
     return f"exp({literal(exponent)} * log({value}))"
 
 
-_RULES: dict[str, Rule] = {"GroupNormalization": _group, "GRN": _norm, "LRN": _window, "NormalizeL2": _norm}
+_RULES: dict[str, Rule] = {
+    "GroupNormalization": _group,
+    "GRN": _norm,
+    "LRN": _window,
+    "NormalizeL2": _norm,
+}

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from uncork.internal_ops.pooled_values import PooledValues
-from uncork.kernels.extents import extents, is_empty, product
+from uncork.kernels.extents import certainly, extents, is_empty, largest, product
 from uncork.kernels.kernel_plan import Choice, In, Native, Out, Room
 from uncork.kernels.loops.adaptive import adaptive_pool
 from uncork.kernels.loops.nest_call import Call, View, computed_type, row_bytes, unsupported
@@ -31,17 +31,32 @@ _NOWHERE = 2**31 - 1
 
 
 @chooses("MaxPool")
-def choose_max_pool(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+def choose_max_pool(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Choice:
     return _choose("max", cast("Pooling", operation), inputs, outputs, target)
 
 
 @chooses("AvgPool")
-def choose_avg_pool(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+def choose_avg_pool(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Choice:
     return _choose("avg", cast("Pooling", operation), inputs, outputs, target)
 
 
 @chooses(PooledValues)
-def choose_values(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+def choose_values(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Choice:
     pool = cast("PooledValues", operation).pool
     if isinstance(pool, Pooling):
         return _choose("max", pool, inputs, outputs, target)
@@ -49,11 +64,22 @@ def choose_values(operation: Operation, inputs: Sequence[TensorSpec | None], out
 
 
 @chooses("AdaptiveAvgPool")
-def choose_adaptive_mean(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+def choose_adaptive_mean(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Choice:
     return adaptive_pool("avg", inputs, outputs[0], target)
 
 
-def _choose(word: str, operation: Pooling, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+def _choose(
+    word: str,
+    operation: Pooling,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Choice:
     (data,) = inputs
     assert data is not None
     name = data.element_type.name
@@ -82,41 +108,67 @@ def _of_all(word: str, planes: SizeLike, count: SizeLike, name: str, target: Tar
     """One window, of all cells."""
     text = "n:\n  r*: m = max(X[n, r])\n  Y[n] = m" if word == "max" else "n:\n  r*: s = sum(X[n, r])\n  Y[n] = s / size(r)"
     views = {"X": View(In(0), name, (planes, count)), "Y": View(Out(0), name, (planes,))}
-    return Call(f"{word}_pool_all", text, {"n": planes, "r": count}, views, target, 4, planes * count // 16, shared="n").native()
+    return Call(
+        f"{word}_pool_all",
+        text,
+        {"n": planes, "r": count},
+        views,
+        target,
+        4,
+        planes * count // 16,
+        shared="n",
+    ).native()
 
 
-def _sliding(word: str, operation: Pooling, windows: Sequence[Window], planes: SizeLike, name: str, target: Target) -> Choice:
+def _sliding(
+    word: str,
+    operation: Pooling,
+    windows: Sequence[Window],
+    planes: SizeLike,
+    name: str,
+    target: Target,
+) -> Choice:
     *rows, last = windows
     fold, neutral = ("max", "lowest") if word == "max" else ("sum", "0.0")
     share = _Share(operation, windows) if isinstance(operation, AvgPool1) else None
-    source, inner = f"X[n, {last.cell()}]", "n"
+    inner, source = "n", _padded(f"X[n, {last.cell()}]", [last], neutral)
+    before = share.before if share else []
     lines: list[str] = []
     if rows:
-        cells = ", ".join(w.cell() for w in rows)
-        lines = ["  u*:", f"    {_taps(rows)}: m = {fold}({_padded(f'X[n, {cells}, u]', rows, neutral)})", "    T[u] = m"]
-        source, inner = f"T[{last.cell()}]", " ".join(["n", *(w.axis for w in rows)])
+        # The row has its padding around it, so that nothing of its windows lies outside.
+        before = [*before, *([f"e*: T[e] = {neutral}"] if last.is_padded else [])]
+        cells = _padded(f"X[n, {', '.join(w.cell() for w in rows)}, u]", rows, neutral)
+        put = "u" if certainly(last.begin, 0) else f"u + {last.pad}"
+        lines = ["  u*:", f"    {_taps(rows)}: m = {fold}({cells})", f"    T[{put}] = m"]
+        inner, source = " ".join(["n", *(w.axis for w in rows)]), f"T[{last.cell(False)}]"
     out = ", ".join(["n", *(w.axis for w in windows)])
-    lines += ["  x*:", f"    {_taps([last])}: m = {fold}({_padded(source, [last], neutral)})"]
+    lines += ["  x*:", f"    {_taps([last])}: m = {fold}({source})"]
     lines += [f"    Y[{out}] = m{share.factor if share else ''}"]
-    text = "\n".join([*(share.before if share else []), f"{inner}:", *(share.of_rows if share else []), *lines])
+    text = "\n".join([*before, f"{inner}:", *(share.of_rows if share else []), *lines])
     computed = computed_type(name)
+    row = largest(last.begin + last.size, last.reach)
     views = {
         "X": View(In(0), name, (planes, *(w.size for w in windows))),
         "Y": View(Out(0), name, (planes, *(w.count for w in windows))),
-        "T": View(Room(), computed, (last.size,)),
-        "A": View(Room(row_bytes(last.size, computed)), computed, (last.count,)),
+        "T": View(Room(), computed, (row,)),
+        "A": View(Room(row_bytes(row, computed)), computed, (last.count,)),
         **(share.views(name) if share else {}),
     }
     work = planes * product(w.count for w in windows)
-    room = row_bytes(last.size, computed) + row_bytes(last.count, computed)
+    room = row_bytes(row, computed) + row_bytes(last.count, computed)
     cost = work * sum(w.kernel for w in windows) // 8
-    return Call(f"{word}_pool", text, _sizes(windows, planes), views, target, 2, cost, room, shared="n").native()
+    sizes = _sizes(windows, planes) | {"e": row}
+    return Call(f"{word}_pool", text, sizes, views, target, 2, cost, room, shared="n").native()
 
 
 def _sizes(windows: Sequence[Window], planes: SizeLike) -> dict[str, SizeLike]:
     sizes: dict[str, SizeLike] = {"n": planes, "u": windows[-1].size}
     for window in windows:
-        sizes |= {window.axis: window.count, window.tap: window.kernel, PADS[window.place]: window.begin}
+        sizes |= {
+            window.axis: window.count,
+            window.tap: window.kernel,
+            PADS[window.place]: window.begin,
+        }
     return sizes
 
 
@@ -141,7 +193,11 @@ class _Share:
             self.factor = f" * {1 / math.prod(w.kernel for w in windows)!r}"
             return
         share = "where(c > 0.0, 1.0 / c, 0.0)"
-        self.before = ["x*:", f"  {_taps([last])}: c = sum(inside(C[{last.cell(self.in_data)}]))", f"  A[x] = {share}"]
+        self.before = [
+            "x*:",
+            f"  {_taps([last])}: c = sum(inside(C[{last.cell(self.in_data)}]))",
+            f"  A[x] = {share}",
+        ]
         self.factor = " * A[x]"
         if rows:
             cells = ", ".join(w.cell(self.in_data) for w in rows)
@@ -154,7 +210,14 @@ class _Share:
         return {"C": View(In(0), name, sizes[-1:]), "R": View(In(0), name, sizes[:-1])}
 
 
-def _with_indices(operation: MaxPool8, windows: Sequence[Window], shape: Sequence[SizeLike], name: str, index: str, target: Target) -> Choice:
+def _with_indices(
+    operation: MaxPool8,
+    windows: Sequence[Window],
+    shape: Sequence[SizeLike],
+    name: str,
+    index: str,
+    target: Target,
+) -> Choice:
     """Values first, then the first place of each: a second look at the window, whose cells are still near."""
     cells = ", ".join(w.cell() for w in windows)
     taps, out = _taps(windows), ", ".join(["n", *(w.axis for w in windows)])
@@ -171,7 +234,13 @@ def _with_indices(operation: MaxPool8, windows: Sequence[Window], shape: Sequenc
   Y[{out}] = m
   I[{out}] = index({where})"""
     planes = product(shape[:2])
-    sizes = {**_sizes(windows, planes), "first_n": 0, "s": product(shape[2:]), "c": shape[1], "w": product(shape[axis:])}
+    sizes = {
+        **_sizes(windows, planes),
+        "first_n": 0,
+        "s": product(shape[2:]),
+        "c": shape[1],
+        "w": product(shape[axis:]),
+    }
     sizes |= {f"s{number}": window.size for number, window in enumerate(windows)}
     counts = (planes, *(w.count for w in windows))
     views = {

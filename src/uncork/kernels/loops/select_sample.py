@@ -19,7 +19,12 @@ _FAR = float(1 << 30)
 
 
 @chooses("GridSample")
-def choose_sampling(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+def choose_sampling(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Choice:
     data, grid = inputs
     assert data is not None and grid is not None
     sample = cast("GridSample9", operation)
@@ -51,7 +56,12 @@ def _lines(sample: GridSample9) -> list[str]:
     lines = [_coordinate(sample, "u", 0, "w"), _coordinate(sample, "v", 1, "h")]
     if sample.mode == "nearest":
         # of a NaN there is no cell: adding 0 times it makes a NaN of what is read
-        lines += ["l = rint(u)", "t = rint(v)", _cell(sample, "i", "l", "w"), _cell(sample, "j", "t", "h")]
+        lines += [
+            "l = rint(u)",
+            "t = rint(v)",
+            _cell(sample, "i", "l", "w"),
+            _cell(sample, "j", "t", "h"),
+        ]
         lines += ["b = either(differs(u), differs(v))", "r = u + v"]
         return [*lines, f"c: Y[n, c, y, x] = where(b, r, {_read('j', 'i')})"]
     lines += ["l = floor(u)", "t = floor(v)", "p = u - l", "q = v - t"]
@@ -59,7 +69,10 @@ def _lines(sample: GridSample9) -> list[str]:
     lines += [_cell(sample, "j", "t", "h"), _cell(sample, "m", "(t + 1.0)", "h")]
     lines += ["d = (1.0 - q) * (1.0 - p)", "e = (1.0 - q) * p", "f = q * (1.0 - p)", "g = q * p"]
     terms = [("j", "i", "d"), ("j", "k", "e"), ("m", "i", "f"), ("m", "k", "g")]
-    return [*lines, "c: Y[n, c, y, x] = " + " + ".join(f"{weight} * {_read(j, i)}" for j, i, weight in terms)]
+    return [
+        *lines,
+        "c: Y[n, c, y, x] = " + " + ".join(f"{weight} * {_read(j, i)}" for j, i, weight in terms),
+    ]
 
 
 def _coordinate(sample: GridSample9, name: str, which: int, size: str) -> str:

@@ -18,7 +18,12 @@ from uncork.types import TensorSpec
 
 
 @chooses("CumSum")
-def choose_running_sum(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+def choose_running_sum(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Choice:
     data = inputs[0]
     assert data is not None
     given = inputs[1] if len(inputs) > 1 else None
@@ -46,7 +51,10 @@ def _along_columns(scan: CumSum, sizes: Sequence[SizeLike], name: str, target: T
     row = inner * element_bytes(name)
     first, step = ((count - 1) * row, -1 * row) if scan.reverse else (0, row)
     strides = (count * row, step, element_bytes(name))
-    views = {"X": View(In(0, first), name, tuple(sizes), strides), "Y": View(Out(0, first), name, tuple(sizes), strides)}
+    views = {
+        "X": View(In(0, first), name, tuple(sizes), strides),
+        "Y": View(Out(0, first), name, tuple(sizes), strides),
+    }
     counts = {"n": outer, "c": count, "x": inner}
     return Call("running_sum", text, counts, views, target, 2, product(sizes) // 8, shared=("n", "x"))
 

@@ -17,10 +17,14 @@ class Nest:
     types: tuple[tuple[str, str], ...]
     lanes: int
     unroll: int = 1
+    #: The type that numbers of the text are of; empty: of the view X, as it is computed with.
+    numbers: str = ""
 
     @property
     def main_type(self) -> str:
-        """The type of the view X, or of the first one: numbers of the text are of the type it is computed in."""
+        """The type that the nest is named after."""
+        if self.numbers:
+            return self.numbers
         return dict(self.types).get("X", self.types[0][1])
 
     @property

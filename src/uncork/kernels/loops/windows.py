@@ -45,12 +45,22 @@ class Window:
         text = f"{self.stride}*{self.axis} + {self.dilation}*{self.tap}"
         if not shift or certainly(self.begin, 0):
             return text
-        return f"{text} - {self.begin if isinstance(self.begin, int) else PADS[self.place]}"
+        return f"{text} - {self.pad}"
+
+    @property
+    def pad(self) -> str:
+        """The padding at the begin, as the text says it."""
+        return str(self.begin) if isinstance(self.begin, int) else PADS[self.place]
+
+    @property
+    def reach(self) -> SizeLike:
+        """Cells from the begin of the first window to the end of the last one."""
+        return (self.count - 1) * self.stride + extent(self.kernel, self.dilation)
 
     @property
     def stays_inside(self) -> bool:
         """No window reaches past the padded data."""
-        beyond = (self.count - 1) * self.stride + extent(self.kernel, self.dilation) - (self.begin + self.size + self.end)
+        beyond = self.reach - (self.begin + self.size + self.end)
         return isinstance(beyond, int) and beyond <= 0
 
     @property

@@ -27,7 +27,8 @@ def choose_buckets(operation: Operation, inputs: Sequence[TensorSpec | None], ou
     if compared is None:
         return f"no kernel to compare {data.element_type} with {buckets.element_type}"
     right = not operation.with_right_bound
-    spec = Search(str(stored[0]), str(stored[1]), compared, outputs[0].element_type.name, right, numbers=True, unique=operation.strict)
+    types = (str(stored[0]), str(stored[1]), compared, outputs[0].element_type.name)
+    spec = Search(*types, right, numbers=True, unique=operation.strict, lanes=target.lanes)
     count = product(extents(data))
     words: list[Operand] = [In(1), In(0), Out(0), 1, extents(buckets)[0], count]
     return Native(spec.name, [(spec, words)], cost=nanoseconds(count, _SEARCH))
@@ -43,7 +44,7 @@ def choose_search(operation: Operation, inputs: Sequence[TensorSpec | None], out
     lead = extents(sequence)[:-1]
     wanted = extents(values)
     count = product(wanted[len(lead) :])
-    spec = Search(stored, stored, compared, outputs[0].element_type.name, operation.right_mode, numbers=False, unique=False)
+    spec = Search(stored, stored, compared, outputs[0].element_type.name, operation.right_mode, False, False, target.lanes)
     words: list[Operand] = [In(0), In(1), Out(0), product(lead), extents(sequence)[-1], count]
     return Native(spec.name, [(spec, words)], cost=nanoseconds(product(wanted), _SEARCH))
 

@@ -25,8 +25,9 @@ class Search:
     #: A kernel for `numbers` stops at NaN in the sequence, a `unique` one at a number that comes twice.
     numbers: bool
     unique: bool
+    lanes: int
 
     @property
     def name(self) -> str:
         types = "_".join((self.sequence, self.values, self.compared, self.result))
-        return f"search_{types}" + flags(self, "right", "numbers", "unique")
+        return f"search_{types}_{self.lanes}" + flags(self, "right", "numbers", "unique")

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from uncork.kernels.extents import certainly, extents, nanoseconds, product
-from uncork.kernels.kernel_plan import Choice, In, KernelCall, Native, Operand, Out, Stages, shares
+from uncork.kernels.kernel_plan import AtLeast, Choice, In, KernelCall, Native, Operand, Out, Stages, shares
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import chooses
-from uncork.kernels.selection.spec import Best, Elements, Ranked
+from uncork.kernels.selection.spec import Best, Columns, Elements, Ranked
 from uncork.ops import Operation
-from uncork.symbolic import SizeLike
+from uncork.symbolic import Size, SizeLike
 from uncork.types import ElementType, TensorSpec
 
 #: With more of a row than this a heap of the best is faster than keeping them in order.
 _MOST_BEST = 64
+#: So few of columns are kept in order, a vector of columns at once.
+_FEW = 16
 
 
 @chooses("GatherElements")
@@ -34,8 +36,10 @@ def choose_elements(operation: Operation, inputs: Sequence[TensorSpec | None], o
 
 @chooses("TopK")
 def choose_best(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
-    data = inputs[0]
-    assert data is not None
+    data, k = inputs
+    assert data is not None and k is not None
+    if None in (k.sizes() or [None]):
+        return "how many are wanted is known at the call only"  # and may be more than there are
     shape = extents(data)
     axis: int = getattr(operation, "axis", 0) % len(shape)
     count, inner = extents(outputs[0])[axis], product(shape[axis + 1 :])
@@ -49,7 +53,12 @@ def choose_best(operation: Operation, inputs: Sequence[TensorSpec | None], outpu
         return "no kernel for f16 on this machine"
     item = data.element_type.dtype.itemsize
     lanes = max(1, target.lanes * 4 // max(4, item)) if certainly(inner, 1) else 1
-    ranked = Ranked(data.element_type.name, index.name, largest, by_index, lanes)
+    ranked: Ranked | Columns = Ranked(data.element_type.name, index.name, largest, by_index, lanes)
+    width = target.lanes * 4 // max(4, item)
+    columns = Columns(data.element_type.name, index.name, largest, width)
+    are_few = isinstance(count, int) and count <= _FEW and not by_index and width > 1
+    if are_few and isinstance(inner, int) and inner >= width:
+        ranked = columns
 
     def part(first: SizeLike, some: SizeLike) -> KernelCall:
         made = first * count * inner
@@ -60,4 +69,8 @@ def choose_best(operation: Operation, inputs: Sequence[TensorSpec | None], outpu
         return Stages([[part(*share) for share in shares(rows, threads)]], 0)
 
     cost = nanoseconds(product(shape), 1.0 if lanes > 1 else 4.0)
+    if are_few and isinstance(inner, Size):
+        whole = part(0, rows)
+        when = [AtLeast(inner, width), AtLeast(inner, width, otherwise=True)]
+        return Native(columns.name, [(columns, whole[1]), whole], cost=cost, when=when)
     return Native(ranked.name, [part(0, rows)], cost=cost, split=None if certainly(rows, 1) else split)

@@ -49,3 +49,18 @@ class Ranked:
     def name(self) -> str:
         order = "in_place" if self.by_index else "in_order"
         return f"ranked_{self.element}_{self.index}_{'largest' if self.largest else 'smallest'}_{order}_{self.lanes}"
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What a kernel of the few best of columns is specialised for."""
+
+    emitter: ClassVar[str] = "uncork.kernels.selection.emit_columns:emit_columns"
+    element: str
+    index: str
+    largest: bool
+    lanes: int
+
+    @property
+    def name(self) -> str:
+        return f"columns_{self.element}_{self.index}_{'largest' if self.largest else 'smallest'}_{self.lanes}"
