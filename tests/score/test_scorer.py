@@ -139,3 +139,34 @@ def test_models_with_state_are_refused(tmp_path: Path) -> None:
     uncork.write_model(builder.model(), tmp_path / "counter.xml")
     with pytest.raises(uncork.InputError, match="has variables, which carry state from one call to the next"):
         uncork.score.Scorer(tmp_path / "counter.xml")
+
+
+# ---- inside engines
+
+
+def test_duckdb(model: Path) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    connection = duckdb.connect()
+    connection.register("source", TABLE)
+    relation = connection.sql("select key, ids from source order by key desc")
+    scorer = uncork.score.Scorer(model, keep=["key"])
+    scored = scorer(relation.to_arrow_table())
+    assert scored.to_pydict() == {"key": ["c", "b", "a"], "sums": SUMS[::-1]}
+    connection.register("scored", scored)
+    assert connection.sql("select key from scored where sums[1] > 5").fetchall() == [("c",)]
+
+
+def test_ray_data(model: Path) -> None:
+    """In a process of its own, which ends with everything that Ray has started."""
+    pytest.importorskip("ray.data")
+    code = f"""
+import pyarrow as pa, ray, uncork
+ray.init("local", num_cpus=1, include_dashboard=False, log_to_driver=False)
+rows = pa.table({{"key": ["a", "b", "c"], "ids": [[1, 2], [0, 3], [3, 3]]}})
+scorer = uncork.score.Scorer({str(model)!r}, keep=["key"])
+print(ray.data.from_arrow(rows).map_batches(scorer, batch_format="pyarrow").take_all())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    rows = [{"key": key, "sums": sums} for key, sums in zip("abc", SUMS)]
+    assert done.stdout.strip().splitlines()[-1] == str(rows)
