@@ -138,6 +138,18 @@ def test_residuals_of_three_axes_stay_apart() -> None:
     assert agree(b.model(), *[numbers(1, 4, 3, 5, 6)] * 2) == ["FusedConvolution-0", "Add-1"]
 
 
+def test_what_no_kernel_multiplies_is_ended_by_one() -> None:
+    b = uncork.Builder("long")
+    x = b.parameter("x", "f32", [2, 5000])
+    (y,) = b.add("MatMul", 1, x, b.constant(numbers(5000, 8) / 70))
+    b.result(b.add("ReLU", 1, b.add("Add", 1, y, b.constant(numbers(8)))[0])[0], "y")
+    compiled = compile_model(b.model())
+    data = numbers(2, 5000)
+    np.testing.assert_allclose(compiled(data)["y"], compile_model(b.model(), backend="reference")(data)["y"], rtol=1e-5, atol=1e-5)
+    kernels = [(step.operation, step.kernel == "reference") for step in compiled.plan.steps]
+    assert ("MatMul-1", True) not in kernels or kernels == [("MatMul-1", True), ("Fused-0", False)]
+
+
 def test_open_sizes() -> None:
     """One plan for all sizes has the residual inside, too: its sizes are those of the result."""
     b = uncork.Builder("open")

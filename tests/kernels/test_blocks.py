@@ -18,7 +18,7 @@ from tests.kernels.test_convolution import by_formula, numbers
 from uncork.internal_ops.blocks import BlockedConvolution, FromBlocks, ToBlocks, from_blocks, to_blocks
 from uncork.internal_ops.fused import FusedConvolution, FusedMember
 from uncork.kernels.kernel_plan import Native
-from uncork.kernels.runtime.target import host_target
+from uncork.kernels.runtime.target import Target, host_target
 from uncork.kernels.select import choose
 from uncork.ops import Operation, find
 from uncork.types import ElementType, TensorSpec
@@ -211,3 +211,22 @@ def test_three_axes(
         operation = find("Convolution", 1)(strides=strides, dilations=(1, 1, 1), pads_begin=begin, pads_end=begin)
         chosen = run(operation.with_direct_sums() if direct_sums else operation, [x, w[0]], expected, (1, 2))
         assert not direct_sums or "winograd" not in chosen.kernel
+
+
+@pytest.mark.skipif(not host_target().has("avx2"), reason="the machine cannot run kernels of this processor")
+@pytest.mark.parametrize("side", [0, 2, 4])
+def test_kernels_for_shorter_vectors(side: int) -> None:
+    """What another processor would run: fewer registers, and blocks of 8."""
+    target = Target.of("x86_64", "haswell", "+sse2,+avx,+avx2,+fma,+f16c")
+    generator = np.random.default_rng(side)
+    x, w = numbers(generator, 1, 16, 9, 27), numbers(generator, 1, 24, 16, 3, 3) / 9
+    operation = find("Convolution", 1)(strides=(1, 1), dilations=(1, 1), pads_begin=(1, 1), pads_end=(1, 1))
+    expected = to_blocks(by_formula(x, w, (1, 1), (1, 1), (1, 1), (9, 27)), 8)
+    blocked = BlockedConvolution(operation, (True, False), 8, side)
+    specs = [spec_of(array, ElementType.f32) for array in (to_blocks(x, 8), w[0])]
+    outputs = [TensorSpec(o.element_type, o.shape) for o in blocked.describe(specs)]
+    chosen = choose(blocked, specs, outputs, target)
+    assert isinstance(chosen, Native)
+    results = run_fenced(chosen, specs, outputs, False, target=target)
+    assert results is not None
+    np.testing.assert_allclose(results[0], expected, rtol=0, atol=2e-5)

@@ -8,7 +8,10 @@ from dataclasses import replace
 from uncork.internal_ops.compressed_linear import CompressedLinear, FusedCompressedLinear
 from uncork.internal_ops.fused import FusedConvolution, FusedLinear, FusedMember, FusedProduct
 from uncork.ir.model import Model, Node, Source
+from uncork.kernels.extents import extents, has_extents
+from uncork.kernels.gemm.select_matmul import unsuited
 from uncork.kernels.select_epilogue import ending
+from uncork.ops.matmul import MatMul
 from uncork.passes.rewrite import readers, replaced
 from uncork.types import ElementType
 
@@ -43,9 +46,18 @@ def fuse_epilogue(model: Model) -> Model:
 def _is_product(model: Model, node: Node) -> bool:
     if node.type_name not in _PRODUCTS or node.operation is None:
         return False
-    if model.spec(node.inputs[0]).element_type is not ElementType.f32:
+    data = model.spec(node.inputs[0])
+    if data.element_type is not ElementType.f32:
         return False
-    return isinstance(node.operation, CompressedLinear) or model.spec(node.inputs[1]).value is not None
+    if isinstance(node.operation, CompressedLinear):
+        return True
+    weights = model.spec(node.inputs[1])
+    if weights.value is None:
+        return False
+    if not isinstance(node.operation, MatMul) or not (has_extents(data) and has_extents(weights)):
+        return True
+    # What a reference multiplies is better ended by a kernel.
+    return not unsuited(node.operation, extents(data), extents(weights))
 
 
 def _following(model: Model, product: Node, order: Mapping[int, int], read_by: Mapping[Source, list[Node]], gone: set[int]) -> list[Node]:

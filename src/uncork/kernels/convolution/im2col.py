@@ -7,12 +7,13 @@ pixel together, or, where windows reach over several rows of pixels or dilated o
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
 
 from uncork.kernels.convolution.geometry import Geometry, Work, known, pixels_of, runs_of_images, typical
+from uncork.kernels.epilogue import PLAIN
 from uncork.kernels.extents import certainly, is_empty, is_known, nanoseconds, same
 from uncork.kernels.gemm.indirect import multiplied, panels
 from uncork.kernels.gemm.places import in_order
@@ -107,7 +108,7 @@ class _Maker:
         self.layout = layout(g)
         self.spec = products(g.outputs, widest, certainly(g.pixels, 1), work.end)
         self.others = work.others
-        how = ("rows", g.weights, self.layout.way == "direct", self.spec, work.type_name)
+        how = ("rows", g.weights, self.layout.way == "direct", replace(self.spec, end=PLAIN), work.type_name)
         self.packing = packed([work.source], how, lambda: [panels(self.spec, self._ordered(work.filters))])
         self.keep: list[object] = [self.packing]
         self._tables: dict[int, tuple[Array, Array]] = {}

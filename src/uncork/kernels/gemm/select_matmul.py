@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -45,6 +46,17 @@ def pack(spec: Linear, matrix: Array) -> Array:
     return np.ascontiguousarray(packed.reshape(panels, spec.width, inner).transpose(0, 2, 1))
 
 
+def unsuited(matmul: MatMul, left: Sequence[SizeLike], right: Sequence[SizeLike]) -> str:
+    """Why no kernel multiplies matrices of these sizes; nothing where one does."""
+    if len(left) < 2 or len(right) < 2 or matmul.transpose_a:
+        return "no kernel for vectors and a transposed first matrix"
+    if (isinstance(left[-1], int) and left[-1] > _LONGEST) or is_empty((*left, *right)):
+        return "no kernel for empty or very long inner products"
+    if len(right) > 2 and not same_extents(left[:-2], right[:-2]):
+        return "no kernel for batches that stretch"
+    return ""
+
+
 @chooses(MatMul, FusedLinear)
 def choose_linear(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
     a, b = inputs[0], inputs[1]
@@ -54,18 +66,14 @@ def choose_linear(operation: Operation, inputs: Sequence[TensorSpec | None], out
     if a.element_type is not ElementType.f32:
         return f"no kernel for {a.element_type}"
     left, right = extents(a), extents(b)
-    if len(left) < 2 or len(right) < 2 or matmul.transpose_a:
-        return "no kernel for vectors and a transposed first matrix"
+    if reason := unsuited(matmul, left, right):
+        return reason
     inner = left[-1]
     columns = right[-2] if matmul.transpose_b else right[-1]
-    if (isinstance(inner, int) and inner > _LONGEST) or is_empty((*left, *right)):
-        return "no kernel for empty or very long inner products"
     end, others = epilogue_of(operation, inputs, outputs[0], -1)
     rows, batches = left[-2], product(left[:-2])
     if len(right) == 2:
         rows, batches = rows * batches, 1  # one matrix for all batches: they are rows of one product
-    elif not same_extents(left[:-2], right[:-2]):
-        return "no kernel for batches that stretch"
     spec = specialised(target.lanes, columns, end, packed=b.value is not None and len(right) == 2)
     keep: list[object] = []
     table = rows * 8
@@ -73,7 +81,7 @@ def choose_linear(operation: Operation, inputs: Sequence[TensorSpec | None], out
     if spec.packed:
         assert b.value is not None
         value, transposed = b.value, matmul.transpose_b
-        packing = packed([value], (spec, transposed), lambda: [pack(spec, value.T if transposed else value)])
+        packing = packed([value], (replace(spec, end=PLAIN), transposed), lambda: [pack(spec, value.T if transposed else value)])
         keep.append(packing)
         matrix, room = [packing.arrays[0].ctypes.data, 0, 0, 0], table
     else:
