@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from uncork import functional
     from uncork.export.onnx import to_onnx
     from uncork.export.onnx.files import write_onnx
+    from uncork.export.torch import to_torch
     from uncork.ir.build import Builder
     from uncork.ir.write import write_model
     from uncork.score import score
@@ -47,6 +48,7 @@ __all__ = [
     "read_model",
     "score",
     "to_onnx",
+    "to_torch",
     "write_model",
     "write_onnx",
 ]
@@ -58,6 +60,7 @@ _LATER = {
     "functional": "",
     "score": "",
     "to_onnx": "uncork.export.onnx",
+    "to_torch": "uncork.export.torch",
     "write_model": "uncork.ir.write",
     "write_onnx": "uncork.export.onnx.files",
 }
