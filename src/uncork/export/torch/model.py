@@ -95,10 +95,8 @@ def _finished(
     program = writer.program
     blocks = _needed(writer.blocks, outputs)
     results = outputs[0] if len(outputs) == 1 else f"({', '.join(outputs)})"
-    trained = {n for n, (_, c) in program.constants.items() if c.element_type.is_float}
-    renderer = Renderer(
-        program.constants, {n for n in trained if _is_trained(program.constants[n][1])}
-    )
+    trained = {n for n, (_, c) in program.constants.items() if _is_trained(c)} - program.derived
+    renderer = Renderer(program.constants, trained)
     fields = [f"self.{name}: Tensor | None = None" for name in program.states.values()]
     main = renderer.render(
         class_name(model.name) if model.name else "Model",
@@ -112,7 +110,9 @@ def _finished(
     helpers = helpers_needed(h for h in program.helpers if f"{h}(" in body or f"({h}" in body)
     text = _module(model, helpers, body)
     constants = {key: program.constants[n][1] for key, n in renderer.keys.items()}
-    layers = {key: program.constants[n][0] for key, n in renderer.keys.items()}
+    layers = {
+        key: program.constants[n][0] for key, n in renderer.keys.items() if n not in program.derived
+    }
     return TorchSource(text, main, constants, layers, program.approximations)
 
 

@@ -4,6 +4,8 @@ that are computed as Python's integers.
 
 from __future__ import annotations
 
+import json
+import math
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -90,6 +92,8 @@ class Program:
     variables: int = 0
     #: The constants that the source reads, by a number that stands for them until they are named.
     constants: dict[int, tuple[str, Const]] = field(default_factory=dict)
+    #: Those of them that are no constants of the model.
+    derived: set[int] = field(default_factory=set)
     #: Helper functions that the source calls.
     helpers: set[str] = field(default_factory=set)
     #: Variables of the model: attribute by id; and the statements that keep their values.
@@ -178,7 +182,7 @@ class Writer:
     def _argument(self, argument: Any) -> str:
         if isinstance(argument, Value):
             return self(argument)
-        return argument if isinstance(argument, str) else repr(argument)
+        return argument if isinstance(argument, str) else written(argument)
 
     def dtype(self, element_type: ElementType) -> str:
         return types.dtype(element_type)
@@ -243,6 +247,15 @@ class Writer:
             return str(int(value.shape[axis]))
         return f"{atom(self(value))}.shape[{axis}]"
 
+    def weight(self, array: Array, element_type: ElementType, hint: str) -> str:
+        """A buffer with values that the exporter has computed."""
+        constant = Const(element_type=element_type, shape=PartialShape(array.shape))
+        constant.value = array
+        number = len(self.program.constants)
+        self.program.constants[number] = (f"{self.layer}/{hint}", constant)
+        self.program.derived.add(number)
+        return token(number)
+
     def rank(self, value: Value) -> int:
         """The rank; a tensor whose rank is not known is refused."""
         if value.rank is None:
@@ -274,8 +287,21 @@ class Writer:
 
 def call(function: str, *arguments: str, **keywords: Any) -> str:
     """The source of a call."""
-    named = (f"{k}={v if isinstance(v, Code) else repr(v)}" for k, v in keywords.items())
+    named = (f"{k}={v if isinstance(v, Code) else written(v)}" for k, v in keywords.items())
     return f"{function}({', '.join((*arguments, *named))})"
+
+
+def written(value: object) -> str:
+    """A value as Python's source has it, texts in double quotes."""
+    if isinstance(value, str):
+        return json.dumps(value)
+    if isinstance(value, (list, tuple)):
+        inside = ", ".join(map(written, value))
+        comma = "," if isinstance(value, tuple) and len(value) == 1 else ""
+        return f"[{inside}]" if isinstance(value, list) else f"({inside}{comma})"
+    if isinstance(value, float) and not math.isfinite(value):
+        return f'float("{value}")'
+    return repr(value)
 
 
 class Code(str):

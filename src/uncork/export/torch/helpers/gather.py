@@ -29,8 +29,9 @@ def gather(
         table = data.reshape(math.prod(lead), math.prod(middle), size, math.prod(tail))
         index = rows[:, None, :, None].expand(-1, table.shape[1], -1, table.shape[3])
         found = table.gather(2, index)
-    found = found.reshape(*lead, *middle, *indices.shape[batch_dims:], *tail)
-    kept = inside.reshape(*lead, *(1,) * len(middle), *indices.shape[batch_dims:], *(1,) * len(tail))
+    inner = indices.shape[batch_dims:]
+    found = found.reshape((*lead, *middle, *inner, *tail))
+    kept = inside.reshape((*lead, *(1,) * len(middle), *inner, *(1,) * len(tail)))
     return torch.where(kept, found, torch.zeros_like(found))
 
 
