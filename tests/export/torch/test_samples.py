@@ -22,8 +22,9 @@ from .otherwise import OTHERWISE
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.oracle
 
-#: Operations of which no example can be exported: seeds name numbers that torch does not draw.
-NONE_EXPORTED = {"RandomUniform", "Multinomial"}
+#: Operations of which no example can be exported: seeds name numbers that torch does not draw, and
+#: the examples of priors have computed sizes.
+NONE_EXPORTED = {"Multinomial", "PriorBox", "PriorBoxClustered"}
 
 
 def run(module: Any, feeds: list[Any]) -> list[np.ndarray]:

@@ -4,8 +4,9 @@ exported in one error.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,8 +16,19 @@ from uncork.export.torch.classes import ASSIGNED, VARIABLE, Renderer
 from uncork.export.torch.helper_source import helpers_needed
 from uncork.export.torch.names import class_name, variable
 from uncork.export.torch.registry import lowerings
-from uncork.export.torch.writer import SMALL, Block, Elements, Program, Value, Writer
+from uncork.export.torch.writer import (
+    SMALL,
+    Block,
+    Elements,
+    Program,
+    Value,
+    Writer,
+    atom,
+    token,
+)
 from uncork.ir.model import Model, Node, Source
+from uncork.ops import Operation
+from uncork.ops._common.body import SubGraphOperation
 from uncork.ops.parameter import Const
 from uncork.types import ElementType, TensorSpec
 
@@ -107,7 +119,7 @@ def _finished(
         fields=fields,
     )
     body = "\n\n".join(renderer.classes.values())
-    helpers = helpers_needed(h for h in program.helpers if f"{h}(" in body or f"({h}" in body)
+    helpers = helpers_needed(h for h in program.helpers if re.search(rf"\b{h}\b", body))
     text = _module(model, helpers, body)
     constants = {key: program.constants[n][1] for key, n in renderer.keys.items()}
     layers = {
@@ -224,12 +236,53 @@ def _lowered(w: Writer, node: Node, inputs: Sequence[Value]) -> list[Value]:
         padded += [None] * (len(operation.inputs) - len(inputs))
     w.layer, w.label, w.outputs = node.name, node.label, specs
     with w.block(node.name):
-        result = lowerings()[node.type_name](w, operation, *padded)
+        wide = _widened(operation, padded)
+        result = lowerings()[node.type_name](w, operation, *(wide or padded))
         several = list(result) if isinstance(result, (list, tuple)) else [result]
+        if wide is not None:
+            several = [_rounded(written, spec) for written, spec in zip(several, specs)]
         assert len(several) >= len(specs), f"{node.label}: {len(several)} outputs"
         return [
             _settled(w, node, i, written, spec) for i, (written, spec) in enumerate(zip(several, specs))
         ]
+
+
+#: Torch computes these of f16 and bf16 in f32 and rounds once, as the IR does.
+_ROUNDED_ONCE = frozenset(
+    """
+    Abs Acos Acosh Add Asin Asinh Atan Atan2 Atanh Ceiling Clamp Convert ConvertLike ConvertPromoteTypes
+    Convolution Cos Cosh Divide Elu Erf ErfInv Equal Exp FakeConvert Floor Gelu Greater GreaterEqual
+    GroupConvolution HSigmoid IsFinite IsInf IsNaN Less LessEqual Log LogSoftmax MatMul MaxPool Maximum
+    Minimum Multiply Negative NotEqual OneHot Power ReLU ReduceMax ReduceMean ReduceMin ReduceSum Round
+    SegmentMax Select Sigmoid Sign Sin Sinh SoftMax SoftSign Sqrt Subtract Swish Tan Tanh TopK
+    """.split()
+)
+
+
+def _widened(operation: Operation, inputs: Sequence[Value | None]) -> list[Value | None] | None:
+    """Inputs of f16 and bf16 in f32, where several steps would each be rounded."""
+    narrow = (ElementType.f16, ElementType.bf16)
+    if operation.type_name in _ROUNDED_ONCE or operation.moves_values:
+        return None
+    if isinstance(operation, SubGraphOperation) or not any(v and v.type in narrow for v in inputs):
+        return None
+    return [
+        replace(v, code=f"{atom(_tensor(v))}.float()", type=ElementType.f32, constant=None, value=None)
+        if v and v.type in narrow
+        else v
+        for v in inputs
+    ]
+
+
+def _tensor(value: Value) -> str:
+    return value.code or token(value.constant if value.constant is not None else -1)
+
+
+def _rounded(written: object, spec: TensorSpec) -> object:
+    """An expression of f32 in the type that the output has."""
+    if not isinstance(written, str) or spec.element_type not in (ElementType.f16, ElementType.bf16):
+        return written
+    return f"{atom(written)}.to({types.dtype(spec.element_type)})"
 
 
 def _settled(w: Writer, node: Node, position: int, written: object, spec: TensorSpec) -> Value:

@@ -189,9 +189,7 @@ def is_infinite(w: Writer, op: Operation, data: Value) -> str:
 @lowers("Select")
 def select(w: Writer, op: Operation, condition: Value, then: Value, otherwise: Value) -> str:
     """torch.where; of literals with the type said by the other one."""
-    then, condition = placed(w, op, otherwise, then), placed(w, op, otherwise, condition)
-    if op.auto_broadcast == "pdpd":  # type: ignore[attr-defined]
-        return f"torch.where({w(condition)}, {w(then)}, {w(otherwise)})"
+    condition, otherwise = placed(w, op, then, condition), placed(w, op, then, otherwise)
     first = w.operand(then, otherwise)
     second = w.operand(otherwise, then) if first == w(then) else w(otherwise)
     return f"torch.where({w(condition)}, {first}, {second})"

@@ -31,7 +31,8 @@ def convolution(w: Writer, op: Convolution1, data: Value, filters: Value) -> str
     """F.conv1d to F.conv3d."""
     given = pads(op)
     even = not isinstance(given, str) and all(b == e for b, e in given)
-    simple = even and op.lead == 2 and data.type.is_float
+    some = all(d.low > 0 for v in (data, filters) for d in v.shape[1:])
+    simple = even and some and op.lead == 2 and data.type.is_float
     if not simple:
         options = {"strides": list(op.strides), "dilations": list(op.dilations), "pads": given}
         if op.lead == 3:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from uncork.export.torch.registry import lowers
 from uncork.export.torch.writer import Code, Value, Writer
 from uncork.ops._common.embedding import Embedding
+from uncork.types import ElementType
 
 
 def _options(w: Writer, op: Embedding, default: Value | None, weights: Value | None) -> dict[str, object]:
@@ -20,6 +21,8 @@ def _options(w: Writer, op: Embedding, default: Value | None, weights: Value | N
     if weights is not None:
         options["weights"] = Code(w(weights))
     if op.takes_mean():
+        if w.outputs[0].element_type is ElementType.u64:
+            w.approximate("a mean of u64 is that of i64")
         options["mean"] = True
     return options
 

@@ -60,7 +60,7 @@ def attention(
 
 @lowers("Inverse")
 def inverse(w: Writer, op: Operation, data: Value) -> str:
-    """torch.linalg.inv, or the matrix of cofactors."""
+    """torch.linalg.inv, transposed where the adjoint is asked for."""
     if op.adjoint:  # type: ignore[attr-defined]
-        return w.call("adjugate", data)
+        return f"torch.linalg.inv({atom(w(data))}.double()).mT.to({w.dtype(data.type)})"
     return f"torch.linalg.inv({atom(w(data))}.double()).to({w.dtype(data.type)})"

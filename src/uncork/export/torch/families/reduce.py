@@ -92,8 +92,6 @@ def one_hot(w: Writer, op: Operation, indices: Value, depth: Value, on: Value, o
 def non_zero(w: Writer, op: Operation, data: Value) -> str:
     """The places of elements other than 0, one a column."""
     code = w.dtype(w.outputs[0].element_type)
-    if data.rank == 0:
-        return f"torch.nonzero({w(data)}.reshape(1)).T.to({code})"
     return f"torch.nonzero({w(data)}).T.to({code})"
 
 
@@ -114,6 +112,8 @@ def searched(w: Writer, op: Operation, first: Value, second: Value) -> str:
     code = Code(w.dtype(w.outputs[0].element_type))
     if T.u64 in (first.type, second.type):
         w.refuse("torch does not order unsigned 64-bit integers")
+    if T.i64 in (first.type, second.type) and first.type.is_float != second.type.is_float:
+        w.approximate("64-bit integers are compared with other numbers in f64")
     if op.type_name == "Bucketize":
         right = not op.with_right_bound  # type: ignore[attr-defined]
         return w.call("bucketize", first, second, right=right, dtype=code)

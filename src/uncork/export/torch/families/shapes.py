@@ -67,7 +67,7 @@ def _reshaped(w: Writer, data: Value, items: list[str]) -> str:
 
 
 @lowers("Transpose")
-def transpose(w: Writer, op: Operation, data: Value, order: Value) -> str:
+def transpose(w: Writer, op: Operation, data: Value, order: Value) -> str | Value:
     """Tensor.permute"""
     known = order.known()
     if known is not None and not known or (known is None and order.shape.size.high == 0):
@@ -75,7 +75,9 @@ def transpose(w: Writer, op: Operation, data: Value, order: Value) -> str:
         known = list(range(rank))[::-1]
     if known is None:
         return f"{atom(w(data))}.permute({w.listed(order)})"
-    if len(known) == 2 and known == [1, 0]:
+    if known == list(range(len(known))):
+        return data
+    if known == [1, 0]:
         return f"{atom(w(data))}.T"
     return f"{atom(w(data))}.permute({', '.join(map(str, known))})"
 
@@ -206,12 +208,13 @@ def range_(w: Writer, op: Operation, start: Value, stop: Value, step: Value) -> 
     code = w.dtype(to)
     bounds = [w.integers(v) for v in (start, stop, step)]
     whole = all(not v.type.is_float for v in (start, stop, step))
+    if T.u64 in (start.type, stop.type, step.type):
+        w.refuse("torch does not order unsigned 64-bit integers")
     if whole and not to.is_float:
         first, last, by = (b[0] if b else f"int({w(v)})" for b, v in zip(bounds, (start, stop, step)))
-        if by == "1":
-            inside = last if first == "0" else f"{first}, {last}"
-            if last.isdigit() or (first == "0" and ".shape[" in last and " " not in last):
-                return f"torch.arange({inside}, dtype={code}{w.on_device()})"
+        plain = last.isdigit() or (".shape[" in last and " " not in last)
+        if by == "1" and first == "0" and plain:
+            return f"torch.arange({last}, dtype={code}{w.on_device()})"
         return w.call("integer_range", first, last, by, dtype=Code(code), **_device(w))
     values = (w.number(v) or f"{atom(w(v))}.item()" for v in (start, stop, step))
     single = all(v.type in (T.f32, T.f16, T.bf16) for v in (start, stop, step))
@@ -276,11 +279,13 @@ def reverse(w: Writer, op: Operation, data: Value, axis: Value) -> str | Value:
 
 
 @lowers("Roll")
-def roll(w: Writer, op: Operation, data: Value, shift: Value, axes: Value) -> str:
+def roll(w: Writer, op: Operation, data: Value, shift: Value, axes: Value) -> str | Value:
     """torch.roll, one shift for each axis."""
     by, along = shift.known(), axes.known()
     if by is not None and along is not None:
         by = by * len(along) if len(by) == 1 else by
+        if not along:
+            return data
         return f"torch.roll({w(data)}, {by}, {along})"
     return w.call("rolled", data, w.listed(shift), w.listed(axes))
 

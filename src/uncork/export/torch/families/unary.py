@@ -38,7 +38,9 @@ def real(w: Writer, op: Operation, data: Value) -> str:
     name = f"torch.{_REAL[op.type_name]}"
     if data.type.is_float:
         return f"{name}({w(data)})"
-    if op.type_name == "Sqrt" and data.type in (T.i64, T.u64):
+    if data.type is T.u64:
+        w.refuse("torch does not compute with unsigned 64-bit integers")
+    if op.type_name == "Sqrt" and data.type is T.i64:
         return w.call("integer_root", data)
     text = f"torch.floor({name}({atom(w(data))}.double()) + 0.5)"
     return f"{text}.to({w.dtype(data.type)})"

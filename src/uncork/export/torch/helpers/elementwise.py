@@ -41,7 +41,7 @@ def integer_power(a: Tensor, b: Tensor) -> Tensor:
 
 def shifted(a: Tensor, b: Tensor, left: bool, bits: int) -> Tensor:
     """Bits moved by any number of places; 0, or all signs, where they are all out."""
-    if bool((b < 0).any()):
+    if a.numel() and bool((b < 0).any()):
         raise ValueError("expected at least 0 places to shift by")
     places = torch.clamp(b, max=bits - 1)
     if left:
@@ -52,9 +52,10 @@ def shifted(a: Tensor, b: Tensor, left: bool, bits: int) -> Tensor:
 
 def integer_root(x: Tensor) -> Tensor:
     """The integer nearest to the square root."""
-    root = torch.sqrt(x.double()).to(torch.int64)
+    root = torch.sqrt(x.double()).to(torch.int64).clamp(max=3037000499)
     root = torch.where(root * root > x, root - 1, root)
-    root = torch.where((root + 1) * (root + 1) <= x, root + 1, root)
+    above = root + 1
+    root = torch.where((above <= 3037000499) & (above * above <= x), above, root)
     return root + (x - root * root > root).to(torch.int64)
 
 
@@ -106,7 +107,9 @@ def decoded(codes: Tensor, table: list[float], dtype: torch.dtype) -> Tensor:
 
 
 def to_float8(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """The bits of an f8 number."""
+    """The bits of an f8 number; e4m3 has no infinity, and NaN beyond its range."""
+    if dtype == torch.float8_e4m3fn:
+        x = torch.where(x.abs() > 464, float("nan"), x.float())
     return x.to(dtype).view(torch.uint8)
 
 

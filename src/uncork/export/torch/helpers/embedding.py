@@ -37,18 +37,22 @@ def embedding_bag_offsets(
     An empty bag is the row `default`, unweighted, or zeros where that is -1.
     """
     count, starts = len(indices), offsets.long()
-    ends = torch.cat([starts[1:], starts.new_full((min(len(starts), 1),), count)])
+    if len(starts) == 0:
+        return table.new_zeros((0, *table.shape[1:]))
+    ends = torch.cat([starts[1:], starts.new_full((1,), count)])
     if not torch.compiler.is_compiling() and bool(((starts < 0) | (ends < starts)).any()):
         raise ValueError(f"expected offsets from 0 to {count} that do not decrease")
     if table.dim() == 2 and table.dtype in (torch.float32, torch.float64) and default == -1:
+        # The first bag has what lies before the first offset, which is not looked up.
         bounds = torch.cat([starts.new_zeros(1), starts])
+        unused = torch.arange(count, device=table.device) < starts[:1]
+        indices = torch.where(unused, 0, indices)
         if weights is not None:
             weights = weights.to(table.dtype)
         mode = "mean" if mean else "sum"
         whole = F.embedding_bag(
             indices.long(), table, bounds, mode=mode, per_sample_weights=weights
         )
-        # The first bag has what lies before the first offset.
         return whole[1:]
     sizes = ends - starts
     owners = torch.repeat_interleave(torch.arange(len(starts), device=table.device), sizes)

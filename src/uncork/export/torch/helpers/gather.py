@@ -156,10 +156,10 @@ def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, reduction: str) -
     table = data.reshape(math.prod(data.shape[:size]), columns)
     place = flat.reshape(-1, 1).expand(-1, columns)
     given = updates.reshape(flat.numel(), columns)
-    if reduction == "sub":
+    if reduction == "sub" and data.dtype == torch.bool:
+        joined = table.int().scatter_add(0, place, given.int()) % 2 == 1
+    elif reduction == "sub":
         joined = table - torch.zeros_like(table).scatter_add(0, place, given)
-        if data.dtype == torch.bool:
-            joined = (table.int() + torch.zeros_like(table.int()).scatter_add(0, place, given.int())) % 2 == 1
     else:
         joined = scatter_elements(table, place, given, 0, reduction, True)
     return joined.reshape(data.shape)

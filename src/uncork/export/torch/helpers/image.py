@@ -198,7 +198,7 @@ def grid_sample(
         for column, column_weight in grid_taps(places[1], width, mode, *modes):
             weight = (row_weight * column_weight).to(work.dtype).unsqueeze(1)
             total = total + weight * cells_at(work, row, column)
-    return total if x.dtype.is_floating_point else limited(total, x.dtype)
+    return total if x.dtype.is_floating_point else limited(torch.nan_to_num(total), x.dtype)
 
 
 def centre_of(place: Tensor, size: int, align_corners: bool) -> Tensor:
@@ -253,7 +253,7 @@ def image_patches(
     cells, places = windows(x, sizes, strides, rates, pads, "floor", 0)
     count = [len(p) for p in places]
     table = cells.reshape(*x.shape[:2], *count, *sizes).permute(0, 4, 5, 1, 2, 3)
-    return table.reshape(len(x), -1, *count)
+    return table.reshape(len(x), sizes[0] * sizes[1] * x.shape[1], *count)
 
 
 def columns_to_image(
@@ -324,7 +324,7 @@ def yolo_regions(
     x: Tensor, regions: int, coords: int, softmax: bool, axis: int, end_axis: int
 ) -> Tensor:
     """Places and chances by sigmoid, classes by softmax or sigmoid."""
-    table = x.reshape(len(x), regions, -1, *x.shape[2:])
+    table = x.unflatten(1, (regions, x.shape[1] // max(regions, 1)))
     places, sizes = table[:, :, : min(2, coords)], table[:, :, min(2, coords) : coords]
     chance, classes = table[:, :, coords : coords + 1], table[:, :, coords + 1 :]
     found = torch.softmax(classes, 2) if softmax else torch.sigmoid(classes)

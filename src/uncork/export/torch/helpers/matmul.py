@@ -1,4 +1,4 @@
-"""Attention with all that the IR's has, and adjugates."""
+"""Attention with all that the IR's has."""
 
 from __future__ import annotations
 
@@ -33,20 +33,3 @@ def attention(
     powers = torch.exp(logits - top)
     rest = torch.exp(sink - top)
     return (powers / (powers.sum(dim=-1, keepdim=True) + rest)).to(query.dtype) @ value
-
-
-def adjugate(x: Tensor) -> Tensor:
-    """The transposed matrix of cofactors."""
-    size = x.shape[-1]
-    wide = x.double()
-    rows = []
-    for i in range(size):
-        row = []
-        for j in range(size):
-            keep_rows = [k for k in range(size) if k != j]
-            keep_columns = [k for k in range(size) if k != i]
-            minor = wide[..., keep_rows, :][..., keep_columns]
-            sign = -1 if (i + j) % 2 else 1
-            row.append(sign * torch.linalg.det(minor) if size > 1 else torch.ones_like(wide[..., 0, 0]))
-        rows.append(torch.stack(row, dim=-1))
-    return torch.stack(rows, dim=-2).to(x.dtype)

@@ -14,7 +14,8 @@ def reduced(x: Tensor, axes: list[int], kind: str, keep: bool) -> Tensor:
         return x
     along = sorted({a % x.dim() for a in axes})
     rest = [i for i in range(x.dim()) if i not in along]
-    table = x.permute(rest + along).reshape([*(x.shape[i] for i in rest), -1])
+    count = math.prod(x.shape[i] for i in along)
+    table = x.permute(rest + along).reshape([*(x.shape[i] for i in rest), count])
     if kind == "ReduceLogicalAnd":
         result = table.all(dim=-1)
     elif kind == "ReduceLogicalOr":

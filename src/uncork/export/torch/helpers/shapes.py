@@ -19,7 +19,7 @@ def reshaped(x: Tensor, shape: list[int], special_zero: bool) -> Tensor:
 
 def squeezed(x: Tensor, axes: list[int]) -> Tensor:
     """Without dimensions of 1 at these axes."""
-    return x.squeeze(tuple(axes))
+    return x.squeeze(tuple({a % x.dim() for a in axes}))
 
 
 def unsqueezed(x: Tensor, axes: list[int]) -> Tensor:
@@ -71,10 +71,11 @@ def float_range(
     single: bool,
     device: torch.device | None = None,
 ) -> Tensor:
-    """start + i * step before stop, in the arithmetic of the type."""
+    """start + i * step before stop, in the arithmetic of the type; cut to integers before for one."""
+    if not dtype.is_floating_point:
+        return integer_range(int(start), int(stop), int(step), dtype, device)
     count = max(0, math.ceil((stop - start) / step))
-    kind = dtype if dtype.is_floating_point else torch.float64
-    kind = torch.float32 if single and kind != torch.float64 else kind
+    kind = torch.float32 if single and dtype != torch.float64 else torch.float64
     places = torch.arange(count, device=device).to(kind)
     return (start + places * step).to(dtype)
 
@@ -157,6 +158,8 @@ def shuffle_channels(x: Tensor, axis: int, group: int) -> Tensor:
 
 def rolled(x: Tensor, shift: list[int], axes: list[int]) -> Tensor:
     """Places moved along axes, by one shift or one for each."""
+    if not axes:
+        return x
     return torch.roll(x, shift * len(axes) if len(shift) == 1 else shift, axes)
 
 

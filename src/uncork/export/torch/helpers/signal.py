@@ -29,7 +29,7 @@ def fourier(x: Tensor, axes: list[int], sizes: list[int] | None, kind: str) -> T
     """A transform along axes; complex numbers are pairs in the last dimension."""
     own = x.dtype
     wide = x.double()
-    values = wide if kind == "RDFT" else torch.view_as_complex(wide.contiguous())
+    values = wide if kind == "RDFT" else torch.complex(wide[..., 0], wide[..., 1])
     if not axes:
         return x
     places = [a % values.dim() for a in axes]
@@ -71,6 +71,10 @@ def short_time_fourier(
 ) -> Tensor:
     """Frames, weighed and transformed; pairs in the last dimension."""
     pieces = signal.unfold(-1, size, step) * in_frame(window, size)
+    if pieces.numel() == 0:
+        shape = [*pieces.shape[:-1], size // 2 + 1]
+        shape[-2:] = shape[:-3:-1] if frames_last else shape[-2:]
+        return signal.new_zeros((*shape, 2))
     spectra = torch.fft.rfft(pieces.double(), dim=-1)
     if frames_last:
         spectra = spectra.mT
@@ -87,7 +91,7 @@ def inverse_short_time_fourier(
     normalized: bool,
 ) -> Tensor:
     """Frames transformed back and weighed, then added at their places."""
-    spectra = torch.view_as_complex(x.double().contiguous())
+    spectra = torch.complex(x[..., 0].double(), x[..., 1].double())
     pieces = torch.fft.irfft(spectra, size, dim=-2)
     frames = x.shape[-2]
     framed = in_frame(window, size).double()

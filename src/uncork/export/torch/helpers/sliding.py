@@ -39,13 +39,34 @@ def convolution(
     """A convolution; filters of groups are [groups, outputs, inputs, ..]."""
     groups = filters.shape[0] if grouped else 1
     weights = filters.flatten(0, 1) if grouped else filters
-    kind = x.dtype
-    if not kind.is_floating_point:
-        x, weights = x.double(), weights.double()
     sizes, kernel = list(x.shape[2:]), list(weights.shape[2:])
+    if not x.dtype.is_floating_point or x.numel() == 0 or weights.numel() == 0:
+        return exact_convolution(x, weights, groups, strides, dilations, pads)
     x = F.pad(x, flat_pads(around(sizes, kernel, strides, dilations, pads)))
     run = (F.conv1d, F.conv2d, F.conv3d)[len(sizes) - 1]
-    return run(x, weights, None, strides, 0, dilations, groups).to(kind)
+    return run(x, weights, None, strides, 0, dilations, groups)
+
+
+def exact_convolution(
+    x: Tensor,
+    weights: Tensor,
+    groups: int,
+    strides: list[int],
+    dilations: list[int],
+    pads: object,
+) -> Tensor:
+    """A convolution of integers, which wrap, or of no elements, by sums of products."""
+    kernel = list(weights.shape[2:])
+    counts = window_counts(x, kernel, strides, dilations, pads, "floor")
+    outputs, inputs = weights.shape[0] // groups, weights.shape[1]
+    if 0 in (*x.shape, *weights.shape):
+        return x.new_zeros((len(x), weights.shape[0], *counts))
+    wide = x if x.dtype.is_floating_point else x.to(torch.int64)
+    cells, _ = windows(wide, kernel, strides, dilations, pads, "floor", 0)
+    table = cells.reshape(len(x), groups, inputs, math.prod(counts), -1)
+    factors = weights.to(wide.dtype).reshape(groups, outputs, inputs, -1)
+    found = torch.einsum("ngcpk,gock->ngop", table, factors)
+    return found.reshape(len(x), groups * outputs, *counts).to(x.dtype)
 
 
 def transposed_convolution(
@@ -65,8 +86,13 @@ def transposed_convolution(
     kind = x.dtype
     if not kind.is_floating_point:
         x, weights = x.double(), weights.double()
-    run = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[len(strides) - 1]
-    whole = run(x, weights, None, strides, 0, 0, groups, dilations)
+    if 0 in (*x.shape, *weights.shape):
+        axes = zip(x.shape[2:], weights.shape[2:], strides, dilations)
+        reach = [(n - 1) * s + (k - 1) * d + 1 for n, k, s, d in axes]
+        whole = x.new_zeros((len(x), groups * weights.shape[1], *reach))
+    else:
+        run = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[len(strides) - 1]
+        whole = run(x, weights, None, strides, 0, 0, groups, dilations)
     cuts = []
     for axis, reached in enumerate(whole.shape[2:]):
         begin, end = pads[axis]
@@ -89,12 +115,11 @@ def binary_convolution(
 ) -> Tensor:
     """A convolution of -1 and 1; the filters are bits, the first one lowest."""
     sizes, kernel = list(x.shape[2:]), list(filters.shape[2:])
-    signs = torch.where(filters != 0, 1.0, -1.0)
+    bits = filters.reshape(-1, 8).flip(1).reshape(filters.shape)
+    signs = torch.where(bits != 0, 1.0, -1.0)
     numbers = torch.where(x > 0, 1.0, -1.0)
     given = around(sizes, kernel, strides, dilations, pads)
-    padded = F.pad(numbers, flat_pads(given), value=1.0 if pad_value > 0 else -1.0)
-    if pad_value == 0:
-        padded = F.pad(numbers, flat_pads(given))
+    padded = F.pad(numbers, flat_pads(given), value=pad_value)
     return F.conv2d(padded, signs, None, strides, 0, dilations).to(x.dtype)
 
 
@@ -104,6 +129,26 @@ def window_count(free: int, limit: int, stride: int, rounding: str) -> int:
         return free // stride + 1
     count = -(-free // stride) + 1
     return count - 1 if rounding == "ceil_torch" and (count - 1) * stride >= limit else count
+
+
+def window_counts(
+    x: Tensor,
+    kernel: list[int],
+    strides: list[int],
+    dilations: list[int],
+    pads: object,
+    rounding: str,
+) -> list[int]:
+    """How many windows there are along each axis."""
+    counts = []
+    for axis, (n, k, s, d) in enumerate(zip(x.shape[2:], kernel, strides, dilations)):
+        if isinstance(pads, list):
+            begin, end = pads[axis]
+            free = n + begin + end - ((k - 1) * d + 1)
+            counts.append(window_count(free, n + begin, s, rounding))
+        else:
+            counts.append(-(-n // s))
+    return counts
 
 
 def windows(
@@ -119,14 +164,9 @@ def windows(
     sizes = list(x.shape[2:])
     given = around(sizes, kernel, strides, dilations, pads)
     places = []
-    for axis, (n, k, s, d) in enumerate(zip(sizes, kernel, strides, dilations)):
-        begin, end = given[axis]
-        if isinstance(pads, list):
-            free = n + begin + end - ((k - 1) * d + 1)
-            count = window_count(free, n + begin, s, rounding)
-        else:
-            count = -(-n // s)
-        start = torch.arange(count, device=x.device) * s - begin
+    counts = window_counts(x, kernel, strides, dilations, pads, rounding)
+    for axis, (count, k, s, d) in enumerate(zip(counts, kernel, strides, dilations)):
+        start = torch.arange(count, device=x.device) * s - given[axis][0]
         places.append(start.unsqueeze(1) + torch.arange(k, device=x.device) * d)
     result = x
     for axis, place in enumerate(places):
@@ -158,8 +198,9 @@ def average_pool(
 ) -> Tensor:
     """Means of the cells that count; 0 where none does."""
     wide = x if x.dtype.is_floating_point else x.to(torch.int64)
-    if 0 in x.shape[2:]:
-        wide = wide.new_zeros([max(n, 1) if i > 1 else n for i, n in enumerate(x.shape)])
+    if 0 in x.shape:
+        counts = window_counts(x, kernel, strides, dilations, pads, rounding)
+        return x.new_zeros((*x.shape[:2], *counts))
     cells, places = windows(wide, kernel, strides, dilations, pads, rounding, 0)
     sizes = list(x.shape[2:])
     given = around(sizes, kernel, strides, dilations, pads)
@@ -190,12 +231,8 @@ def max_pool(
     """Maxima of windows and where they stand, counted from an axis on; NaN wins."""
     sizes = list(x.shape[2:])
     if 0 in x.shape:
-        shape = [
-            -(-n // s) if not isinstance(pads, list)
-            else window_count(n + pads[i][0] + pads[i][1] - (k - 1) * d - 1, n + pads[i][0], s, rounding)
-            for i, (n, k, s, d) in enumerate(zip(sizes, kernel, strides, dilations))
-        ]
-        blank = x.new_full((*x.shape[:2], *shape), lowest_of(x))
+        counts = window_counts(x, kernel, strides, dilations, pads, rounding)
+        blank = x.new_full((*x.shape[:2], *counts), lowest_of(x))
         return blank, torch.zeros(blank.shape, dtype=dtype, device=x.device)
     cells, places = windows(x, kernel, strides, dilations, pads, rounding, lowest_of(x))
     largest = cells.amax(dim=-1)
@@ -242,6 +279,9 @@ def deformable_convolution(
     padded: bool,
 ) -> Tensor:
     """A convolution whose cells are read between pixels, where the offsets say."""
+    kind = x.dtype
+    if not kind.is_floating_point:
+        x, offsets, filters = x.double(), offsets.double(), filters.double()
     rows, columns = x.shape[2:]
     kernel = list(filters.shape[2:])
     given = around([rows, columns], kernel, strides, dilations, pads)
@@ -256,7 +296,8 @@ def deformable_convolution(
     y = starts[0][:, None, :, None].expand(kernel[0], kernel[1], high, wide).reshape(count, high, wide)
     z = starts[1][None, :, None, :].expand(kernel[0], kernel[1], high, wide).reshape(count, high, wide)
     down, across = y + moves[:, :, :, 0], z + moves[:, :, :, 1]
-    table = x.reshape(len(x), deformable_group, -1, rows * columns)
+    channels = x.shape[1] // deformable_group
+    table = x.reshape(len(x), deformable_group, channels, rows * columns)
     total = torch.zeros((len(x), deformable_group, table.shape[2], count, high, wide), dtype=x.dtype, device=x.device)
     if padded:
         reads = (down > -1) & (across > -1) & (down < rows) & (across < columns)
@@ -272,12 +313,13 @@ def deformable_convolution(
             else:
                 cell_y, cell_x = cell_y.clamp(max=rows - 1), cell_x.clamp(max=columns - 1)
                 valid = (cell_y >= 0) & (cell_x >= 0)
-            weight = torch.where(valid & reads, weight, 0)
-            place = (cell_y.clamp(0, rows - 1) * columns + cell_x.clamp(0, columns - 1)).long()
-            flat = place.reshape(len(x), deformable_group, 1, -1).expand(-1, -1, table.shape[2], -1)
+            weight = torch.where(valid & reads, weight, 0.0)
+            place = cell_y.clamp(0, rows - 1) * columns + cell_x.clamp(0, columns - 1)
+            whole = torch.nan_to_num(place).long().reshape(len(x), deformable_group, 1, count * high * wide)
+            flat = whole.expand(-1, -1, channels, -1)
             total = total + weight.unsqueeze(2) * table.gather(3, flat).reshape(total.shape)
     if mask is not None:
         total = total * mask.reshape(len(x), deformable_group, 1, count, high, wide)
-    cells = total.reshape(len(x), group, -1, high * wide)
-    weights = filters.reshape(group, filters.shape[0] // group, -1)
-    return (weights @ cells).reshape(len(x), filters.shape[0], high, wide)
+    cells = total.reshape(len(x), group, filters.shape[1] * count, high * wide)
+    weights = filters.reshape(group, filters.shape[0] // group, filters.shape[1] * count)
+    return (weights @ cells).reshape(len(x), filters.shape[0], high, wide).to(kind)
