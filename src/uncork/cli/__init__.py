@@ -24,7 +24,7 @@ COMMANDS = {
     "show": "what a model takes, gives and consists of",
     "check": "every problem of a model and every operation that is missing",
     "shrink": "store embedding tables as 8-bit or 4-bit integers or as f16",
-    "export": "write a model in the format of another system: ONNX",
+    "export": "write a model in the format of another system: ONNX, torch",
     "cache": "the compiled kernels that are kept on disk: list or delete them",
 }
 

@@ -35,4 +35,4 @@ def to_torch(model: Model | str | os.PathLike[str], *, approximate: bool = False
 
     import_torch()
     module: Any = module_of(torch_source(given_model(model), approximate))
-    return module  # type: ignore[no-any-return]
+    return module

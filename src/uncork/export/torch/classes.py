@@ -19,11 +19,13 @@ from uncork.ops.parameter import Const
 VARIABLE = re.compile(r"\bv(\d+)__(\w+)\b")
 CONSTANT = re.compile(r"\bself\.CONSTANT_(\d+)_")
 ASSIGNED = re.compile(r"(?:\bv\d+__\w+(?:, )?)+ = ")
+#: Attributes have names up to about this length: the last parts of their layers' names.
+_LONGEST = 40
 #: A sub-module has at least so many statements.
 _LEAST = 3
 
 
-@dataclass
+@dataclass(eq=False)
 class Item:
     """A step of a class: a block, or a call of a sub-module with what it reads and gives."""
 
@@ -70,7 +72,7 @@ def _variables(text: str) -> list[str]:
 
 
 def _item(block: Block) -> Item:
-    """A step of one block. One with bodies stays outside sub-modules: its methods read attributes."""
+    """A step of one block. One with bodies stays outside sub-modules."""
     reads, writes = _reads_and_writes([block])
     path = () if block.methods else tuple(parts_of(block.layer)[:-1])
     return Item(path, [block], reads, writes)
@@ -96,7 +98,7 @@ def _contracted(items: Sequence[Item], prefix: tuple[str, ...]) -> list[Item] | 
             tainted.update(item.writes)
         else:
             before.append(item)
-    outside = {name for item in items if item not in members for name in item.reads}
+    outside = {n for item, is_inside in zip(items, inside) if not is_inside for n in item.reads}
     reads = dict.fromkeys(n for m in members for n in m.reads if n not in own)
     writes = [n for m in members for n in m.writes if n in outside]
     blocks = [b for m in members for b in m.blocks]
@@ -178,7 +180,7 @@ class Renderer:
             extra = [f"v{n}__{names.short(self.constants[n][0])}" for n in sorted(passed)]
             inner_text = _result(item.writes)
             made = self.render(
-                class_name("_".join(item.group[len(path) :])),
+                class_name(item.group[-1]),
                 _renamed_arguments(inner, dict(zip(sorted(passed), extra))),
                 [*item.reads, *extra],
                 inner_text,
@@ -214,7 +216,7 @@ class Renderer:
 
     def _methods(self, block: Block, attribute: object) -> Iterator[str]:
         for method in block.methods:
-            lines = []
+            lines: list[str] = []
             for inner in method.blocks:
                 lines.extend(_with_attributes(line, attribute) for line in inner.lines)
             results = ", ".join(_with_attributes(r, attribute) for r in method.results)
@@ -268,6 +270,8 @@ class _Attributes:
     def of(self, layer: str) -> str:
         parts = parts_of(layer)
         rest = parts[len(self.path) :] if tuple(parts[: len(self.path)]) == self.path else parts
+        while len(rest) > 1 and sum(map(len, rest)) > _LONGEST:
+            rest = rest[1:]
         return self.names.unique(identifier("_".join(rest)))
 
     def short(self, layer: str) -> str:

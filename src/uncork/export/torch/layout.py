@@ -1,8 +1,8 @@
-"""Statements laid out in lines of at most 88 characters, as the usual formatters do."""
+"""Statements laid out in lines of at most 100 characters, as the usual formatters do."""
 
 from __future__ import annotations
 
-WIDTH = 88
+WIDTH = 100
 _OPEN, _CLOSE = "([{", ")]}"
 
 
@@ -13,8 +13,15 @@ def laid_out(statement: str, indent: int) -> list[str]:
     line = " " * indent + statement
     if len(line) <= WIDTH or '"""' in statement:
         return [line]
+    targets, equals, value = statement.partition(" = ")
+    if equals and ", " in targets and not any(c in targets for c in "([{"):
+        before = [" " * indent + "(", *(" " * (indent + 4) + f"{t}," for t in targets.split(", "))]
+        inner_lines = laid_out(f") = {value}", indent)
+        return [*before, *inner_lines]
     start = _last_bracket(statement)
-    if start is None:
+    if start is None or len(statement[: start + 1]) + indent > WIDTH:
+        if equals and not value.startswith("("):
+            return [" " * indent + f"{targets} = (", " " * (indent + 4) + value, " " * indent + ")"]
         return [line]
     end = _matching(statement, start)
     head, inside, tail = statement[: start + 1], statement[start + 1 : end], statement[end:]
@@ -43,8 +50,10 @@ def _last_bracket(statement: str) -> int | None:
             start = place if depth == 0 else start
             depth += 1
         elif character in _CLOSE:
-            depth -= 1
-            if depth == 0 and place - start > longest:
+            depth = max(depth - 1, 0)
+            if depth == 0 and best is not None and place <= best:
+                continue
+            if depth == 0 and place - start > longest and statement[start] in _OPEN:
                 best, longest = start, place - start
     return best
 

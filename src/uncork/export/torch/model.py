@@ -72,9 +72,7 @@ def torch_source(model: Model, approximate: bool = False) -> TorchSource:
     if problems:
         raise UnsupportedError.of_all(model.source, problems)
     with writer.block("outputs"):
-        outputs = [
-            _taken(writer, values[model.by_id[r].inputs[0]]) for r in model.results
-        ]
+        outputs = [_taken(writer, values[model.by_id[r].inputs[0]]) for r in model.results]
         for statement in program.kept:
             writer.line(statement)
     return _finished(model, writer, arguments, outputs)
@@ -243,31 +241,33 @@ def _lowered(w: Writer, node: Node, inputs: Sequence[Value]) -> list[Value]:
             several = [_rounded(written, spec) for written, spec in zip(several, specs)]
         assert len(several) >= len(specs), f"{node.label}: {len(several)} outputs"
         return [
-            _settled(w, node, i, written, spec) for i, (written, spec) in enumerate(zip(several, specs))
+            _settled(w, node, i, written, spec)
+            for i, (written, spec) in enumerate(zip(several, specs))
         ]
 
 
 #: Torch computes these of f16 and bf16 in f32 and rounds once, as the IR does.
-_ROUNDED_ONCE = frozenset(
-    """
-    Abs Acos Acosh Add Asin Asinh Atan Atan2 Atanh Ceiling Clamp Convert ConvertLike ConvertPromoteTypes
-    Convolution Cos Cosh Divide Elu Erf ErfInv Equal Exp FakeConvert Floor Gelu Greater GreaterEqual
-    GroupConvolution HSigmoid IsFinite IsInf IsNaN Less LessEqual Log LogSoftmax MatMul MaxPool Maximum
-    Minimum Multiply Negative NotEqual OneHot Power ReLU ReduceMax ReduceMean ReduceMin ReduceSum Round
-    SegmentMax Select Sigmoid Sign Sin Sinh SoftMax SoftSign Sqrt Subtract Swish Tan Tanh TopK
-    """.split()
-)
+_ROUNDED_ONCE = """
+Abs Acos Acosh Add Asin Asinh Atan Atan2 Atanh Ceiling Clamp Convert ConvertLike
+ConvertPromoteTypes Convolution Cos Cosh Divide Elu Erf ErfInv Equal Exp FakeConvert Floor Gelu
+Greater GreaterEqual GroupConvolution HSigmoid IsFinite IsInf IsNaN Less LessEqual Log LogSoftmax
+MatMul MaxPool Maximum Minimum Multiply Negative NotEqual OneHot Power ReLU ReduceMax ReduceMean
+ReduceMin ReduceSum Round SegmentMax Select Sigmoid Sign Sin Sinh SoftMax SoftSign Sqrt Subtract
+Swish Tan Tanh TopK
+"""
 
 
 def _widened(operation: Operation, inputs: Sequence[Value | None]) -> list[Value | None] | None:
     """Inputs of f16 and bf16 in f32, where several steps would each be rounded."""
     narrow = (ElementType.f16, ElementType.bf16)
-    if operation.type_name in _ROUNDED_ONCE or operation.moves_values:
+    if operation.type_name in _ROUNDED_ONCE.split() or operation.moves_values:
         return None
     if isinstance(operation, SubGraphOperation) or not any(v and v.type in narrow for v in inputs):
         return None
     return [
-        replace(v, code=f"{atom(_tensor(v))}.float()", type=ElementType.f32, constant=None, value=None)
+        replace(
+            v, code=f"{atom(_tensor(v))}.float()", type=ElementType.f32, constant=None, value=None
+        )
         if v and v.type in narrow
         else v
         for v in inputs
@@ -336,5 +336,3 @@ def _weight(w: Writer, node: Node, constant: Const) -> Value:
     if value is not None and constant.element_type.is_integer and value.size <= SMALL:
         elements = tuple(types.literal(constant.element_type, n) for n in value.reshape(-1))
     return Value("", constant.element_type, constant.shape, value, elements, number)
-
-

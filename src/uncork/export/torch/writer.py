@@ -21,6 +21,8 @@ from uncork.ops.parameter import Const
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
 I64 = ElementType.i64
+#: Tensors whose text is longer than this get a statement of their own.
+INLINE = 60
 #: Integer tensors up to this many elements may be lists of Python's integers.
 SMALL = 64
 
@@ -116,9 +118,7 @@ def token(number: int) -> str:
 class Writer:
     """Writes the statements of one graph: the model's, or a body's."""
 
-    def __init__(
-        self, program: Program, first_tensor: str | None, is_body: bool = False
-    ) -> None:
+    def __init__(self, program: Program, first_tensor: str | None, is_body: bool = False) -> None:
         self.program = program
         self.is_body = is_body
         self.blocks: list[Block] = []
@@ -138,9 +138,11 @@ class Writer:
         if value.constant is not None:
             return token(value.constant)
         if value.elements is not None:
-            return self._tensor_of(value, value.elements)
-        assert value.value is not None
-        return self.literal(value.value, value.type)
+            text = self._tensor_of(value, value.elements)
+        else:
+            assert value.value is not None
+            text = self.literal(value.value, value.type)
+        return text if len(text) <= INLINE else self.let(text, "numbers")
 
     def literal(self, array: Array, element_type: ElementType) -> str:
         """A small tensor written out."""
@@ -153,6 +155,11 @@ class Writer:
 
     def _tensor_of(self, value: Value, elements: tuple[str, ...]) -> str:
         shape = value.shape.static
+        if len(elements) > 2 and elements == tuple(map(str, range(len(elements)))):
+            made = (
+                f"torch.arange({len(elements)}, dtype={types.dtype(value.type)}{self.on_device()})"
+            )
+            return made if len(shape) == 1 else f"{made}.reshape({', '.join(map(str, shape))})"
         text = _nested(list(elements), list(shape)) if elements else "[]"
         made = f"torch.tensor({text}, dtype={types.dtype(value.type)}{self.on_device()})"
         return made if elements else f"{made}.reshape({tuple(shape)})"

@@ -193,5 +193,3 @@ def select(w: Writer, op: Operation, condition: Value, then: Value, otherwise: V
     first = w.operand(then, otherwise)
     second = w.operand(otherwise, then) if first == w(then) else w(otherwise)
     return f"torch.where({w(condition)}, {first}, {second})"
-
-

@@ -18,7 +18,9 @@ from uncork.ops.iteration import Loop5, TensorIterator1
 from uncork.types import PartialShape, TensorSpec
 
 
-def _method(w: Writer, name: str, body: BodyMap, specs: Sequence[TensorSpec]) -> tuple[str, list[TensorSpec]]:
+def _method(
+    w: Writer, name: str, body: BodyMap, specs: Sequence[TensorSpec]
+) -> tuple[str, list[TensorSpec]]:
     """Write a body as a method; returns its name and the specs of its results."""
     from uncork.export.torch.model import lower_nodes
 
@@ -116,12 +118,13 @@ def _iterated(
     method, results = _method(w, "body", body, specs)
     carried: dict[int, str] = {}
     for entry in body.inputs:
-        if entry.port is not None and entry.slicing is None:
-            if any(parameter == entry.parameter for _, parameter in body.back_edges):
-                carried[entry.parameter] = w.let(w(inputs[entry.port]), f"{name}_carried")
+        returns = any(parameter == entry.parameter for _, parameter in body.back_edges)
+        if entry.port is not None and entry.slicing is None and returns:
+            carried[entry.parameter] = w.let(w(inputs[entry.port]), f"{name}_carried")
     starts = {
         e.parameter: w.let(
-            w.call("part_starts", _size(w, inputs[e.port], e.slicing), *_bounds(e.slicing)), "starts"
+            w.call("part_starts", _size(w, inputs[e.port], e.slicing), *_bounds(e.slicing)),
+            "starts",
         )
         for e in body.inputs
         if e.slicing is not None and e.port is not None
@@ -131,8 +134,11 @@ def _iterated(
         for o in body.outputs
         if o.slicing is not None and o.port is not None
     }
+    by_port = {o.port: o for o in body.outputs if o.port is not None}
     plain = [o for o in body.outputs if o.slicing is None and o.port is not None]
-    final = {o.port: w.let(_initial(w, o, body, carried), name) for o in plain if o.port is not None}
+    final = {
+        o.port: w.let(_initial(w, o, body, carried), name) for o in plain if o.port is not None
+    }
     step = w.program.variable("step")
     limited = count if not count.lstrip("-").isdigit() else (count if int(count) >= 0 else "")
     running = None
@@ -147,24 +153,24 @@ def _iterated(
     arguments = []
     by_parameter = {e.parameter: e for e in body.inputs}
     for parameter in range(len(by_parameter)):
-        arguments.append(_argument(w, by_parameter[parameter], inputs, carried, starts, step, specs))
+        arguments.append(
+            _argument(w, by_parameter[parameter], inputs, carried, starts, step, specs)
+        )
     names = [w.program.variable("result") for _ in range(body.body.output_count)]
     comma = "," if len(names) == 1 else ""
     w.line(f"    {', '.join(names)}{comma} = self.{method}({', '.join(arguments)})")
     for port, part in parts.items():
-        entry = next(o for o in body.outputs if o.port == port)
-        w.line(f"    {part}.append({names[entry.result]})")
+        w.line(f"    {part}.append({names[by_port[port].result]})")
     for port, variable_name in final.items():
-        entry = next(o for o in body.outputs if o.port == port)
-        w.line(f"    {variable_name} = {names[entry.result]}")
+        w.line(f"    {variable_name} = {names[by_port[port].result]}")
     updates = [(carried[p], names[r]) for r, p in body.back_edges if p in carried]
     if updates:
         w.line(f"    {', '.join(a for a, _ in updates)} = {', '.join(b for _, b in updates)}")
     if ends is not None and running is not None:
         w.line(f"    {running} = bool({names[ends.result]})")
     for port, part in parts.items():
-        entry = next(o for o in body.outputs if o.port == port)
-        final[port] = w.let(_joined(w, entry, part, results[entry.result]), name)
+        output = by_port[port]
+        final[port] = w.let(_joined(w, output, part, results[output.result]), name)
     return [final[i] for i in range(len(final))]
 
 
@@ -216,7 +222,8 @@ def _argument(
     if entry.slicing is None:
         return w(data)
     axis = entry.slicing.axis % w.rank(data)
-    return f"{atom(w(data))}.narrow({axis}, {starts[entry.parameter]}[{step}], {entry.slicing.part_size})"
+    start = f"{starts[entry.parameter]}[{step}]"
+    return f"{atom(w(data))}.narrow({axis}, {start}, {entry.slicing.part_size})"
 
 
 def _initial(w: Writer, entry: BodyOutput, body: BodyMap, carried: dict[int, str]) -> str:

@@ -1,6 +1,4 @@
-"""Convolutions and transposed ones by torch's own; of integers by f64, which is exact where 2**53 is
-not reached.
-"""
+"""Convolutions and transposed ones by torch's own; of integers, sums of products that wrap."""
 
 from __future__ import annotations
 
@@ -26,22 +24,30 @@ def pads(op: Sliding) -> list[list[int]] | str:
     return [list(op.fixed_pads(axis)) for axis in range(op.axes)]
 
 
+def even_pads(op: Sliding) -> list[int] | None:
+    """The padding of each axis, where it is the same at both ends."""
+    given = pads(op)
+    if isinstance(given, str) or any(b != e for b, e in given):
+        return None
+    return [b for b, _ in given]
+
+
 @lowers("Convolution", "GroupConvolution")
 def convolution(w: Writer, op: Convolution1, data: Value, filters: Value) -> str:
     """F.conv1d to F.conv3d."""
     given = pads(op)
-    even = not isinstance(given, str) and all(b == e for b, e in given)
+    padding = even_pads(op)
     some = all(d.low > 0 for v in (data, filters) for d in v.shape[1:])
-    simple = even and some and op.lead == 2 and data.type.is_float
-    if not simple:
-        options = {"strides": list(op.strides), "dilations": list(op.dilations), "pads": given}
+    if padding is None or not some or op.lead != 2 or not data.type.is_float:
+        options: dict[str, object] = {"strides": list(op.strides), "pads": given}
+        options["dilations"] = list(op.dilations)
         if op.lead == 3:
             options["grouped"] = True
         return w.call("convolution", data, filters, **options)
     text = f"F.conv{op.axes}d({w(data)}, {w(filters)}"
     for name, values, neutral in (
         ("stride", op.strides, 1),
-        ("padding", [b for b, _ in given], 0),
+        ("padding", padding, 0),
         ("dilation", op.dilations, 1),
     ):
         number = _numbers(values)
@@ -81,6 +87,8 @@ def deformable(
     w: Writer, op: Operation, data: Value, offsets: Value, filters: Value, mask: Value | None = None
 ) -> str:
     """Every place of the kernel read where its offset says."""
+    if not data.type.is_float:
+        w.refuse("a deformable convolution of integers")
     assert isinstance(op, Sliding)
     options: dict[str, object] = {
         "strides": list(op.strides),

@@ -10,7 +10,9 @@ from uncork.ops._common.embedding import Embedding
 from uncork.types import ElementType
 
 
-def _options(w: Writer, op: Embedding, default: Value | None, weights: Value | None) -> dict[str, object]:
+def _options(
+    w: Writer, op: Embedding, default: Value | None, weights: Value | None
+) -> dict[str, object]:
     options: dict[str, object] = {}
     if default is not None:
         known = default.known()

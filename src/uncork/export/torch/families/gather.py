@@ -20,13 +20,13 @@ def gather(w: Writer, op: _Gather, data: Value, indices: Value, axis: Value) -> 
     along = where[0] % rank
     batch = op.batch_count(w.rank(indices))
     size = data.shape[along].static_size
-    if data.elements is not None and not data.code and known is not None and rank == 1 and size:
-        if all(-size <= k < size and (k >= 0 or op.counts_from_end) for k in known):
-            return Elements(tuple(data.elements[k] for k in known))
-    if known is not None and batch == 0 and indices.rank == 0 and size is not None:
-        if 0 <= known[0] < size or (op.counts_from_end and -size <= known[0] < 0):
-            whole = ":, " * along
-            return f"{atom(w(data))}[{whole}{known[0]}]"
+    least = -(size or 0) if op.counts_from_end else 0
+    inside = size is not None and known is not None and all(least <= k < size for k in known)
+    if inside and known is not None and data.elements is not None and not data.code and rank == 1:
+        return Elements(tuple(data.elements[k] for k in known))
+    if inside and known is not None and batch == 0 and indices.rank == 0:
+        whole = ":, " * along
+        return f"{atom(w(data))}[{whole}{known[0]}]"
     options: dict[str, object] = {}
     if along:
         options["axis"] = along
@@ -73,7 +73,9 @@ def scatter_elements(
     reduction = getattr(op, "reduction", "none")
     initial = getattr(op, "use_init_val", True)
     along = w.integer(axis)
-    return w.call("scatter_elements", data, indices, updates, along, reduction=reduction, initial=initial)
+    return w.call(
+        "scatter_elements", data, indices, updates, along, reduction=reduction, initial=initial
+    )
 
 
 @lowers("ScatterNDUpdate")

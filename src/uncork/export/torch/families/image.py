@@ -1,5 +1,5 @@
-"""Interpolate, GridSample, patches and colours. Which cells an axis reads, and with what weights, the
-helpers say as the operations do; F.interpolate's coordinates are others in many cases.
+"""Interpolate, GridSample, patches and colours. Which cells an axis reads, and with what weights,
+the helpers say as the operations do; F.interpolate's coordinates are others in many cases.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ def interpolate(w: Writer, op: _Interpolate, data: Value, *inputs: Value | None)
         coordinates, rounding = op.coordinate_transformation_mode, op.nearest_mode
         coefficient = op.cube_coeff
     assert wanted is not None
-    if data.type.bits == 64 and not data.type.is_float and op.mode != "nearest":  # type: ignore[attr-defined]
+    if data.type.bits == 64 and not data.type.is_float and op.mode != "nearest":
         w.refuse("an Interpolate of 64-bit integers")
     if any(map(any, pads)):
         options["pads"] = [list(p) for p in pads]
     options["coordinates"] = coordinates
-    if op.mode == "nearest":  # type: ignore[attr-defined]
+    if op.mode == "nearest":
         options["rounding"] = rounding
-    if op.mode in ("cubic", "bicubic_pillow"):  # type: ignore[attr-defined]
+    if op.mode in ("cubic", "bicubic_pillow"):
         options["coefficient"] = coefficient
     if op.antialias:
         options["antialias"] = True
@@ -54,7 +54,9 @@ def interpolate(w: Writer, op: _Interpolate, data: Value, *inputs: Value | None)
         from uncork.export.torch.types import literal
 
         numbers = [literal(wanted.type, n) for n in wanted.value.reshape(-1)]
-        return w.call("resized", data, repr(axes), scales=Code(f"[{', '.join(numbers)}]"), **options)
+        return w.call(
+            "resized", data, repr(axes), scales=Code(f"[{', '.join(numbers)}]"), **options
+        )
     return w.call("resized", data, repr(axes), scales=Code(f"{w(wanted)}.tolist()"), **options)
 
 

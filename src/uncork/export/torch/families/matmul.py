@@ -48,7 +48,7 @@ def attention(
     """F.scaled_dot_product_attention; with a sink, or rows that attend to nothing, spelled out."""
     factor = None if scale is None else w.number(scale)
     ready = mask is None or (mask.type.is_float and mask.type is query.type)
-    if op.causal or mask is not None and mask.rank == 0:
+    if op.causal or (mask is not None and mask.rank == 0):
         mask = None
     same = query.rank == key.rank == value.rank
     if sink is None and ready and same and (scale is None or factor) and not op.causal:

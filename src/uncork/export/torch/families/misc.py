@@ -95,6 +95,9 @@ def priors(w: Writer, op: Operation, output_size: Value, image_size: Value) -> s
     """Boxes of sizes that are known are numbers."""
     import numpy as np
 
-    sizes = [np.array(w.numbers(v, n)) for v, n in ((output_size, "output_size"), (image_size, "image_size"))]
+    sizes = [
+        np.array(w.numbers(v, n))
+        for v, n in ((output_size, "output_size"), (image_size, "image_size"))
+    ]
     boxes = np.asarray(op.reference(*sizes))
     return w.weight(boxes, ElementType.f32, "boxes")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from uncork.export.torch.families.convolution import pads
+from uncork.export.torch.families.convolution import even_pads, pads
 from uncork.export.torch.families.shapes import unpacked
 from uncork.export.torch.registry import lowers
 from uncork.export.torch.writer import Code, Value, Writer
@@ -14,17 +14,23 @@ from uncork.ops.max_pool import MaxPool1, MaxPool8
 @lowers("AvgPool")
 def avg_pool(w: Writer, op: AvgPool1, data: Value) -> str:
     """F.avg_pool where windows have even padding, else sums over counts."""
-    given = pads(op)
-    plain = not isinstance(given, str) and all(b == e for b, e in given)
+    padding = _narrow_pads(op)
     dilated = any(op.dilation(a) != 1 for a in range(op.axes))
-    narrow = plain and all(2 * b <= k for (b, _), k in zip(given, op.kernel))  # type: ignore[misc]
-    if plain and narrow and not dilated and op.rounding_type == "floor" and data.type.is_float:
+    if padding is not None and not dilated and op.rounding_type == "floor" and data.type.is_float:
         text = f"F.avg_pool{op.axes}d({w(data)}, {list(op.kernel)}, {list(op.strides)}"
-        if any(b for b, _ in given):  # type: ignore[misc]
-            text += f", {[b for b, _ in given]}, count_include_pad={not op.exclude_pad}"  # type: ignore[misc]
+        if any(padding):
+            text += f", {padding}, count_include_pad={not op.exclude_pad}"
         return text + ")"
     options = _options(op)
     return w.call("average_pool", data, exclude_pad=op.exclude_pad, **options)
+
+
+def _narrow_pads(op: AvgPool1 | MaxPool1 | MaxPool8) -> list[int] | None:
+    """Padding that torch's own pooling takes: even, and at most half a kernel."""
+    padding = even_pads(op)
+    if padding is None or any(2 * b > k for b, k in zip(padding, op.kernel)):
+        return None
+    return padding
 
 
 def _options(op: AvgPool1 | MaxPool1 | MaxPool8) -> dict[str, object]:
@@ -41,13 +47,16 @@ def _options(op: AvgPool1 | MaxPool1 | MaxPool8) -> dict[str, object]:
 @lowers("MaxPool")
 def max_pool(w: Writer, op: MaxPool1 | MaxPool8, data: Value) -> str | list[str]:
     """F.max_pool where windows have even padding; places in the whole tensor by a helper."""
-    given = pads(op)
-    plain = not isinstance(given, str) and all(b == e for b, e in given)
-    narrow = plain and all(2 * b <= k for (b, _), k in zip(given, op.kernel))  # type: ignore[misc]
-    if isinstance(op, MaxPool1) and narrow and op.rounding_type == "floor" and data.type.is_float:
+    padding = _narrow_pads(op)
+    if (
+        isinstance(op, MaxPool1)
+        and padding is not None
+        and op.rounding_type == "floor"
+        and data.type.is_float
+    ):
         text = f"F.max_pool{op.axes}d({w(data)}, {list(op.kernel)}, {list(op.strides)}"
-        if any(b for b, _ in given):  # type: ignore[misc]
-            text += f", {[b for b, _ in given]}"  # type: ignore[misc]
+        if any(padding):
+            text += f", {padding}"
         return text + ")"
     options = _options(op)
     if isinstance(op, MaxPool1):

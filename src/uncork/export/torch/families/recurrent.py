@@ -15,6 +15,7 @@ from uncork.export.torch.writer import Value, Writer
 from uncork.ops._common.recurrent import Recurrent, RecurrentSequence
 from uncork.ops.lstm_cell import LSTM1
 
+
 def _kind(op: Recurrent) -> str:
     return {1: "rnn", 3: "gru", 4: "lstm"}[op.gates]
 
@@ -46,7 +47,7 @@ def sequence(w: Writer, op: RecurrentSequence, x: Value, *rest: Value | None) ->
     count = 2 if _kind(op) == "lstm" else 1
     states, lengths, *weights = rest[:count], *rest[count : count + 4]
 
-    given = [v for v in (*states, lengths, *weights)]
+    given: list[Value | None] = [*states, lengths, *weights]
     known = None if lengths is None else lengths.known()
     steps = x.shape[1].static_size if x.rank == 3 else None
     whole = known is not None and steps is not None and all(n == steps for n in known) and steps > 0
@@ -69,5 +70,3 @@ def cell(w: Writer, op: Recurrent, x: Value, *rest: Value | None) -> list[str] |
     weights += [None] * (3 - len(weights))
     text = w.call(f"{_kind(op)}_step", x, *states, *weights, **_options(op))
     return unpacked(w, text) if count == 2 else text
-
-

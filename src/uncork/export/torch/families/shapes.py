@@ -6,7 +6,6 @@ it and torch.export follows.
 
 from __future__ import annotations
 
-
 from uncork.export.torch.registry import lowers
 from uncork.export.torch.writer import Code, Elements, Value, Writer, atom
 from uncork.ops._operation import Operation
@@ -30,10 +29,10 @@ def shape_of(w: Writer, op: Operation, data: Value) -> Elements | str:
 @lowers("Reshape")
 def reshape(w: Writer, op: Reshape1, data: Value, shape: Value) -> str | Value | Elements:
     """0 copies a dimension, or means 0."""
-    if data.elements is not None and not data.code and w.outputs[0].shape.rank is not None:
-        if w.outputs[0].shape.rank <= 1:
-            return Elements(data.elements)
     spec = w.outputs[0].shape
+    flat = spec.rank is not None and spec.rank <= 1
+    if data.elements is not None and not data.code and flat:
+        return Elements(data.elements)
     if spec.is_static:
         if data.shape.is_static and data.shape == spec:
             return data
@@ -70,7 +69,7 @@ def _reshaped(w: Writer, data: Value, items: list[str]) -> str:
 def transpose(w: Writer, op: Operation, data: Value, order: Value) -> str | Value:
     """Tensor.permute"""
     known = order.known()
-    if known is not None and not known or (known is None and order.shape.size.high == 0):
+    if (known is not None and not known) or (known is None and order.shape.size.high == 0):
         rank = w.rank(data)
         known = list(range(rank))[::-1]
     if known is None:
@@ -137,7 +136,9 @@ def split(w: Writer, op: Operation, data: Value, axis: Value) -> list[str]:
     known = axis.known()
     if known is not None and data.rank is not None:
         dim = data.shape[known[0]].static_size
-    size = f"{w.dim(data, known[0])} // {count}" if known else f"{w(data)}.shape[{along}] // {count}"
+    size = (
+        f"{w.dim(data, known[0])} // {count}" if known else f"{w(data)}.shape[{along}] // {count}"
+    )
     text = str(dim // count) if dim is not None else size
     if dim == 0 or dim is None:
         return unpacked(w, w.call("split_in", data, str(count), along))
@@ -211,7 +212,9 @@ def range_(w: Writer, op: Operation, start: Value, stop: Value, step: Value) -> 
     if T.u64 in (start.type, stop.type, step.type):
         w.refuse("torch does not order unsigned 64-bit integers")
     if whole and not to.is_float:
-        first, last, by = (b[0] if b else f"int({w(v)})" for b, v in zip(bounds, (start, stop, step)))
+        first, last, by = (
+            b[0] if b else f"int({w(v)})" for b, v in zip(bounds, (start, stop, step))
+        )
         plain = last.isdigit() or (".shape[" in last and " " not in last)
         if by == "1" and first == "0" and plain:
             return f"torch.arange({last}, dtype={code}{w.on_device()})"
@@ -226,7 +229,9 @@ def _device(w: Writer) -> dict[str, Code]:
 
 
 @lowers("Eye")
-def eye(w: Writer, op: Operation, rows: Value, columns: Value, diagonal: Value, batch: Value | None) -> str:
+def eye(
+    w: Writer, op: Operation, rows: Value, columns: Value, diagonal: Value, batch: Value | None
+) -> str:
     """1 where column - row is the number of the diagonal."""
     code = w.dtype(w.outputs[0].element_type)
     sizes = "[]" if batch is None else w.listed(batch)
@@ -295,5 +300,3 @@ def reverse_sequence(w: Writer, op: Operation, data: Value, lengths: Value) -> s
     """The first so many steps of each row turned round."""
     axes = {"batch_axis": op.batch_axis, "seq_axis": op.seq_axis}  # type: ignore[attr-defined]
     return w.call("reverse_sequence", data, lengths, **axes)
-
-

@@ -15,7 +15,13 @@ _FAR = 2**31 - 1
 
 @lowers("Slice")
 def slice_(
-    w: Writer, op: Operation, data: Value, start: Value, stop: Value, step: Value, axes: Value | None
+    w: Writer,
+    op: Operation,
+    data: Value,
+    start: Value,
+    stop: Value,
+    step: Value,
+    axes: Value | None,
 ) -> str | Elements:
     """Python's slices, backwards by a helper."""
     by = step.known()
@@ -57,7 +63,12 @@ def _of_elements(
 ) -> Elements | None:
     """A part of a list of Python's integers."""
     first, last = bounds
-    if data.elements is None or data.code or data.rank != 1 or not (first and last and by and along):
+    if (
+        data.elements is None
+        or data.code
+        or data.rank != 1
+        or not (first and last and by and along)
+    ):
         return None
     if not all(n.lstrip("-").isdigit() for n in (*first, *last)) or len(by) != 1:
         return None

@@ -33,7 +33,9 @@ def non_max_suppression(
     }
     for name, value in (("limit", limit), ("overlap", overlap), ("threshold", threshold)):
         if value is not None:
-            number = w.integer(value) if name == "limit" else w.number(value) or f"float({w(value)})"
+            number = (
+                w.integer(value) if name == "limit" else w.number(value) or f"float({w(value)})"
+            )
             options[name] = Code(number)
     text = w.call("non_max_suppression", boxes, scores, **options)
     codes = [w.dtype(s.element_type) for s in w.outputs]

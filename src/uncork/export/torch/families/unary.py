@@ -203,9 +203,7 @@ def convert(
 ) -> str | Value | Elements | list[object]:
     """Wraps and cuts as the IR does; see `converted`."""
     if op.type_name == "ConvertPromoteTypes":
-        return [
-            converted(w, v, s.element_type) for v, s in zip((data, *others), w.outputs) if v
-        ]
+        return [converted(w, v, s.element_type) for v, s in zip((data, *others), w.outputs) if v]
     if op.type_name == "FakeConvert":
         return _fake_convert(w, op, data, *others)
     return converted(w, data, w.outputs[0].element_type)
@@ -246,9 +244,11 @@ def converted(w: Writer, data: Value, to: ElementType) -> str | Value | Elements
     if to.is_float:
         return f"{atom(text)}.to({code})"
     if to.bits < 8:
-        return f"{atom(text)}.to(torch.int64).bitwise_and({2**to.bits - 1}).to({code})" if (
-            to.kind != "signed"
-        ) else w.call("wrapped_i4", text)
+        return (
+            f"{atom(text)}.to(torch.int64).bitwise_and({2**to.bits - 1}).to({code})"
+            if (to.kind != "signed")
+            else w.call("wrapped_i4", text)
+        )
     if to in (T.u16, T.u32):
         return f"{atom(text)}.to(torch.int64) & {hex(2**to.bits - 1)}"
     if to in WIDE and own in WIDE:

@@ -90,7 +90,9 @@ def embedding_segments_sum(
     weights: Tensor | None = None,
 ) -> Tensor:
     """Sums of rows by segment; an empty one is the row `default`, or zeros where that is -1."""
-    if not torch.compiler.is_compiling() and bool(((segment_ids < 0) | (segment_ids >= count)).any()):
+    if not torch.compiler.is_compiling() and bool(
+        ((segment_ids < 0) | (segment_ids >= count)).any()
+    ):
         raise ValueError(f"expected segment ids from 0 to {count - 1}")
     return segment_sums(table, indices, segment_ids, count, default, weights)
 

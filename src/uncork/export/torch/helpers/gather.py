@@ -69,7 +69,8 @@ def gather_nd(data: Tensor, indices: Tensor, batch_dims: int, joined: bool) -> T
     elif size == 0:
         found = data.reshape(*lead, *(1,) * len(inner), *rest).expand(*lead, *inner, *rest)
     else:
-        found = data[tuple([*batches, *places])]
+        index = (*batches, *places)
+        found = data[index]
     if joined and batch_dims > 1:
         found = found.reshape(math.prod(lead), *found.shape[batch_dims:])
     return found
@@ -130,7 +131,9 @@ def scatter_elements(
         count = (count + int(initial)).clamp(min=1)
         if data.dtype.is_floating_point:
             return torch.where(touched, total / count, data)
-        return torch.where(touched, torch.div(total, count, rounding_mode="floor").to(data.dtype), data)
+        return torch.where(
+            touched, torch.div(total, count, rounding_mode="floor").to(data.dtype), data
+        )
     names = {"sum": "sum", "prod": "prod", "min": "amin", "max": "amax"}
     return data.scatter_reduce(axis, place, updates, names[reduction], include_self=initial)
 

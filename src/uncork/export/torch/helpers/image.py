@@ -7,6 +7,9 @@ import math
 import torch
 from torch import Tensor
 
+from uncork.export.torch.helpers.elementwise import round_half_away
+from uncork.export.torch.helpers.sliding import windows
+
 
 def coordinates_of(
     size: int, result: int, scale: float | None, mode: str, double: bool, single: bool = False
@@ -110,7 +113,7 @@ def resized(
     """An image, or any tensor, resized along axes one after the other."""
     if pads is not None:
         x = torch.nn.functional.pad(x, [n for pair in reversed(pads) for n in pair])
-    plan = []
+    plan: list[tuple[int, int, int, float | None]] = []
     for i, axis in enumerate(axes):
         size = x.shape[axis]
         if scales is None:
@@ -185,11 +188,16 @@ def grid_sample(
     height, width = x.shape[2:]
     if 0 in x.shape:
         return x.new_zeros((*x.shape[:2], *grid.shape[1:3]))
-    places = [centre_of(grid[..., 1], height, align_corners), centre_of(grid[..., 0], width, align_corners)]
+    places = [
+        centre_of(grid[..., 1], height, align_corners),
+        centre_of(grid[..., 0], width, align_corners),
+    ]
     modes = (padding_mode, align_corners)
     if mode == "nearest":
         rows, columns = (torch.round(p) for p in places)
-        found = cells_at(x, moved_inside(rows, height, *modes), moved_inside(columns, width, *modes))
+        found = cells_at(
+            x, moved_inside(rows, height, *modes), moved_inside(columns, width, *modes)
+        )
         unknown = torch.isnan(places[0] + places[1]).unsqueeze(1)
         return torch.where(unknown, math.nan, found) if x.dtype.is_floating_point else found
     work = x if x.dtype.is_floating_point else x.double()
@@ -220,7 +228,9 @@ def grid_taps(
         steps = [(0, 1 - part), (1, part)]
     else:
         steps = [(i, keys_kernel(part - i, -0.75)) for i in range(-1, 3)]
-    return [(moved_inside(low + i, size, padding_mode, align_corners), weight) for i, weight in steps]
+    return [
+        (moved_inside(low + i, size, padding_mode, align_corners), weight) for i, weight in steps
+    ]
 
 
 def moved_inside(places: Tensor, size: int, padding_mode: str, align_corners: bool) -> Tensor:
@@ -275,7 +285,9 @@ def columns_to_image(
     canvas = x.new_zeros((*x.shape[:-2], channels, *whole))
     for i in range(kernel[0]):
         for j in range(kernel[1]):
-            rows = slice(i * dilations[0], i * dilations[0] + (count[0] - 1) * strides[0] + 1, strides[0])
+            rows = slice(
+                i * dilations[0], i * dilations[0] + (count[0] - 1) * strides[0] + 1, strides[0]
+            )
             columns = slice(
                 j * dilations[1], j * dilations[1] + (count[1] - 1) * strides[1] + 1, strides[1]
             )
@@ -306,7 +318,9 @@ def yuv_to_rgb(planes: list[Tensor], pairs: bool, blue_first: bool) -> Tensor:
     green = y - 0.391 * wide[0] - 0.813 * wide[1]
     blue = y + 2.018 * wide[0]
     found = torch.stack([blue, green, red] if blue_first else [red, green, blue], -1).clamp(0, 255)
-    return torch.round(found).to(light.dtype) if light.dtype == torch.uint8 else found.to(light.dtype)
+    return (
+        torch.round(found).to(light.dtype) if light.dtype == torch.uint8 else found.to(light.dtype)
+    )
 
 
 def reorg(x: Tensor, stride: int) -> Tensor:
@@ -317,7 +331,9 @@ def reorg(x: Tensor, stride: int) -> Tensor:
     shift = c // base
     row = (n * base + c % base) * height * stride + h * stride + shift // stride
     place = row * width * stride + w * stride + shift % stride
-    return x.reshape(-1)[place].reshape(batch, channels * stride**2, height // stride, width // stride)
+    return x.reshape(-1)[place].reshape(
+        batch, channels * stride**2, height // stride, width // stride
+    )
 
 
 def yolo_regions(
@@ -385,7 +401,9 @@ def roi_align(
             sine, cosine = torch.sin(angle), torch.cos(angle)
             z, y = z * cosine + y * sine + centre[0], y * cosine - z * sine + centre[1]
         near = (y >= -1) & (y <= height) & (z >= -1) & (z <= width)
-        safe_y, safe_z = (torch.where(near, v.clamp(0, n - 1), 0) for v, n in ((y, height), (z, width)))
+        safe_y, safe_z = (
+            torch.where(near, v.clamp(0, n - 1), 0) for v, n in ((y, height), (z, width))
+        )
         values = torch.where(near, read_between(x[image], safe_y, safe_z), 0)
         found = values.amax(dim=(2, 4)).clamp(min=0) if mode == "max" else values.mean(dim=(2, 4))
         results.append(found.unsqueeze(0).to(x.dtype))

@@ -37,5 +37,7 @@ def local_response(
         reach = min(size // 2, max(length - 1, 0))
         pads = [0, 0] * (x.dim() - 1 - axis) + [reach, reach]
         padded = F.pad(total, pads)
-        total = sum((padded.narrow(axis, k, length) for k in range(2 * reach + 1)), torch.zeros_like(x))
+        total = sum(
+            (padded.narrow(axis, k, length) for k in range(2 * reach + 1)), torch.zeros_like(x)
+        )
     return x / (bias + alpha / size ** len(axes) * total) ** beta

@@ -96,7 +96,7 @@ def within(y: Tensor, lengths: Tensor | None) -> Tensor:
 
 
 def last_of(steps: Tensor, lengths: Tensor | None) -> Tensor:
-    """The last live step of each row, zeros where there is none; steps are [batch, steps, hidden]."""
+    """The last live step of each row of [batch, steps, hidden], zeros where there is none."""
     if lengths is None:
         return steps[:, -1]
     length = lengths.long()
@@ -194,9 +194,7 @@ def lstm_rows(
         packed.data, packed.batch_sizes, states, weights, True, 1, 0.0, False, False
     )
     made = torch.nn.utils.rnn.PackedSequence(data, packed.batch_sizes)
-    y, _ = torch.nn.utils.rnn.pad_packed_sequence(
-        made, batch_first=True, total_length=x.shape[1]
-    )
+    y, _ = torch.nn.utils.rnn.pad_packed_sequence(made, batch_first=True, total_length=x.shape[1])
     back = torch.empty_like(order)
     back[order] = torch.arange(rows, device=x.device)
     live = (length > 0).unsqueeze(1)

@@ -110,7 +110,10 @@ def unique(
 def bucketize(x: Tensor, bounds: Tensor, right: bool, dtype: torch.dtype) -> Tensor:
     """How many bounds lie before each element; a NaN lies behind all."""
     kind = torch.promote_types(x.dtype, bounds.dtype)
-    if kind in (torch.float16, torch.bfloat16) or x.dtype.is_floating_point != bounds.dtype.is_floating_point:
+    if (
+        kind in (torch.float16, torch.bfloat16)
+        or x.dtype.is_floating_point != bounds.dtype.is_floating_point
+    ):
         kind = torch.float64
     found = torch.searchsorted(bounds.to(kind), x.to(kind).contiguous(), right=right)
     if x.dtype.is_floating_point:

@@ -36,10 +36,10 @@ def split_in(x: Tensor, count: int, axis: int) -> list[Tensor]:
     return [x.narrow(axis, k * size, size) for k in range(count)]
 
 
-def split_by(x: Tensor, sizes: list[int], axis: int) -> tuple[Tensor, ...]:
+def split_by(x: Tensor, sizes: list[int], axis: int) -> list[Tensor]:
     """Parts of these sizes; -1 is the rest."""
     rest = x.shape[axis] - sum(n for n in sizes if n >= 0)
-    return x.split([rest if n < 0 else n for n in sizes], dim=axis)
+    return list(x.split([rest if n < 0 else n for n in sizes], dim=axis))
 
 
 def stretched_both_ways(x: Tensor, shape: list[int]) -> Tensor:
@@ -71,7 +71,7 @@ def float_range(
     single: bool,
     device: torch.device | None = None,
 ) -> Tensor:
-    """start + i * step before stop, in the arithmetic of the type; cut to integers before for one."""
+    """start + i * step before stop, in the arithmetic of the type."""
     if not dtype.is_floating_point:
         return integer_range(int(start), int(stop), int(step), dtype, device)
     count = max(0, math.ceil((stop - start) / step))
@@ -120,7 +120,9 @@ def depth_to_space(x: Tensor, block: int, blocks_first: bool) -> Tensor:
     count = len(sizes)
     depth //= block**count
     blocks = [block] * count
-    split = x.reshape([batch, *blocks, depth, *sizes] if blocks_first else [batch, depth, *blocks, *sizes])
+    split = x.reshape(
+        [batch, *blocks, depth, *sizes] if blocks_first else [batch, depth, *blocks, *sizes]
+    )
     channels, within = (1 + count, 1) if blocks_first else (1, 2)
     order = [0, channels, *(a for k in range(count) for a in (2 + count + k, within + k))]
     return split.permute(order).reshape([batch, depth, *(s * block for s in sizes)])

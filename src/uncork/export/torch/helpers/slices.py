@@ -42,9 +42,7 @@ def slice_scattered(
     return x.index_put(grid, updates.expand(grid[0].shape))
 
 
-def padded(
-    x: Tensor, begin: list[int], end: list[int], mode: str, value: Tensor | None
-) -> Tensor:
+def padded(x: Tensor, begin: list[int], end: list[int], mode: str, value: Tensor | None) -> Tensor:
     """Longer or shorter at both ends of each axis; outside a constant, the edge, or mirrored."""
     for axis, (before, after) in enumerate(zip(begin, end)):
         size = x.shape[axis]

@@ -80,7 +80,7 @@ def transposed_convolution(
     more_before: bool = False,
     grouped: bool = False,
 ) -> Tensor:
-    """A transposed convolution, cut to a size or by pads, with zeros where the kernel does not reach."""
+    """A transposed convolution, cut to a size or by pads; zeros where the kernel does not reach."""
     groups = filters.shape[0] if grouped else 1
     weights = filters.flatten(0, 1) if grouped else filters
     kind = x.dtype
@@ -176,7 +176,9 @@ def windows(
         found = found.unflatten(at, place.shape)
         shape = [1] * found.dim()
         shape[at : at + 2] = place.shape
-        result = torch.where(inside.reshape(shape), found, torch.full((), fill, dtype=x.dtype, device=x.device))
+        result = torch.where(
+            inside.reshape(shape), found, torch.full((), fill, dtype=x.dtype, device=x.device)
+        )
     count = len(sizes)
     order = [0, 1, *range(2, 2 + 2 * count, 2), *range(3, 3 + 2 * count, 2)]
     return result.permute(order).flatten(2 + count), places
@@ -206,7 +208,9 @@ def average_pool(
     given = around(sizes, kernel, strides, dilations, pads)
     counts = torch.ones((), dtype=torch.int64, device=x.device)
     for axis, place in enumerate(places):
-        low, high = (0, sizes[axis]) if exclude_pad else (-given[axis][0], sizes[axis] + given[axis][1])
+        low, high = (
+            (0, sizes[axis]) if exclude_pad else (-given[axis][0], sizes[axis] + given[axis][1])
+        )
         counts = counts.unsqueeze(-1) * ((place >= low) & (place < high)).sum(dim=1)
     total = cells.sum(dim=-1)
     divisor = counts.clamp(min=1)
@@ -234,7 +238,7 @@ def max_pool(
         counts = window_counts(x, kernel, strides, dilations, pads, rounding)
         blank = x.new_full((*x.shape[:2], *counts), lowest_of(x))
         return blank, torch.zeros(blank.shape, dtype=dtype, device=x.device)
-    cells, places = windows(x, kernel, strides, dilations, pads, rounding, lowest_of(x))
+    cells, _ = windows(x, kernel, strides, dilations, pads, rounding, lowest_of(x))
     largest = cells.amax(dim=-1)
     # Numbered from the end, and 0 outside: of the cells that win the first has the highest number.
     number = torch.arange(math.prod(sizes), 0, -1, device=x.device).reshape(1, 1, *sizes)
@@ -279,9 +283,6 @@ def deformable_convolution(
     padded: bool,
 ) -> Tensor:
     """A convolution whose cells are read between pixels, where the offsets say."""
-    kind = x.dtype
-    if not kind.is_floating_point:
-        x, offsets, filters = x.double(), offsets.double(), filters.double()
     rows, columns = x.shape[2:]
     kernel = list(filters.shape[2:])
     given = around([rows, columns], kernel, strides, dilations, pads)
@@ -293,12 +294,24 @@ def deformable_convolution(
         start = torch.arange(size, device=x.device) * strides[axis] - given[axis][0]
         cell = torch.arange(kernel[axis], device=x.device) * dilations[axis]
         starts.append(start.unsqueeze(0) + cell.unsqueeze(1))
-    y = starts[0][:, None, :, None].expand(kernel[0], kernel[1], high, wide).reshape(count, high, wide)
-    z = starts[1][None, :, None, :].expand(kernel[0], kernel[1], high, wide).reshape(count, high, wide)
+    y = (
+        starts[0][:, None, :, None]
+        .expand(kernel[0], kernel[1], high, wide)
+        .reshape(count, high, wide)
+    )
+    z = (
+        starts[1][None, :, None, :]
+        .expand(kernel[0], kernel[1], high, wide)
+        .reshape(count, high, wide)
+    )
     down, across = y + moves[:, :, :, 0], z + moves[:, :, :, 1]
     channels = x.shape[1] // deformable_group
     table = x.reshape(len(x), deformable_group, channels, rows * columns)
-    total = torch.zeros((len(x), deformable_group, table.shape[2], count, high, wide), dtype=x.dtype, device=x.device)
+    total = torch.zeros(
+        (len(x), deformable_group, table.shape[2], count, high, wide),
+        dtype=x.dtype,
+        device=x.device,
+    )
     if padded:
         reads = (down > -1) & (across > -1) & (down < rows) & (across < columns)
     else:
@@ -315,11 +328,15 @@ def deformable_convolution(
                 valid = (cell_y >= 0) & (cell_x >= 0)
             weight = torch.where(valid & reads, weight, 0.0)
             place = cell_y.clamp(0, rows - 1) * columns + cell_x.clamp(0, columns - 1)
-            whole = torch.nan_to_num(place).long().reshape(len(x), deformable_group, 1, count * high * wide)
+            whole = (
+                torch.nan_to_num(place)
+                .long()
+                .reshape(len(x), deformable_group, 1, count * high * wide)
+            )
             flat = whole.expand(-1, -1, channels, -1)
             total = total + weight.unsqueeze(2) * table.gather(3, flat).reshape(total.shape)
     if mask is not None:
         total = total * mask.reshape(len(x), deformable_group, 1, count, high, wide)
     cells = total.reshape(len(x), group, filters.shape[1] * count, high * wide)
     weights = filters.reshape(group, filters.shape[0] // group, filters.shape[1] * count)
-    return (weights @ cells).reshape(len(x), filters.shape[0], high, wide).to(kind)
+    return (weights @ cells).reshape(len(x), filters.shape[0], high, wide)

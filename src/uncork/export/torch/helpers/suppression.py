@@ -163,7 +163,9 @@ def best_of_classes(
         for count in counts.tolist():
             part = slice(end, end + count)
             end += count
-            images.append([(boxes[c, part], scores[c, part], places[c, part]) for c in range(classes)])
+            images.append(
+                [(boxes[c, part], scores[c, part], places[c, part]) for c in range(classes)]
+            )
     tables: list[list[Tensor]] = []
     numbers = []
     for image, parts in enumerate(images):
@@ -229,7 +231,9 @@ def detection_output(
     scores = torch.where(torch.isnan(scores), -math.inf, scores)
     if objectness is not None:
         none = objectness.reshape(images, priors, 2)[..., 1] < objectness_score
-        certain = (torch.arange(classes, device=preds.device) == background_label_id).to(scores.dtype)
+        certain = (torch.arange(classes, device=preds.device) == background_label_id).to(
+            scores.dtype
+        )
         scores = torch.where(none.unsqueeze(-1), certain, scores)
     shape = (images, priors, 1 if share_location else classes, 4)
     boxes = proposals[:, 0].reshape(len(proposals), priors, 1, size)[..., -4:]
