@@ -110,15 +110,21 @@ def grouped(items: list[Item], depth: int, kept: set[str]) -> list[Item]:
 
     `kept` are variables that somebody outside reads.
     """
-    waiting = [depth + 1]
+    waiting, seen = [depth + 1], set[int]()
     while waiting:
         length = waiting.pop()
+        if length in seen:
+            continue
+        seen.add(length)
         counts = Counter(i.path[:length] for i in items if len(i.path) >= length and not i.group)
         if counts and max(counts.values()) == len(items):
             waiting.append(length + 1)
             continue
         for prefix, count in counts.items():
             if count < _LEAST:
+                continue
+            if _is_list(items, prefix):
+                waiting.append(length + 1)
                 continue
             guarded = [*items, Item((), [], list(kept))]
             new = _contracted(guarded, prefix)
@@ -127,6 +133,12 @@ def grouped(items: list[Item], depth: int, kept: set[str]) -> list[Item]:
             else:
                 waiting.append(length + 1)
     return items
+
+
+def _is_list(items: Sequence[Item], prefix: tuple[str, ...]) -> bool:
+    """Under the prefix there are only numbered parts: `encoder/0`, `encoder/1`."""
+    inside = [i.path for i in items if i.path[: len(prefix)] == prefix and not i.group]
+    return all(len(p) > len(prefix) and p[len(prefix)].isdigit() for p in inside)
 
 
 class Renderer:
@@ -150,9 +162,11 @@ class Renderer:
         key: str = "",
         document: str = "",
         fields: Sequence[str] = (),
+        extra: Sequence[str] = (),
     ) -> str:
         """Write the class of some blocks and those inside; returns its name."""
         items = grouped([_item(b) for b in blocks], len(path), set(_variables(results)))
+        main = "" if path else self.names.unique(name)
         names = _Attributes(path)
         lines: list[str] = []
         init: list[str] = list(fields)
@@ -177,28 +191,29 @@ class Renderer:
             own = names.of("/".join(item.group))
             passed = {n for n in _constants_of(item.blocks) if n in shared}
             inner = [_with_arguments(b, passed) for b in item.blocks]
-            extra = [f"v{n}__{names.short(self.constants[n][0])}" for n in sorted(passed)]
+            # No other variable has a number that begins with 0.
+            own_names = [f"v0{n}__{names.short(self.constants[n][0])}" for n in sorted(passed)]
             inner_text = _result(item.writes)
             made = self.render(
-                class_name(item.group[-1]),
-                _renamed_arguments(inner, dict(zip(sorted(passed), extra))),
-                [*item.reads, *extra],
+                class_name(_word(item.group)),
+                _renamed_arguments(inner, dict(zip(sorted(passed), own_names))),
+                [*item.reads, *own_names],
                 inner_text,
                 item.group,
                 f"{key}{own}.",
-                f"Layers `{'/'.join(item.group)}`.",
+                f"Layers `{'/'.join('N' if p.isdigit() else p for p in item.group)}`.",
             )
             init.append(f"self.{own} = {made}()")
             given = [*item.reads, *(f"self.{attribute(n)}" for n in sorted(passed))]
             lines.append(f"{', '.join(item.writes)} = self.{own}({', '.join(given)})")
-        body = self._function("forward", arguments, lines, results)
-        source = self._class(document, init, [body, *methods])
-        if source in self._by_text:
-            return self._by_text[source]
-        unique = self.names.unique(name)
-        self._by_text[source] = unique
-        self.classes[unique] = source.replace("CLASS_NAME", unique, 1)
-        return unique
+        functions = [_function("forward", arguments, lines, results), *methods]
+        plain = "\n".join([document, *init, *(VARIABLE.sub(_Numbers(), f) for f in functions)])
+        if plain not in self._by_text:
+            unique = main or self.names.unique(name)
+            self._by_text[plain] = unique
+            source = _class(unique, document, init, [*map(_named, functions), *extra])
+            self.classes[unique] = source
+        return self._by_text[plain]
 
     def _shared(self, items: Sequence[Item]) -> set[int]:
         """Constants that more than one of the items read."""
@@ -221,43 +236,48 @@ class Renderer:
                 lines.extend(_with_attributes(line, attribute) for line in inner.lines)
             results = ", ".join(_with_attributes(r, attribute) for r in method.results)
             results += "," if len(method.results) == 1 else ""
-            yield self._function(
-                method.name, method.arguments, lines, f"({results})", method.document
-            )
+            yield _function(method.name, method.arguments, lines, f"({results})", method.document)
             for inner in method.blocks:
                 yield from self._methods(inner, attribute)
 
-    def _function(
-        self,
-        name: str,
-        arguments: Sequence[str],
-        lines: Sequence[str],
-        results: str,
-        document: str = "",
-    ) -> str:
-        """The source of a method, its variables named."""
-        several = results.startswith("(")
-        given = tuple if several else None
-        returned = "tuple[Tensor, ...]" if given else "Tensor"
-        head = ", ".join(["self", *(f"{a}: Tensor" for a in arguments)])
-        statements = [f'"""{document}"""'] if document else []
-        statements += [*lines, f"return {results}"]
-        text = "\n".join([f"def {name}({head}) -> {returned}:", *statements])
-        # Locals must not hide what the statements call, nor one another.
-        taken = set(re.findall(r"(?<![\w.])[a-z_]\w*(?=\()", text))
-        local = _Locals(Names(taken))
-        text = VARIABLE.sub(local, text)
-        first, *rest = text.split("\n")
-        laid = [line for statement in rest for line in laid_out(statement, 8)]
-        return "\n".join([*laid_out(first, 4), *laid])
 
-    def _class(self, document: str, init: Sequence[str], functions: Sequence[str]) -> str:
-        lines = ["class CLASS_NAME(nn.Module):", f'    """{document}"""', ""]
-        if init:
-            lines += ["    def __init__(self) -> None:", "        super().__init__()"]
-            lines += [line for statement in init for line in laid_out(statement, 8)]
-            lines.append("")
-        return "\n".join(lines) + "\n" + "\n\n".join(functions) + "\n"
+def _function(
+    name: str,
+    arguments: Sequence[str],
+    lines: Sequence[str],
+    results: str,
+    document: str = "",
+) -> str:
+    """The statements of a method, its variables not named yet."""
+    returned = "tuple[Tensor, ...]" if results.startswith("(") else "Tensor"
+    head = ", ".join(["self", *(f"{a}: Tensor" for a in arguments)])
+    statements = [f'"""{document}"""'] if document else []
+    statements += [*lines, f"return {results}"]
+    return "\n".join([f"def {name}({head}) -> {returned}:", *statements])
+
+
+def _named(text: str) -> str:
+    """The source of a method: variables named, statements laid out."""
+    # Locals must not hide what the statements call.
+    taken = set(re.findall(r"(?<![\w.])[a-z_]\w*(?=\()", text))
+    text = VARIABLE.sub(_Locals(Names(taken)), text)
+    first, *rest = text.split("\n")
+    laid = [line for statement in rest for line in laid_out(statement, 8)]
+    return "\n".join([*laid_out(first, 4), *laid])
+
+
+def _class(name: str, document: str, init: Sequence[str], functions: Sequence[str]) -> str:
+    lines = [f"class {name}(nn.Module):", f'    """{document}"""', ""]
+    if init:
+        lines += ["    def __init__(self) -> None:", "        super().__init__()"]
+        lines += [line for statement in init for line in laid_out(statement, 8)]
+        lines.append("")
+    return "\n".join(lines) + "\n" + "\n\n".join(functions) + "\n"
+
+
+def _word(path: Sequence[str]) -> str:
+    """What a class for this path is called after: the last part that is no number."""
+    return next((part for part in reversed(path) if not part.isdigit()), path[-1])
 
 
 class _Attributes:
@@ -270,6 +290,8 @@ class _Attributes:
     def of(self, layer: str) -> str:
         parts = parts_of(layer)
         rest = parts[len(self.path) :] if tuple(parts[: len(self.path)]) == self.path else parts
+        if rest[0].isdigit() and len(rest) < len(parts):
+            rest = parts[len(parts) - len(rest) - 1 :]
         while len(rest) > 1 and sum(map(len, rest)) > _LONGEST:
             rest = rest[1:]
         return self.names.unique(identifier("_".join(rest)))
@@ -277,6 +299,16 @@ class _Attributes:
     def short(self, layer: str) -> str:
         """Of an argument: the last part."""
         return identifier(parts_of(layer)[-1]).lower()
+
+
+class _Numbers:
+    """Numbers for variables in their order: equal methods become equal texts."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, str] = {}
+
+    def __call__(self, match: re.Match[str]) -> str:
+        return self.found.setdefault(match.group(), f"v{len(self.found)}")
 
 
 class _Locals:

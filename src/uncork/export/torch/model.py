@@ -115,6 +115,7 @@ def _finished(
         results,
         document=f"The model `{_plain(model.name)}`, with its inputs and outputs in order.",
         fields=fields,
+        extra=_reset(list(program.states.values())),
     )
     body = "\n\n".join(renderer.classes.values())
     helpers = helpers_needed(h for h in program.helpers if re.search(rf"\b{h}\b", body))
@@ -124,6 +125,14 @@ def _finished(
         key: program.constants[n][0] for key, n in renderer.keys.items() if n not in program.derived
     }
     return TorchSource(text, main, constants, layers, program.approximations)
+
+
+def _reset(states: Sequence[str]) -> list[str]:
+    """The method that forgets the variables, where there are any."""
+    if not states:
+        return []
+    lines = ["    def reset_state(self) -> None:", '        """Forget what calls have kept."""']
+    return ["\n".join([*lines, *(f"        self.{name} = None" for name in states)])]
 
 
 def _is_trained(constant: Const) -> bool:
