@@ -25,6 +25,11 @@ COMMANDS = {
     "check": "every problem of a model and every operation that is missing",
     "shrink": "store embedding tables as 8-bit or 4-bit integers or as f16",
     "export": "write a model in the format of another system: ONNX, torch",
+    "import-weights": "replace constants of a model, by those of a .safetensors or .npz file",
+    "cut": "the part of a model from some layers to others",
+    "extract": "the part of a model that computes some tensors from others",
+    "reshape": "other sizes of a model's inputs",
+    "rename": "other names of a model's inputs and outputs",
     "cache": "the compiled kernels that are kept on disk: list or delete them",
 }
 
@@ -84,7 +89,7 @@ def _command(name: str, words: list[str]) -> int:
         from uncork.compiler.arguments import did_you_mean
 
         _parser().error(f"there is no command '{name}'{did_you_mean(name, list(COMMANDS))}; commands: {', '.join(COMMANDS)}")
-    module = importlib.import_module(f"uncork.cli.{name}")
+    module = importlib.import_module(f"uncork.cli.{name.replace('-', '_')}")
     status: int = module.execute(module.parser().read(words))
     return status
 
