@@ -211,12 +211,25 @@ TORCH_OTHER = """
 TORCH_CORPUS = """
 ## Conformance
 
-Of the same 2,067 cases, torch 2.13 gives the expected answer in 2,001. The others:
+Of the same 2,067 cases, torch 2.13 gives the expected answer in 1,993. The others:
 
 | cases | why |
 |---|---|
 """
-TORCH_REMAINING: list[tuple[int, str]] = []
+TORCH_REMAINING: list[tuple[int, str]] = [
+    (16, "strings, which torch has no tensors of"),
+    (12, "Proposal: not exported"),
+    (
+        27,
+        "CTCLoss, GenerateProposals, NMSRotated, PSROIPooling, DeformablePSROIPooling, ExperimentalDetectron*: not exported",
+    ),
+    (7, "PriorBox and PriorBoxClustered whose sizes are computed as the model runs"),
+    (4, "RandomUniform with seeds, whose generator torch does not have: needs --approximate"),
+    (4, "u64 in BitwiseRightShift, FloorMod and TopK: torch does not order unsigned 64-bit integers"),
+    (2, "numbers rounded to f4e2m1, which torch does not do"),
+    (1, "Gather from a tensor of unknown rank"),
+    (1, "Interpolate with antialias, in which uncork itself follows the page and the expected values do not"),
+]
 
 #: Measured with the corpus and onnxruntime 1.31; to be measured again when lowerings change.
 PASSED = "1,952"
