@@ -1,4 +1,4 @@
-"""The command line: `python -m benchmarks ops|models|startup|memory|growth|limits|scoring|shrink [options]`."""
+"""The command line: `python -m benchmarks ops|models|startup|memory|growth|limits|scoring|shrink|traffic [options]`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ COMMANDS = {
     "growth": "how cost grows with the work, and with the number of layers",
     "limits": "what this machine can do at most",
     "scoring": "rows per second over whole tables, memory of workers that share a table",
+    "traffic": "calls of ever new sizes: time of each, memory, kernels and plans",
     "shrink": "look-ups in tables of 8-bit and 4-bit rows and of f16, against f32",
 }
 #: Libraries read these once, as they are imported.
@@ -36,6 +37,7 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--only", default="", metavar="REGEX", help="cases whose name matches")
     result.add_argument("--quick", action="store_true", help="few cases, short: to see that everything works and agrees")
     result.add_argument("--seconds", type=float, help="of timing per case (2; quick 0.2)")
+    result.add_argument("--calls", type=int, help="of each kind of traffic at most (10,000 of the cheap ones)")
     result.add_argument("--threads", type=int, default=1)
     result.add_argument("--pin", metavar="CPU", help="run on this CPU only, or on these: 0,1")
     result.add_argument("--out", type=Path, default=ROOT / "results", metavar="DIR")
@@ -61,6 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
         only=re.compile(given.only, re.IGNORECASE),
         quick=given.quick,
         threads=given.threads,
+        calls=given.calls,
         seconds=given.seconds or (0.2 if given.quick else 2.0),
     )
     commands = list(COMMANDS) if "all" in given.commands else list(dict.fromkeys(given.commands))

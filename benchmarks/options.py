@@ -58,6 +58,8 @@ class Options:
     threads: int = 1
     seconds: float = 2.0
     """Of timing, per case."""
+    calls: int | None = None
+    """Of each kind of traffic at most."""
 
     def wants(self, name: str) -> bool:
         return self.only.search(name) is not None

@@ -76,3 +76,26 @@ def growth(series: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]], pa
         axes.set_visible(False)
     figure.savefig(path, dpi=130)
     pyplot.close(figure)
+
+
+def traffic(records: Sequence[Any], turn: int, path: Path) -> None:
+    """For every kind of traffic the time of each call, and the memory after each turn of so many calls."""
+    pyplot = _pyplot()
+    if pyplot is None or not records:
+        return
+    cases = list(dict.fromkeys(record.case for record in records))
+    figure, grid = pyplot.subplots(len(cases), 2, figsize=(10, 2.4 * len(cases)), squeeze=False, layout="constrained")
+    for (times, memory), case in zip(grid, cases):
+        for record in (r for r in records if r.case == case):
+            style: dict[str, Any] = {"label": record.system, "color": _SYSTEMS.get(record.system)}
+            times.plot(range(len(record.new)), record.new, ".", markersize=1.5, **style)
+            memory.plot([turn * n for n in range(len(record.memory))], record.memory, "-", **style)
+        times.set_yscale("log")
+        times.set_title(f"{case}: us of each call", fontsize="small")
+        memory.set_title(f"{case}: resident memory, MB", fontsize="small")
+        memory.set_ylim(bottom=0)
+        for axes in (times, memory):
+            axes.grid(True, alpha=0.3)
+            axes.legend(fontsize="x-small")
+    figure.savefig(path, dpi=130)
+    pyplot.close(figure)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import signal
 import sys
 from collections.abc import Iterator
 
@@ -28,6 +30,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if importlib.util.find_spec("llvmlite") is None:
         # Said once in a process, by whichever test comes first: a test of its own looks at it.
         config.addinivalue_line("filterwarnings", "ignore:llvmlite:uncork.errors.UncorkWarning")
+        os.environ["PYTHONWARNINGS"] = "ignore:llvmlite"  # in processes that tests start
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell's background jobs ignore Ctrl-C, and so would the processes that tests interrupt.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

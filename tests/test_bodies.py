@@ -14,8 +14,8 @@ import uncork
 from uncork.compiler.bodies import KernelBody
 from uncork.compiler.compile import compile_model
 from uncork.errors import InputError
-from uncork.ir.subgraphs import GraphBody
-from uncork.ops._common.body import BodyInput, BodyMap, BodyOutput, Slicing, SubGraphOperation
+from uncork.ir.bodies import GraphBody
+from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing, SubGraphOperation
 
 SHAPE = uncork.PartialShape
 WEIGHTS = np.random.default_rng(0).standard_normal((24, 24)).astype(np.float32) / 10
@@ -80,13 +80,13 @@ def test_iterations_by_kernels(axis: int) -> None:
     (body,) = kernel_bodies(compiled)
     assert body.executor is not None
     assert body.executor.plans is not None
-    assert len(body.executor.plans._plans) == 1, "one plan for all iterations of all calls"
+    assert len(body.executor.plans.plans) == 1, "one plan for all iterations of all calls"
 
 
 def test_the_plan_shows_bodies() -> None:
     plan = compile_model(iterator()).plan
     assert plan.steps[0].kernel == "bodies"
-    assert any("<body> sum + " in s.layer and s.kernel.startswith("add_tanh") for s in plan.steps), str(plan)
+    assert any("<body> " in s.layer and "_add_tanh_" in s.kernel for s in plan.steps), str(plan)
 
 
 def test_shapes_that_grow_are_not_specialised() -> None:
@@ -160,7 +160,7 @@ def test_state_by_kernels() -> None:
     b.result(h, "before")
     generator = np.random.default_rng(3)
     compiled = agree(b.model(), [(generator.standard_normal((1, 24)).astype(np.float32),) for _ in range(6)])
-    assert [s.kernel.split("_")[0] for s in compiled.plan.steps] == ["linear", "add"], str(compiled.plan)
+    assert [s.kernel.split("_")[0] for s in compiled.plan.steps] == ["linear"], str(compiled.plan)
     x = np.ones((1, 24), np.float32)
     kept = compiled(x)["y"].copy()
     second = compiled(x)

@@ -29,6 +29,22 @@ def test_readme_code_runs() -> None:
     assert "probabilities f32[?,8]" in done.stdout
 
 
+def test_the_path_of_one_call_can_be_walked() -> None:
+    """Every file that it names is there, and has in it what it names of the file."""
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    (path,) = re.findall(r"### One call.*?(?=\n## )", text, re.DOTALL)
+    steps = re.split(r"\n(?=\d+\. |\n)", path)
+    walked = 0
+    for step in steps:
+        files = re.findall(r"`([a-z_/]+\.py)`", step)
+        sources = "".join((ROOT / "src" / "uncork" / file).read_text(encoding="utf-8") for file in files)
+        for name in re.findall(r"`([A-Za-z_.]+?)`", step) if files else []:
+            if not name.endswith(".py"):
+                assert name.split(".")[-1] in sources, f"{name} is not in {files}"
+        walked += len(files)
+    assert walked > 10
+
+
 def test_links_lead_somewhere() -> None:
     for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/*/*.md")]:
         for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):

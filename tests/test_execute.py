@@ -163,7 +163,7 @@ def test_inputs_of_any_number_share_a_plan() -> None:
     compiled = compile_model(bags())
     for count in range(5, 30):
         compiled(np.zeros(count, np.int64), np.array([0, 1]), np.ones(count, np.float32))
-    assert compiled._executor.plans is not None and len(compiled._executor.plans._plans) == 1
+    assert compiled._executor.plans is not None and len(compiled._executor.plans.plans) == 1
 
 
 def test_a_scalar_result_of_a_reference_keeps_its_shape() -> None:

@@ -14,9 +14,9 @@ import pytest
 import uncork
 from uncork.compiler.compile import compile_model
 from uncork.errors import InputError
+from uncork.ir.bodies import GraphBody
 from uncork.ir.model import Source
-from uncork.ir.subgraphs import GraphBody
-from uncork.ops._common.body import BodyInput, BodyMap, BodyOutput
+from uncork.ops._body import BodyInput, BodyMap, BodyOutput
 
 BACKENDS = ("cpu", "reference")
 TABLE = np.arange(40, dtype=np.float32).reshape(20, 2)
@@ -192,3 +192,49 @@ def test_a_layer_that_gives_nothing_may_still_refuse(backend: str) -> None:
     assert compiled(ones(3), np.array([5, 6]))["y"].tolist() == [5, 6]
     with pytest.raises(InputError, match=r"expected lengths that add up to 4"):
         compiled(ones(4), np.array([5, 6]))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(("start", "stop", "step"), [(7, 3, 1), (-100, 100, -2)])
+def test_a_result_without_elements_that_no_step_writes(backend: str, start: int, stop: int, step: int) -> None:
+    builder = uncork.Builder()
+    bounds = [builder.constant(np.array([number])) for number in (start, stop, step, 0)]
+    sliced = builder.add("Slice", 8, builder.parameter("x", "i64", [8]), *bounds)[0]
+    builder.result(sliced, "y")
+    compiled = compile_model(builder.model(), backend=backend)
+    for _ in range(3):
+        y = compiled(np.arange(8))["y"]
+        assert (y.shape, y.dtype) == ((0,), np.int64)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_guess_of_a_size_that_no_step_finds_is_not_trusted(backend: str) -> None:
+    """A slice of one element stretches, though a plan may guess that it is as long as the other input."""
+    builder = uncork.Builder()
+    x, start = builder.parameter("x", "f32", [2]), builder.parameter("start", "i32", [1])
+    stop, other = builder.parameter("stop", "f32", [1]), builder.parameter("other", "f32", [3, 1, 4])
+    first, last = (builder.add("Convert", 1, source, destination_type="i64")[0] for source in (start, stop))
+    (last,) = builder.add("Convert", 1, last, destination_type="i64")
+    bounds = first, last, builder.constant(np.array([2])), builder.constant(np.array([0]))
+    (one,) = builder.add("Slice", 8, x, *bounds)
+    (turned,) = builder.add("Transpose", 1, other, builder.constant(np.array([2, 1, 0])))
+    (sums,) = builder.add("Add", 1, one, other, auto_broadcast="numpy")
+    builder.result(turned, "turned")
+    builder.result(builder.add("Negative", 1, sums)[0], "y")
+    compiled = compile_model(builder.model(), backend=backend)
+    given = np.array([1, 2], np.float32), np.array([1], np.int32), np.array([2], np.float32)
+    for _ in range(3):
+        y = compiled(*given, np.zeros((3, 1, 4), np.float32))["y"]
+        assert (y == -2).all()
+
+
+def test_a_reshape_of_an_open_size_may_not_copy_a_dimension_that_is_not_there() -> None:
+    builder = uncork.Builder()
+    shape = builder.parameter("shape", "i64", [3])
+    x = builder.parameter("x", "f32", [None])
+    builder.result(builder.add("Reshape", 1, x, shape, special_zero=True)[0], "y")
+    compiled = compile_model(builder.model())
+    for _ in range(2):
+        assert compiled(np.array([2, 1, 1]), np.ones(2, np.float32))["y"].shape == (2, 1, 1)
+        with pytest.raises(InputError, match="position 2 copies a dimension that data"):
+            compiled(np.array([2, 1, 0]), np.ones(2, np.float32))

@@ -173,14 +173,14 @@ def test_calls_with_other_rows_take_turns() -> None:
         for values, indices, shape in given_:
             got = compiled(values, indices, shape)["y"]
             np.testing.assert_allclose(got, by_hand(values, indices, int(shape[0]), True), rtol=1e-6, atol=1e-6)
-    assert len(compiled._executor.plans._plans) == 1  # for every number of rows, and of entries
+    assert len(compiled._executor.plans.plans) == 1  # for every number of rows, and of entries
 
 
 def test_a_width_that_differs_needs_no_other_program() -> None:
     compiled = compile_model(model())
     for width in (4, 5, 70):
         compiled(*entries([[1], [2, 3]], width))
-    assert len(compiled._executor.plans._plans) == 1
+    assert len(compiled._executor.plans.plans) == 1
 
 
 def test_one_plan_for_many_numbers_of_rows() -> None:
@@ -188,7 +188,7 @@ def test_one_plan_for_many_numbers_of_rows() -> None:
     for rows in range(1, 30):
         values, indices, shape = entries([[1, 2]] * rows)
         np.testing.assert_allclose(compiled(values, indices, shape)["y"], by_hand(values, indices, rows, True), rtol=1e-6)
-    assert len(compiled._executor.plans._plans) == 1
+    assert len(compiled._executor.plans.plans) == 1
 
 
 def test_bound_calls_and_lengths_that_differ() -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import uncork
-from uncork.ir.subgraphs import GraphBody
-from uncork.ops._common.body import BodyInput, BodyMap, BodyOutput, Slicing
+from uncork.ir.bodies import GraphBody
+from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing
 
 X = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
 

@@ -215,7 +215,7 @@ def test_open_sizes_in_turn(name: str, split_cost: int | None, monkeypatch: pyte
                     np.testing.assert_array_equal(a, b, err_msg=f"size {size} in {threads} threads")
         plans = shared._executor.plans
         assert plans is not None and not plans.reason
-        assert all(f"in up to {min(threads, 5) if name == 'batches' else threads} threads" in kernels(shared, []) for _ in plans._plans)
+        assert all(f"in up to {min(threads, 5) if name == 'batches' else threads} threads" in kernels(shared, []) for _ in plans.plans)
 
 
 def test_one_long_row_is_shared() -> None:

@@ -14,9 +14,9 @@ import pytest
 
 import uncork
 from uncork.errors import InputError
+from uncork.ir.bodies import GraphBody
 from uncork.ir.model import Model, Source
-from uncork.ir.subgraphs import GraphBody
-from uncork.ops._common.body import BodyInput, BodyMap, BodyOutput, Slicing
+from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing
 
 TABLE = np.arange(15, dtype=np.float32).reshape(5, 3) + 1
 ZEROS = [0.0, 0.0, 0.0]
@@ -546,8 +546,8 @@ def test_a_bag_with_conversions_is_one_step_for_any_number_of_ids(strict: bool) 
     for count in range(2, 9):
         compiled([1] * count, [0, 1])
     assert compiled._executor.plans is not None
-    (made,) = compiled._executor.plans._plans
-    kernel, *others = [step.kernel for step in made.plan.printed]
+    (made,) = compiled._executor.plans.plans
+    kernel, *others = [step.kernel for step in made.printed]
     assert not others
     assert kernel.partition(" in up to ")[0] == "bag_offsets_f32_i64_3" + ("_strict" if strict else "")
-    assert made.plan.is_native
+    assert made.is_native

@@ -14,6 +14,7 @@ from tools.pages import write_or_check
 from uncork import ops
 from uncork.kernels import select
 from uncork.ops import _ports
+from uncork.passes import count_first
 from uncork.types import ElementType
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "operations.md"
@@ -79,7 +80,7 @@ def runs_by(operation: type[ops.Operation]) -> str:
     """What runs it where the reference need not."""
     if operation.type_name in select.FAMILIES["movement.view"]:
         return "view"
-    if select.family_of(operation.type_name) is not None:
+    if select.family_of(operation.type_name) is not None or operation.type_name in count_first.TYPES:
         return "kernel"
     moves = operation.deterministic and any(port.moved for port in operation.inputs)
     return "move" if moves else "reference"

@@ -310,6 +310,7 @@ def write(model: WordLanguage, figures: dict[str, float], folder: Path, test: Se
     """Write model.xml, model.bin and words.npz into `folder`, and make sure that the file computes what PyTorch does."""
     info = {
         "languages": ",".join(LANGUAGES),
+        "model_info/labels": " ".join(LANGUAGES),
         "letters": LETTERS,
         "held_out_accuracy": f"{figures['all']:.4f}",
         **{f"held_out_accuracy_{language}": f"{figures[language]:.4f}" for language in LANGUAGES},

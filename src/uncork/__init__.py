@@ -10,14 +10,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from uncork._version import __version__ as __version__
-from uncork.compiler.arguments import ModelPort, Results
+from uncork.compiler.arguments import Results
 from uncork.compiler.compile import CompiledModel, compile_model, load, read_model
 from uncork.errors import CompileError, InputError, Problem, ReadError, UncorkError, UncorkWarning, UnsupportedError, ValidationError
 from uncork.ir.model import Model
+from uncork.ir.ports import ModelPort
 from uncork.types import Dimension, ElementType, PartialShape
 
 if TYPE_CHECKING:
     from uncork import functional, surgery
+    from uncork.compiler.requests import AsyncInferQueue, InferRequest
     from uncork.export.onnx import to_onnx
     from uncork.export.onnx.files import write_onnx
     from uncork.export.torch import to_torch
@@ -28,11 +30,13 @@ if TYPE_CHECKING:
     from uncork.surgery.constants import with_constants
 
 __all__ = [
+    "AsyncInferQueue",
     "Builder",
     "CompileError",
     "CompiledModel",
     "Dimension",
     "ElementType",
+    "InferRequest",
     "InputError",
     "Model",
     "ModelPort",
@@ -61,7 +65,9 @@ __all__ = [
 
 #: What is imported when it is first used: whoever runs a model does not pay for it. Names of a module, or modules themselves ("").
 _LATER = {
+    "AsyncInferQueue": "uncork.compiler.requests",
     "Builder": "uncork.ir.build",
+    "InferRequest": "uncork.compiler.requests",
     "functional": "",
     "score": "",
     "surgery": "",
@@ -76,7 +82,14 @@ _LATER = {
 
 def __getattr__(name: str) -> Any:
     if name not in _LATER:
-        raise AttributeError(f"module 'uncork' has no attribute '{name}'")
+        from uncork._names import no_such_name
+
+        raise AttributeError(no_such_name(name, __all__))
     found = getattr(importlib.import_module(_LATER[name]), name) if _LATER[name] else importlib.import_module(f"uncork.{name}")
     globals()[name] = found
     return found
+
+
+def __dir__() -> list[str]:
+    """What is public, and nothing else."""
+    return __all__

@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 #: Characters of a problem's place and of its message: both may quote what a file says, of any length.
 _LONGEST = 4000
@@ -21,35 +22,75 @@ def shortened(text: str, most: int = 200) -> str:
     return text if len(text) <= most else f"{text[:half]}...{text[-half:]}"
 
 
+class Label(str):
+    """How messages name a layer, or an input. It knows the name itself, which a problem at such a place takes over."""
+
+    layer: str
+    input: str
+
+    def __new__(cls, text: str, layer: str = "", input: str = "") -> Label:
+        label = super().__new__(cls, text)
+        label.layer, label.input = layer, input
+        return label
+
+    def __radd__(self, before: str) -> Label:
+        """With the sub-graph that the layer is in before it."""
+        return Label(f"{before}{self}", self.layer, self.input)
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong: the place (a layer, an edge, a file; may be empty) and the message."""
+    """One thing that is wrong: the place (a layer, an edge, a file; may be empty) and the message.
+
+    What is known of it is in fields of its own, which no program has to read out of the message.
+    """
 
     where: str
     message: str
+    #: The name of the layer that it is of.
+    layer: str = ""
+    #: The input: of the layer where there is one, else of the model or of the function that was called.
+    input: str = ""
+    #: The value that is refused, where it stands in that input, and the least and the greatest that would not be.
+    position: tuple[int, ...] | None = None
+    value: Any = None
+    low: int | None = None
+    high: int | None = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.where, Label):
+            object.__setattr__(self, "layer", self.layer or self.where.layer)
+            object.__setattr__(self, "input", self.input or self.where.input)
         for name in ("where", "message"):
             object.__setattr__(self, name, shortened(getattr(self, name), _LONGEST))
 
     def __str__(self) -> str:
         return f"{self.where}: {self.message}" if self.where else self.message
 
+    def known(self) -> dict[str, Any]:
+        """The fields beyond place and message that are known, by name."""
+        names = ("layer", "input", "position", "value", "low", "high")
+        return {name: value for name in names if (value := getattr(self, name)) not in ("", None)}
+
 
 class UncorkError(Exception):
-    """Base of all errors. `message` is the bare text, `where` the place, `problems` everything found (at least one)."""
+    """Base of all errors. `message` is the bare text, `where` the place, `problems` everything found (at least one).
 
-    def __init__(self, message: str, where: str = "", problems: Iterable[Problem] = ()) -> None:
+    `known` are fields of the one problem that this is.
+    """
+
+    def __init__(self, message: str, where: str = "", problems: Iterable[Problem] = (), **known: Any) -> None:
         super().__init__(message)
         self.message = message
         self.where = where
-        self.problems: tuple[Problem, ...] = tuple(problems) or (Problem(where, message),)
+        self.problems: tuple[Problem, ...] = tuple(problems) or (Problem(where, message, **known),)
 
     def at(self, where: str) -> UncorkError:
         """The same error with its place, unless it already knows a more precise one."""
         if not self.where and len(self.problems) == 1:
             self.where = where
-            self.problems = (Problem(where, self.message),)
+            (only,) = self.problems
+            self.problems = (Problem(where, self.message, **only.known()),)
         return self
 
     def __str__(self) -> str:

@@ -70,7 +70,7 @@ def _folders(groups: list[str], mounts: list[str]) -> Iterator[Path]:
 
 def _read(file: Path) -> int | None:
     try:
-        text = file.read_text(encoding="ascii").strip()
+        text = file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError):
         return None
     return int(text) if text.isdigit() else None  # "max" is no limit

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Union, overload
@@ -345,6 +346,12 @@ class TensorSpec:
 
     def __str__(self) -> str:
         return f"{self.element_type}{self.shape}"
+
+
+def is_masked(value: object) -> bool:
+    """The value is a masked array. NumPy's module of them takes long to import: where nobody has, there are none."""
+    kind = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
+    return kind is not None and isinstance(value, kind)
 
 
 def dtype_name(array: Array) -> str:

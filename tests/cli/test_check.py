@@ -59,6 +59,7 @@ def test_everything_is_listed_as_json(command: Command, rows: Path):
     (model,) = answer.json["models"]
     assert answer.json["ok"] is model["ok"] is False
     assert [p["where"] for p in model["problems"]] == ["layer 'ids' (Parameter@opset1, id 2)", "layer 'pick' (Gather@opset8, id 4)"]
+    assert [p["layer"] for p in model["problems"]] == ["ids", "pick"]
     assert model["problems"][1]["message"] == "attribute 'batch_dims': expected an integer, got 'many'"
     assert model["missing"] == [{"operation": "Konst@opset1", "layers": ["table"]}, {"operation": "Gathre@opset8", "layers": ["pick_words"]}]
 

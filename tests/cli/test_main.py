@@ -20,6 +20,10 @@ from .conftest import Command
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "cli.md"
 
 
+#: What a command takes, where it is not a model.
+OPERANDS = {"cache": " ls|clear", "doctor": "", "completion": " bash|zsh", "help": " [COMMAND]"}
+
+
 def process(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own."""
     return subprocess.run([sys.executable, "-m", "uncork", *words], capture_output="stdout" not in options, text=True, **options)  # type: ignore[call-overload,no-any-return]
@@ -31,9 +35,34 @@ def test_help(command: Command):
     assert answer.err == ""
     assert answer.out.startswith("usage: uncork COMMAND ...\n")
     assert all(re.search(rf"^  {name} +{re.escape(line)}$", answer.out, re.M) for name, line in COMMANDS.items())
-    assert len(answer.out.splitlines()) <= 25
+    assert len(answer.out.splitlines()) <= 36
     assert max(map(len, answer.out.splitlines())) <= 100
     assert command("-h").out == answer.out
+
+
+def test_help_is_a_command(command: Command):
+    assert command("help").out == command("--help").out
+    assert command("help", "run").out == command("run", "--help").out
+    assert "expected run or score" in command("help", "walk").err
+
+
+def test_completion(command: Command, tmp_path: Path):
+    script = command("completion", "bash").out
+    (tmp_path / "uncork.bash").write_text(script)
+    ask = '. ./uncork.bash; COMP_WORDS=({}); COMP_CWORD={}; _uncork; echo "${{COMPREPLY[@]}}"'
+    for words, position, expected in (
+        ("uncork co", 1, "compare completion"),
+        ("uncork run --ex", 2, "--expect"),
+        ("uncork bench m.xml --pr", 3, "--precision --profile"),
+        ("uncork help sho", 2, "show"),
+        ("uncork run mod", 2, ""),
+    ):
+        done = subprocess.run(["bash", "-c", ask.format(words, position)], cwd=tmp_path, capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == expected, words
+    zsh = command("completion", "zsh").out
+    assert zsh.startswith("#compdef uncork\n")
+    assert all(f"        '{name}:" in zsh and f"            {name}) compadd -- " in zsh for name in COMMANDS)
+    assert command("completion", "fish").status == 2
 
 
 def test_without_a_command(command: Command):
@@ -51,7 +80,7 @@ def test_version(command: Command):
 def test_help_of_a_command(command: Command, name: str):
     answer = command(name, "--help")
     assert answer.status == 0
-    assert answer.out.startswith(f"usage: uncork {name} [OPTION]... {'ls|clear' if name == 'cache' else 'MODEL'}")
+    assert answer.out.startswith(f"usage: uncork {name} [OPTION]...{OPERANDS.get(name, ' MODEL')}")
     assert "examples:\n" in answer.out
 
 
@@ -59,7 +88,7 @@ def test_help_of_a_command(command: Command, name: str):
 def test_every_option_is_documented(name: str):
     text = DOCUMENT.read_text("utf-8")
     section = text[text.index(f"## uncork {name}\n") :].partition("\n## ")[0]
-    parser = importlib.import_module(f"uncork.cli.{name}").parser()
+    parser = importlib.import_module(f"uncork.cli.{name.replace('-', '_')}").parser()
     for option in parser._option_string_actions:
         assert option in ("-h", "--help") or f"`{option}" in section, option
 

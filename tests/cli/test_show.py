@@ -204,7 +204,11 @@ def test_a_model_that_cannot_be_run_as_json(command: Command, nested: Path):
         {"operation": "Nest@opset9", "layers": ["inner_nest", "outer"]},
         {"operation": "Gather@opset0", "layers": ["early"]},
     ]
-    assert shown["problems"][0] == {"where": "layer 'lost' (Result@opset1, id 4)", "message": "input port 0 has no edge"}
+    assert shown["problems"][0] == {
+        "where": "layer 'lost' (Result@opset1, id 4)",
+        "message": "input port 0 has no edge",
+        "layer": "lost",
+    }
 
 
 def test_an_attribute_that_is_wrong_is_no_missing_operation(command: Command, rows: Path):
@@ -251,12 +255,33 @@ def test_weights_elsewhere(command: Command, rows: Path):
 def test_no_model_at_all(command: Command, tmp_path: Path, content: str | None, message: str):
     if content is not None:
         (tmp_path / "m.xml").write_text(content)
-    for words in (["show", "m.xml"], ["show", "m.xml", "--json"]):
-        answer = command(*words)
-        assert answer.status == 1
-        assert answer.message == f"m.xml: {message}"
+    answer = command("show", "m.xml")
+    assert (answer.status, answer.message) == (1, f"m.xml: {message}")
+    answer = command("show", "m.xml", "--json")
+    assert (answer.status, answer.err) == (1, f"uncork: error: m.xml: {message}\n")
+    problems = [{"where": "m.xml", "message": message}]
+    assert answer.json == {"schema": "uncork-error-1", "error": "ReadError", "problems": problems}
 
 
 def test_names_do_not_steer_the_terminal(command: Command, rows: Path):
     rows.write_text(rows.read_text().replace('name="pick"', 'name="pi&#10;\u202eck"'))
     assert "pi\\n\\u202eck" in command("show", "rows.xml", "--layers").out
+
+
+def test_passes_say_what_they_did(command: Command, tmp_path: Path):
+    pytest.importorskip("llvmlite")
+    builder = uncork.Builder("passes")
+    x = builder.parameter("x", "f32", [None, 4])
+    (product,) = builder.add("MatMul", 1, x, builder.constant(np.ones((4, 3), np.float32)), name="dense")
+    builder.result(builder.add("ReLU", 1, product, name="relu")[0], "y")
+    uncork.write_model(builder.model(), tmp_path / "m.xml")
+    answer = command("show", "m.xml", "--passes")
+    assert "Passes that changed layers (1)\n" in answer.out
+    assert "  fuse_epilogue  5 to 4  products and convolutions end with what follows element by element  relu\n" in answer.out
+    (applied,) = command("show", "m.xml", "--passes", "--json").json["passes"]["applied"]
+    assert (applied["name"], applied["before"], applied["after"], applied["made"]) == ("fuse_epilogue", 5, 4, ["relu"])
+
+
+def test_passes_of_a_model_with_problems(command: Command, tmp_path: Path):
+    (tmp_path / "nested.xml").write_text(_NESTED)
+    assert "  Others did not run: the model has problems\n" in command("show", "nested.xml", "--passes").out

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import numpy as np
 
 import uncork
-from tests.fuzz.graphs import SIZES, Graph, Value
-from uncork.ir.subgraphs import GraphBody
-from uncork.ops._common.body import BodyInput, BodyMap, BodyOutput
+from tests.fuzz.graphs import SIZES, Graph, Value, drawn
+from uncork.ir.bodies import GraphBody
+from uncork.ops._body import BodyInput, BodyMap, BodyOutput
 
 Layer = Callable[[Graph], object]
 FINDERS: list[Layer] = []
@@ -125,6 +125,32 @@ def variadic_split(g: Graph) -> object:
     first = g.random.randint(0, data.array.shape[axis])
     lengths = g.sizes([first, data.array.shape[axis] - first])
     return g.layer("VariadicSplit", 1, data, g.constant(np.int64(axis)), lengths)
+
+
+@finder
+def filled_rows(g: Graph) -> object:
+    """Entries in order mostly, and a number of rows that the call gives."""
+    entries, rows = g.random.choice([1, 2, 3, 8]), g.random.choice([1, 3, 8])
+    places = sorted((g.random.randrange(rows), g.random.randrange(2)) for _ in range(entries))
+    if g.random.random() < 0.1:
+        g.random.shuffle(places)
+    indices = g.parameter("places", np.array(places, np.int64), static=True)
+    values = g.input("x", entries)
+    shape = g.parameter("sizes", np.array([rows, 2]), static=True)
+    return g.layer("SparseFillEmptyRows", 16, values, shape, indices, g.constant(np.float32(-1)))
+
+
+@finder
+def boxes(g: Graph) -> object:
+    """Boxes that are left of some, two classes, and of each the box itself."""
+    count = g.random.choice([1, 3, 8])
+    corners = g.parameter("boxes", drawn(g.random, "boxes", (1, count, 4)), static=False)
+    scores = g.parameter("mask", drawn(g.random, "mask", (1, 2, count)), static=True)
+    numbers = [g.sizes([g.random.choice([0, 1, 2, 5])]), g.constant(np.float32(0.3)), g.constant(np.float32(0.5))]
+    rows, _, _ = g.layer("NonMaxSuppression", 9, corners, scores, *numbers, sort_result_descending=g.random.random() < 0.5)
+    (column,) = g.layer("Gather", 8, rows, g.constant(np.array(2)), g.constant(np.int64(1)))
+    (image,) = g.layer("Squeeze", 1, corners, g.constant(np.array([0])))
+    return g.layer("Gather", 8, image, column, g.constant(np.int64(0)))
 
 
 # ---- other shapes of the same elements
@@ -365,6 +391,55 @@ def scatter(g: Graph) -> object:
     indices = _ids(g)
     updates = _of_length(g, data.array.dtype.type, len(indices.array), "ids" if data.array.dtype.kind == "i" else "x")
     return g.layer("ScatterUpdate", 3, data, indices, updates, g.constant(np.int64(0)))
+
+
+def _updates(g: Graph, data: Value, *shape: int) -> Value:
+    """Numbers of such a shape in the type of the data."""
+    found = g.input("ids" if data.array.dtype.kind == "i" else "x", *shape)
+    return found if found.array.dtype == data.array.dtype else g.layer("ConvertLike", 1, found, data)[0]
+
+
+@reader
+def scatter_elements(g: Graph) -> object:
+    data, indices = g.pick(rank=1), _ids(g)
+    reduction = g.random.choice(["none", "sum", "min", "max", "prod"])
+    updates = _updates(g, data, len(indices.array))
+    attributes = {"reduction": reduction, "use_init_val": g.random.random() < 0.7}
+    return g.layer("ScatterElementsUpdate", 12, data, indices, updates, g.constant(np.int64(0)), exact=reduction == "none", **attributes)
+
+
+def _tuples(g: Graph) -> Value:
+    """Ids as tuples of one."""
+    return g.layer("Unsqueeze", 1, _ids(g), g.constant(np.array([-1])))[0]
+
+
+@reader
+def scatter_tuples(g: Graph) -> object:
+    data, tuples = g.pick(least=1), _tuples(g)
+    reduction = g.random.choice(["none", "none", "sum", "sub", "max"])
+    updates = _updates(g, data, len(tuples.array), *data.array.shape[1:])
+    return g.layer("ScatterNDUpdate", 15, data, tuples, updates, exact=reduction in ("none", "max"), reduction=reduction)
+
+
+@reader
+def gather_tuples(g: Graph) -> object:
+    return g.layer("GatherND", 8, g.pick(least=1), _tuples(g))
+
+
+@reader
+def one_hot(g: Graph) -> object:
+    """Of a depth that a shape tells, or the call."""
+    ids = g.pick(kind="i")
+    depth = g.layer("Squeeze", 1, g.sizes([g.random.choice([1, 3, 8])]), g.constant(np.array([0])))[0]
+    return g.layer("OneHot", 1, ids, depth, g.constant(np.float32(1)), g.constant(np.float32(-1)), axis=g.random.choice([0, -1]))
+
+
+@reader
+def search(g: Graph) -> object:
+    borders = g.constant(np.array([-1, 0.25, 0.5, 2], np.float32))
+    if g.random.random() < 0.5:
+        return g.layer("Bucketize", 3, g.pick(exact=True), borders, with_right_bound=g.random.random() < 0.5)
+    return g.layer("SearchSorted", 15, borders, g.pick(kind="f", exact=True), right_mode=g.random.random() < 0.5)
 
 
 @reader

@@ -17,7 +17,7 @@ import uncork
 from uncork.errors import UncorkError
 from uncork.ir.model import Source
 from uncork.ops import find
-from uncork.ops._common.body import BodyMap, SubGraphOperation
+from uncork.ops._body import BodyMap, SubGraphOperation
 from uncork.types import ElementType, PartialShape, TensorSpec
 
 Array = np.ndarray[Any, Any]
@@ -132,7 +132,7 @@ class Graph:
 
 
 def drawn(generator: random.Random, numbers: str, shape: Sequence[int]) -> Array:
-    """An array of numbers of a kind: "x" (any), "mask" (mostly 0 and 1), "ids" (small, sometimes negative), "sizes"."""
+    """An array of numbers of a kind: "x" (any), "mask" (mostly 0 and 1), "ids" (small, sometimes negative), "boxes", "sizes", .."""
     count = int(np.prod(shape))
     if numbers == "x":
         values = np.array([round(generator.uniform(-2, 2), 3) for _ in range(count)], np.float32)
@@ -145,6 +145,9 @@ def drawn(generator: random.Random, numbers: str, shape: Sequence[int]) -> Array
         values = np.array([generator.randint(low, high) for _ in range(count)], np.int64)
         if generator.random() < 0.3:
             values.sort()
+    elif numbers == "boxes":  # around few places, so that many overlap
+        corners = [(generator.choice([0.0, 0.5, 2.0]), generator.choice([0.0, 0.25])) for _ in range(count // 4 + 1)]
+        values = np.array([[a, b, a + 1, b + 1] for a, b in corners], np.float32).reshape(-1)[:count]
     else:
         values = np.array([generator.randint(0, 4) for _ in range(count)], np.int64)
     return values.reshape(tuple(shape))
@@ -162,6 +165,16 @@ def changed(generator: random.Random, given: Input) -> Array:
         return other
     lengths = [generator.choice(SIZES) if is_open and generator.random() < 0.5 else n for n, is_open in zip(array.shape, given.open)]
     return drawn(generator, given.numbers, lengths).astype(array.dtype)
+
+
+def resized(generator: random.Random, inputs: Sequence[Input], sizes: Mapping[int, int]) -> list[Array]:
+    """The inputs in a call of other sizes, equal ones the same: most graphs that took the first call take this one."""
+    found = []
+    for given in inputs:
+        shape = [sizes.get(n, n) if is_open else n for n, is_open in zip(given.array.shape, given.open)]
+        as_it_was = given.numbers == "sizes" or tuple(shape) == given.array.shape
+        found.append(given.array if as_it_was else drawn(generator, given.numbers, shape).astype(given.array.dtype))
+    return found
 
 
 @dataclass(frozen=True)
@@ -195,13 +208,16 @@ def case(seed: str) -> Case:
         graph.builder.result(source, f"result_{number}")
     first = [given.array for given in graph.inputs]
     others = [[changed(generator, given) for given in graph.inputs] for _ in range(4)]
-    return Case(graph.builder.model(), [first, others[0], first, *others[1:], others[0]])
+    # Every size that is open is another one, the next time larger, and none at all.
+    renamed = [resized(generator, graph.inputs, sizes) for sizes in ({2: 5, 3: 7, 4: 3, 8: 2}, {2: 17, 3: 16, 4: 20, 8: 33})]
+    nothing = resized(generator, graph.inputs, dict.fromkeys(SIZES, 0))
+    return Case(graph.builder.model(), [first, renamed[0], others[0], first, *others[1:], renamed[1], others[0], nothing, first])
 
 
 def _results(graph: Graph) -> list[Source]:
-    """An output of every layer that no layer reads, since the compiler leaves out what nothing needs; and one of some other."""
+    """An output of every layer whose values no layer reads, since the compiler leaves out what nothing needs; and one of some other."""
     nodes = graph.builder.model().nodes
-    read = {source.node for node in nodes for source in node.inputs}
+    read = {source.node for node in nodes if node.type_name != "ShapeOf" for source in node.inputs}
     made = [node for node in nodes if node.type_name not in ("Parameter", "Const")]
     results = [Source(node.id, graph.random.randrange(len(node.outputs))) for node in made if node.id not in read]
     return list(dict.fromkeys([*results, Source(graph.random.choice(made).id, 0)] if made else [Source(0, 0)]))

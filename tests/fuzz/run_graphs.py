@@ -18,7 +18,7 @@ from tests.fuzz.run import Report, Worker
 
 
 def fuzz(seed: int, numbers: Sequence[int], *, seconds: float = 60, memory: int = 8 << 30, progress: bool = False) -> Report:
-    """Try the numbered graphs. `outcomes` also counts the calls, and those of them that were refused."""
+    """Try the numbered graphs. `outcomes` also counts the calls, and those that were refused or answered by plans."""
     report = Report()
     worker = Worker(memory, seconds, "tests.fuzz.graph_worker")
     try:
@@ -26,6 +26,7 @@ def fuzz(seed: int, numbers: Sequence[int], *, seconds: float = 60, memory: int 
             answer = worker.run({"seed": f"{seed}:{number}"})
             report.outcomes["calls"] += answer.get("calls", 0)
             report.outcomes["calls refused"] += answer.get("refused", 0)
+            report.outcomes["calls by plans"] += answer.get("planned", 0)
             report.add(number, "graphs", answer, [], progress)
     finally:
         worker.close()

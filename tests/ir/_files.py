@@ -12,7 +12,7 @@ import numpy as np
 
 from uncork import storage
 from uncork.ir.model import Model, Node
-from uncork.ops._common.body import SubGraphOperation
+from uncork.ops._body import SubGraphOperation
 from uncork.types import ElementType, PartialShape
 
 

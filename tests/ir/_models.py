@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 import uncork
-from uncork.ir.subgraphs import GraphBody
-from uncork.ops._common.body import BodyInput, BodyMap, BodyOutput, Slicing
+from uncork.ir.bodies import GraphBody
+from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 #: Whole models made by OpenVINO's converters; not part of the repository.

@@ -397,7 +397,7 @@ def test_weights_file_missing_or_empty(tmp_path: Path) -> None:
     assert "expected bytes 0 to 8 in 'model.bin', which has 0 bytes" in str(refusal(path))
     path.with_suffix(".bin").unlink()
     path.with_suffix(".bin").mkdir()
-    assert "model.bin' cannot be read: Is a directory" in str(refusal(path))
+    assert "model.bin' cannot be read: it is a folder, expected an ordinary file" in str(refusal(path))
 
 
 STRING = {"count": 2, "offsets": (0, 1, 3), "text": b"abc"}

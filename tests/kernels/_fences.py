@@ -192,33 +192,60 @@ def gather(generator: np.random.Generator) -> Iterator[Case]:
 
 
 def linear(generator: np.random.Generator) -> Iterator[Case]:
-    from uncork.internal_ops.fused import FusedLinear
+    from uncork.internal_ops.fused import FusedLinear, FusedMember
 
     for rows, columns, inner in product([1, 2, 3, 7, 9], [1, 3, 15, 16, 17, 33, 49], [1, 3, 4, 5, 17]):
         a, b = numbers(generator, rows, inner), numbers(generator, inner, columns)
         yield f"{rows} {inner} {columns}", find("MatMul", 1)(), [a, b]
     for columns, activation in product([1, 16, 20, 50], [None, "ReLU", "Sigmoid", "Tanh"]):
         a, b, bias = numbers(generator, 3, 10), numbers(generator, columns, 10), numbers(generator, columns)
-        fused = FusedLinear(find("MatMul", 1)(transpose_b=True), activation and find(activation, 1)())
-        yield f"bias {columns} {activation}", fused, [a, b, bias]
+        members = [FusedMember(find("Add", 1)(), (0, 1)), *([FusedMember(find(activation, 1)(), (2,))] if activation else [])]
+        yield f"bias {columns} {activation}", FusedLinear(find("MatMul", 1)(transpose_b=True), 2, members), [a, b, bias]
+        residual = [FusedMember(find("Multiply", 1)(), (2, 0)), FusedMember(find("Add", 1)(), (3, 1))]
+        given = [a, b, numbers(generator, 3, columns), numbers(generator, 1)]
+        yield f"residual {columns}", FusedLinear(find("MatMul", 1)(transpose_b=True), 2, residual), given
 
 
 def convolution(generator: np.random.Generator) -> Iterator[Case]:
-    from uncork.internal_ops.fused_convolution import FusedConvolution
+    from uncork.internal_ops.fused import FusedConvolution, FusedMember
 
+    bias_and_relu = [FusedMember(find("Add", 1)(), (0, 1)), FusedMember(find("ReLU", 1)(), (2,))]
+    residual = [FusedMember(find("Add", 1)(), (0, 1)), FusedMember(find("Swish", 4)(), (3,)), FusedMember(find("Add", 1)(), (2, 4))]
     for columns, outputs, stride in product([1, 3, 8, 15, 16, 17, 33, 49], [1, 3, 8, 13, 20], [1, 2]):
         around = {"strides": [1, stride], "dilations": [1, 1], "pads_begin": [1, 1], "pads_end": [0, 1]}
         data, bias = numbers(generator, 2, 3, 3, columns), numbers(generator, 1, outputs, 1, 1)
         name = f"{columns} {outputs} {stride}"
         convolution = find("Convolution", 1)(**around)
         yield f"padded {name}", convolution, [data, numbers(generator, outputs, 3, 2, 3)]
-        fused = FusedConvolution(find("Convolution", 1)(strides=[1, 1], dilations=[1, 1]), find("ReLU", 1)())
+        pointwise = find("Convolution", 1)(strides=[1, 1], dilations=[1, 1])
+        fused = FusedConvolution(pointwise, 2, bias_and_relu)
         yield f"pointwise {name}", fused, [data, numbers(generator, outputs, 3, 1, 1), bias]
+        more = [data, numbers(generator, outputs, 3, 1, 1), bias, numbers(generator, 2, outputs, 3, columns)]
+        yield f"residual {name}", FusedConvolution(pointwise, 2, residual), more
         alone = find("GroupConvolution", 1)(**around)
         yield f"alone {name}", alone, [data, numbers(generator, 3, 2, 1, 2, 3)]
         transposed = find("ConvolutionBackpropData", 1)(**around)
         if columns > 1:
             yield f"transposed {name}", transposed, [data, numbers(generator, 3, outputs, 2, 3)]
+
+
+def blocks(generator: np.random.Generator) -> Iterator[Case]:
+    """Layouts, and convolutions over blocks: their kernels are of the family of convolutions, and their cases few."""
+    from uncork.internal_ops.blocks import BlockedConvolution, FromBlocks, ToBlocks
+
+    lanes = host_target().lanes
+    for columns, block in product([1, 2, 3, 5, 16, 17, 33], sorted({lanes, max(4, lanes // 2)})):
+        data, blocked = numbers(generator, 2, 2 * block, 3, columns), numbers(generator, 2, 2, 3, columns, block)
+        yield f"to blocks {columns} {block}", ToBlocks(block), [data]
+        yield f"from blocks {columns} {block}", FromBlocks(), [blocked]
+        around = {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1]}
+        dense, apart = find("Convolution", 1)(**around), find("GroupConvolution", 1)(**around)
+        filters = numbers(generator, 3 * block, 2 * block, 3, 3)
+        filters.value[...] *= 0.1  # errors are those of the largest result, and are compared by themselves
+        for side in (0, 2, 4):
+            yield f"side {side} {columns} {block}", BlockedConvolution(dense, (True, False), block, side), [blocked, filters]
+        channels = numbers(generator, 2 * block, 1, 1, 3, 3)
+        yield f"apart {columns} {block}", BlockedConvolution(apart, (True, False), block), [blocked, channels]
 
 
 def einsum(generator: np.random.Generator) -> Iterator[Case]:
@@ -228,6 +255,40 @@ def einsum(generator: np.random.Generator) -> Iterator[Case]:
         for equation in ("bthi,hio->btho", "hoi,thi->hot", "bhti,bhoi->bhto", "oi,ti->to", "i,oi->o"):
             given = [numbers(generator, *(shapes[label] for label in part)) for part in equation.partition("->")[0].split(",")]
             yield f"{equation} {name}", find("Einsum", 7)(equation=equation), given
+
+
+def attention(generator: np.random.Generator) -> Iterator[Case]:
+    from uncork.internal_ops.attention import FusedAttention, Repeated, Taken, Transposed
+
+    plain = find("ScaledDotProductAttention", 13)(causal=False)
+    kinds = [
+        *[("f32", 16, 16, False, ""), ("f32", 20, 70, True, ""), ("f32", 3, 1, False, "all"), ("f32", 33, 24, False, "rows")],
+        *[("f16", 16, 16, True, ""), ("f16", 5, 20, False, "keys"), ("bf16", 17, 33, False, "boolean"), ("bf16", 8, 3, True, "")],
+    ]
+    for (name, size, depth, causal, masked), targets, sources in product(kinds, [1, 3, 5, 49], [1, 15, 16, 64, 65, 530]):
+        element_type = ElementType.parse(name)
+        query, key, value, *masks = (
+            spec(storage.encode(numbers(generator, *shape).value, element_type), name)
+            for shape in (
+                *((2, 2, targets, size), (2, 2, sources, size), (2, 1, sources, depth)),
+                *((targets, sources), (2, targets, 1), (2, 1, 1, sources)),
+            )
+        )
+        given = dict(zip(("all", "rows", "keys"), masks)) | {"boolean": spec(generator.random((2, 1, targets, sources)) < 0.7)}
+        mask = [given[masked]] if masked else []
+        label = f"{name} {targets} {sources} {size} {depth} {causal} {masked}"
+        yield label, find("ScaledDotProductAttention", 13)(causal=causal), [query, key, value, *mask]
+    for targets, sources, size in product([1, 4, 7], [1, 17, 40], [8, 33]):
+        key, value = numbers(generator, 2, sources, 3, size), numbers(generator, 2, 3, sources, size)
+        moves = ([Transposed((0, 2, 1, 3))], [Transposed((0, 2, 1, 3)), Repeated(1, 2)], [Repeated(1, 2)])
+        query = numbers(generator, 2, targets, 6, size)
+        yield f"groups {targets} {sources} {size}", FusedAttention(plain, moves, (0, 2, 1, 3), 0.3), [query, key, value]
+        whole = numbers(generator, 2, targets, 3, 4, size)
+        parts = [[Taken(2, part), Transposed((0, 2, 1, 3))] for part in range(3)]
+        yield f"parts {targets} {size}", FusedAttention(plain, parts), [whole, whole, whole]
+        turned = numbers(generator, 2, 3, size, sources)
+        moves = ((), [Transposed((0, 1, 3, 2))], ())
+        yield f"turned {targets} {sources} {size}", FusedAttention(plain, moves), [numbers(generator, 2, 3, targets, size), turned, value]
 
 
 def recurrent(generator: np.random.Generator) -> Iterator[Case]:
@@ -280,8 +341,70 @@ def reduce(generator: np.random.Generator) -> Iterator[Case]:
     for size in (1, 3, 7, 8, 15, 16, 17, 33, 65, 200):
         data = numbers(generator, 3, size)
         yield f"softmax {size}", find("SoftMax", 8)(axis=-1), [data]
+        for axis in (0, 1):
+            yield f"inner softmax {axis} {size}", find("SoftMax", 8)(axis=axis), [numbers(generator, 3, 5, size)]
+            yield f"inner log softmax {axis} {size}", find("LogSoftmax", 5)(axis=axis), [numbers(generator, 3, 5, size)]
+            how = {"normalize_variance": True, "eps": 1e-3, "eps_mode": "inside_sqrt"}
+            axes = spec(np.array([axis, 2 - 2 * axis]))
+            yield f"inner standardised {axis} {size}", find("MVN", 6)(**how), [numbers(generator, 3, 5, size), axes]
+            yield f"apart {axis} {size}", find("ReduceMax", 1)(), [numbers(generator, 3, 5, size), spec(np.array([0, 2]))]
         for name, axis in product(("ReduceSum", "ReduceMax", "ReduceL2"), (0, 1)):
             yield f"{name} {axis} {size}", find(name, 4)(), [data, spec(np.array([axis]))]
+
+
+def pool(generator: np.random.Generator) -> Iterator[Case]:
+    from uncork.internal_ops.pooled_values import PooledValues
+
+    for columns, stride, taps, pad in product([1, 3, 8, 15, 16, 17, 33, 65], [1, 2, 3, 5], [1, 2, 3, 5], [0, 1]):
+        if columns + 2 * pad < taps or pad >= taps:
+            continue
+        data = numbers(generator, 2, 3, 4, columns)
+        rows = min(taps, 4)
+        window = {"kernel": [rows, taps], "strides": [1, stride], "pads_begin": [0, pad], "pads_end": [0, pad]}
+        largest = find("MaxPool", 8)(rounding_type="ceil", **window)
+        name = f"{columns} {stride} {taps} {pad}"
+        yield f"largest {name}", PooledValues(largest), [data]
+        yield f"places {name}", largest, [data]
+        yield f"mean {name}", find("AvgPool", 1)(exclude_pad=bool(pad), rounding_type="ceil", **window), [data]
+    for columns, count in product([1, 3, 16, 17, 40], [1, 2, 3, 17]):
+        data, wanted = numbers(generator, 2, 3, 4, columns), spec(np.array([3, count]))
+        yield f"adaptive {columns} {count}", find("AdaptiveAvgPool", 8)(), [data, wanted]
+        yield f"adaptive {columns} {count}", PooledValues(find("AdaptiveMaxPool", 8)()), [data, wanted]
+
+
+def normalise(generator: np.random.Generator) -> Iterator[Case]:
+    for size, name in product((1, 3, 7, 8, 15, 16, 17, 33, 65, 200), ("f32", "f16", "f64")):
+        data = spec(storage.encode(generator.standard_normal((2, 6, size)), ElementType.parse(name)), name)
+        channels = spec(storage.encode(generator.standard_normal(6), ElementType.parse(name)), name)
+        yield f"groups {size} {name}", find("GroupNormalization", 12)(num_groups=3, epsilon=1e-3), [data, channels, channels]
+        for axis in (1, 2):
+            along = spec(np.array([axis]))
+            yield f"norm {axis} {size} {name}", find("NormalizeL2", 1)(eps=1e-3, eps_mode="add"), [data, along]
+            around = {"alpha": 0.1, "beta": 0.75, "bias": 1.0, "size": 5}
+            yield f"window {axis} {size} {name}", find("LRN", 1)(**around), [data, along]
+
+
+def resize(generator: np.random.Generator) -> Iterator[Case]:
+    for columns, wanted, mode in product([1, 2, 3, 16, 17, 40], [1, 5, 32, 33, 80], ("nearest", "linear", "linear_onnx", "cubic")):
+        data = numbers(generator, 2, 3, 5, columns)
+        how = {"mode": mode, "shape_calculation_mode": "sizes", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+        for axes, sizes in (([2, 3], [7, wanted]), ([3], [wanted]), ([2], [wanted])):
+            yield f"{columns} {wanted} {mode} {axes}", find("Interpolate", 11)(**how), [data, spec(np.array(sizes)), spec(np.array(axes))]
+
+
+def sample(generator: np.random.Generator) -> Iterator[Case]:
+    for columns, wanted, mode, padding in product([1, 3, 16, 40], [1, 5, 16, 33], ("bilinear", "nearest"), ("zeros", "border")):
+        data, places = numbers(generator, 2, 3, 5, columns), numbers(generator, 2, 3, wanted, 2)
+        places.value[0, 0, 0] = 1e30, np.nan
+        yield f"{columns} {wanted} {mode} {padding}", find("GridSample", 9)(mode=mode, padding_mode=padding), [data, places]
+
+
+def scan(generator: np.random.Generator) -> Iterator[Case]:
+    ways = product((1, 3, 8, 15, 16, 17, 33, 200), (0, 1), (False, True), (False, True), ("f32", "f16", "f64", "i8", "i64"))
+    for size, axis, exclusive, reverse, name in ways:
+        data = spec(storage.encode(generator.integers(-9, 9, (3, size)), ElementType.parse(name)), name)
+        operation = find("CumSum", 3)(exclusive=exclusive, reverse=reverse)
+        yield f"{size} {axis} {exclusive} {reverse} {name}", operation, [data, spec(np.array(axis))]
 
 
 def move(generator: np.random.Generator) -> Iterator[Case]:
@@ -297,10 +420,99 @@ def pick(generator: np.random.Generator) -> Iterator[Case]:
         if best <= size:
             operation = find("TopK", 3)(axis=-1, mode=mode, sort="value")
             yield f"{best} {mode} of {size}", operation, [numbers(generator, 3, size), spec(np.array(best))]
+    for size, best, name, axis, sort in product((1, 15, 16, 17, 100), (1, 9, 70), ("f32", "bf16", "i64"), (0, 1), ("value", "index")):
+        element_type, mode = ElementType.parse(name), "min" if sort == "index" else "max"
+        if best <= size and (name != "f32" or axis == 0 or sort == "index" or best > 64):
+            data = spec(storage.encode(generator.integers(-20, 20, (size, 3) if axis == 0 else (3, size)), element_type), name)
+            operation = find("TopK", 11)(axis=axis, mode=mode, sort=sort)
+            yield f"{best} {mode} of {size} {name} {axis} {sort}", operation, [data, spec(np.array(best))]
+    for columns, best, name in product((16, 17, 33, 70), (1, 3, 16), ("f32", "f16", "i64", "u8")):
+        data = spec(storage.encode(generator.integers(0, 30, (2, 20, columns)), ElementType.parse(name)), name)
+        for mode in ("max", "min"):
+            yield f"{best} {mode} of columns {columns} {name}", find("TopK", 11)(axis=1, mode=mode, sort="value"), [data, spec(np.array(best))]
     for size, axis in product((1, 3, 17), (0, 1)):
         places = spec(generator.integers(-size, size, (size, 4) if axis == 0 else (3, 5)))
         data = numbers(generator, size, 4) if axis == 0 else numbers(generator, 3, size)
         yield f"elements {size} {axis}", find("GatherElements", 6)(axis=axis), [data, places]
+
+
+def generation(generator: np.random.Generator) -> Iterator[Case]:
+    for depth, axis, name, index in product([1, 3, 16, 17, 65], [0, 1, 2], ["f32", "f16", "i8", "f64"], ["int64", "i1"]):
+        element_type = ElementType.parse(name)
+        on, off = (spec(storage.encode(np.array(value), element_type), name) for value in (5, -3))
+        places = spec(np.append(generator.integers(-depth, depth, (3, 4)), [[depth - 1, 0, depth, -depth]], axis=0).astype(index))
+        operation = find("OneHot", 16)(axis=axis, negative_indices_mode="normalize")
+        yield f"one hot {depth} {axis} {name} {index}", operation, [places, spec(np.array(depth)), on, off]
+    for stop, step, name in product([0, 1, 15, 16, 17, 100], [1, 3], ["i64", "i32", "u8", "f32", "f64"]):
+        numbers = [spec(np.array(number, np.int32)) for number in (0, stop, step)]
+        yield f"range {stop} {step} {name}", find("Range", 4)(output_type=name), numbers
+
+
+def search(generator: np.random.Generator) -> Iterator[Case]:
+    for length, count, name, right in product([0, 1, 2, 15, 16, 17, 100], [1, 3, 17], ["f32", "f16", "i32", "f64", "u8"], [True, False]):
+        element_type = ElementType.parse(name)
+        row, values = (spec(storage.encode(np.sort(generator.integers(0, 99, n)), element_type), name) for n in (length, count))
+        yield f"buckets {length} {count} {name} {right}", find("Bucketize", 3)(with_right_bound=right), [values, row]
+        rows = spec(np.stack([row.value, row.value + row.value]), name) if name == "f32" else row
+        yield (
+            f"rows {length} {count} {name} {right}",
+            find("SearchSorted", 15)(right_mode=right),
+            [
+                rows,
+                spec(np.stack([values.value] * 2), name),
+            ],
+        )
+
+
+def finding(generator: np.random.Generator) -> Iterator[Case]:
+    from tests.kernels.test_count_first import two_layers
+
+    for shape, name, index in product(
+        [(1,), (63,), (64,), (65,), (300,), (3, 17), (2, 3, 70), ()], ["f32", "f16", "boolean", "i8"], ["i32", "i64"]
+    ):
+        element_type = ElementType.parse(name)
+        data = spec(storage.encode(generator.integers(0, 3, shape).astype(bool if name == "boolean" else int), element_type), name)
+        for each in two_layers(find("NonZero", 3)(output_type=index), [data]):
+            yield (f"non-zero {shape} {name} {index}", *each)
+        operation = find("Unique", 10)(sorted=index == "i64", index_element_type=index)
+        for each in two_layers(operation, [data]):
+            yield (f"unique {shape} {name} {index}", *each)
+    for rows, entries, name in product([1, 7, 20], [1, 5, 30], ["f32", "i8", "f64"]):
+        places = np.stack([np.sort(generator.integers(0, rows, entries)), np.zeros(entries, int)], 1)
+        values = spec(generator.integers(0, 9, entries).astype({"f32": "f4", "i8": "i1", "f64": "f8"}[name]), name)
+        given = [values, spec(np.array([rows, 3])), spec(places), spec(np.array(5, values.value.dtype), name)]
+        for each in two_layers(find("SparseFillEmptyRows", 16)(), given):
+            yield (f"filled {rows} {entries} {name}", *each)
+
+
+def detection(generator: np.random.Generator) -> Iterator[Case]:
+    from tests.kernels.test_count_first import boxes_of, two_layers
+
+    for count, limit, center in product([1, 3, 16, 17, 40], [1, 15, 16, 17, 100], [True, False]):
+        operation = find("NonMaxSuppression", 9)(box_encoding="center" if center else "corner", output_type="i32")
+        given = [*boxes_of(generator, 2, 3, count), spec(np.array(limit)), spec(np.float32(0.4)), spec(np.float32(0.1))]
+        for each in two_layers(operation, given):
+            yield (f"boxes {count} {limit} {center}", *each)
+
+
+def scatter(generator: np.random.Generator) -> Iterator[Case]:
+    for run, index, axis in product([1, 3, 16, 17, 65, 300], ["int64", "int32"], [0, 1]):
+        data = numbers(generator, 5, 9, run)
+        rows = [5, 7, run] if axis else [7, 9, run]
+        places = np.append(generator.integers(0, 5, 6), 4).astype(index)  # the last slice ends where the data do
+        yield f"slices {run} {index} {axis}", find("ScatterUpdate", 3)(), [data, spec(places), numbers(generator, *rows), spec(np.array(axis))]
+        tuples = np.append(generator.integers(-5, 5, (6, 2)), [[4, 8]], axis=0).astype(index)
+        yield f"picked {run} {index}", find("GatherND", 8)(), [data, spec(tuples)]
+        for reduction in ("none", "sum", "sub", "prod", "min", "max"):
+            given = [data, spec(tuples), numbers(generator, 7, run)]
+            yield f"tuples {run} {index} {reduction}", find("ScatterNDUpdate", 15)(reduction=reduction), given
+    reductions = ("none", "sum", "prod", "min", "max", "mean")
+    for name, reduction, axis, initial in product(["f32", "f16", "i8", "u16", "f64"], reductions, (0, 1, 2), (True, False)):
+        element_type = ElementType.parse(name)
+        data, updates = (spec(storage.encode(generator.integers(1, 9, shape), element_type), name) for shape in ((4, 5, 6), (3, 4, 5)))
+        places = spec(generator.integers(-4, 4, (3, 4, 5)))
+        operation = find("ScatterElementsUpdate", 12)(reduction=reduction, use_init_val=initial)
+        yield f"elements {name} {reduction} {axis} {initial}", operation, [data, places, updates, spec(np.array(axis))]
 
 
 def quantised(generator: np.random.Generator) -> Iterator[Case]:
@@ -337,20 +549,32 @@ def transpose(generator: np.random.Generator) -> Iterator[Case]:
 
 
 #: Random cases of an operation where 20 would take long: nearly each is a kernel of its own, or there are many operations.
-_DRAWN = {"elementwise": 3, "movement.copy_table": 8, "recurrent": 3}
+_DRAWN = {"elementwise": 3, "loops.pool": 5, "loops.resize": 5, "movement.copy_table": 8, "recurrent": 3}
 EDGES = {
+    "attention": attention,
     "convolution": convolution,
     "gemm.einsum": einsum,
     "elementwise": elementwise,
     "embedding.bags": embedding,
+    "movement.blocks": blocks,
     "movement.gather": gather,
     "recurrent.final_states": last_step,
     "gemm.matmul": linear,
+    "loops.normalise": normalise,
+    "loops.pool": pool,
+    "loops.resize": resize,
+    "loops.sample": sample,
+    "loops.scan": scan,
     "movement.copy_table": move,
     "selection": pick,
     "embedding.quantized": quantised,
     "recurrent": recurrent,
     "reduction": reduce,
+    "detection": detection,
+    "finding": finding,
+    "generation": generation,
+    "scatter": scatter,
+    "search": search,
     "embedding.sparse": sparse_lookup,
     "movement.transpose": transpose,
 }

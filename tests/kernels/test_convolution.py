@@ -17,14 +17,14 @@ from tests.kernels._fences import check, run_fenced
 from tests.kernels._run import spec_of
 from uncork.compiler.compile import compile_model
 from uncork.errors import UncorkError
-from uncork.kernels.convolution import direct, im2col
+from uncork.kernels.convolution import by_planes, direct, im2col
 from uncork.kernels.kernel_plan import Native
 from uncork.kernels.runtime.target import host_target
 from uncork.kernels.select import choose
 from uncork.ops import find
 from uncork.types import ElementType, TensorSpec
 
-WAYS = ("chosen", "planes", "rows", "rows, little room", "planes, little room")
+WAYS = ("chosen", "planes", "rows", "rows, little room", "planes, little room", "phases")
 
 
 @pytest.fixture(params=WAYS)
@@ -41,6 +41,8 @@ def go(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     elif way.startswith("rows"):
         monkeypatch.setattr(im2col, "cost", lambda g, lanes: min(cost(g, lanes), -1.0) if cost(g, lanes) < float("inf") else float("inf"))
         monkeypatch.setattr(direct, "for_themselves", lambda g: False)
+    if way == "phases":
+        monkeypatch.setattr(by_planes, "_LEAST", 1)
     if way.endswith("little room"):
         for module in (direct, im2col):
             monkeypatch.setattr(module, "_ROOM", 64)
@@ -146,13 +148,13 @@ def test_no_way_loses_infinities_and_nan(way: str) -> None:
 
 @st.composite
 def cases(draw: st.DrawFn) -> tuple:
-    axes = draw(st.integers(1, 2))
+    axes = draw(st.integers(1, 3))
 
     def each(low: int, high: int) -> tuple[int, ...]:
         return tuple(draw(st.lists(st.integers(low, high), min_size=axes, max_size=axes)))
 
     images, groups, channels, outputs = draw(st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(1, 4), st.integers(1, 12)))
-    sizes = (*each(1, 7)[1:], draw(st.integers(1, 40)))
+    sizes = (*each(1, 7)[1:], draw(st.integers(1, 40 if axes < 3 else 9)))
     return images, groups, channels, outputs, sizes, each(1, 4), each(1, 3), each(1, 3), each(0, 3), each(0, 3)
 
 
@@ -219,12 +221,12 @@ def test_bias_and_activation_are_part_of_the_step(activation: str, bias: tuple[i
         np.testing.assert_allclose(fast(x)["y"], slow(x)["y"], rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("bias", [(1, 1, 1, 1), (10, 1, 3), (1,)])
-def test_what_is_no_number_for_each_channel_stays_a_step(bias: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(("bias", "steps"), [((1, 1, 1, 1), 1), ((10, 1, 3), 3), ((1,), 1)])
+def test_what_differs_from_pixel_to_pixel_alone_stays_a_step(bias: tuple[int, ...], steps: int) -> None:
     model = network("ReLU", bias, False)
     compiled = compile_model(model)
     x = numbers(np.random.default_rng(1), 1, 6, 4, 6)
-    assert len(compiled.plan.steps) == 3
+    assert len(compiled.plan.steps) == steps
     np.testing.assert_allclose(compiled(x)["y"], compile_model(model, backend="reference")(x)["y"], rtol=1e-5, atol=1e-5)
 
 
@@ -246,7 +248,6 @@ def test_tied_filters_of_a_convolution_and_a_transposed_one() -> None:
 REFUSED = [
     ((2, 1, 1, 1), (1, 1, 1, 1), "f64", "no kernel for f64"),
     ((1, 1, 0, 3), (1, 1, 1, 1), "f32", "no kernel for empty tensors"),
-    ((1, 1, 3, 3, 3), (1, 1, 2, 2, 2), "f32", "no kernel for three spatial axes"),
 ]
 
 
@@ -265,3 +266,39 @@ def test_infinite_filters_do_not_meet_the_zeros_between_cells() -> None:
     specs = [spec_of(np.full((1, 1, 3), value, np.float32), ElementType.f32) for value in (1.0, np.inf)]
     outputs = [TensorSpec(o.element_type, o.shape) for o in operation.describe(specs)]
     assert choose(operation, specs, outputs, host_target()) == "no kernel for filters with infinities or NaN"
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_three_axes_of_open_sizes_and_their_end(transposed: bool) -> None:
+    """Bias and activation are inside."""
+    generator = np.random.default_rng(5)
+    b = uncork.Builder("volumes")
+    x = b.parameter("x", "f32", [None, 4, None, None, None])
+    name = "ConvolutionBackpropData" if transposed else "Convolution"
+    around = {"strides": [2, 1, 1], "dilations": [1, 1, 2], "pads_begin": [1, 0, 2], "pads_end": [1, 1, 2]}
+    (y,) = b.add(name, 1, x, b.constant(numbers(generator, 4, 4, 3, 2, 3)), **around)
+    (y,) = b.add("ReLU", 1, b.add("Add", 1, y, b.constant(numbers(generator, 1, 4, 1, 1, 1)))[0])
+    b.result(y, "y")
+    model = b.model()
+    fast, slow = compile_model(model), compile_model(model, backend="reference")
+    for shape in ((1, 4, 3, 5, 6), (2, 4, 4, 4, 20), (1, 4, 1, 2, 5)):
+        data = numbers(generator, *shape)
+        np.testing.assert_allclose(fast(data)["y"], slow(data)["y"], rtol=1e-5, atol=1e-5)
+    assert [step.operation for step in fast.plan.steps] == ["FusedConvolution-0"]
+    assert fast.plan.steps[0].kernel != "reference"
+
+
+@pytest.mark.parametrize("taps", [(2, 2), (4, 4), (3, 5)])
+def test_transposed_convolutions_by_phases(taps: tuple[int, int]) -> None:
+    """No product with the zeros between cells; open sizes, too."""
+    generator = np.random.default_rng(6)
+    b = uncork.Builder("up")
+    x = b.parameter("x", "f32", [1, 16, None, None])
+    around = {"strides": [2, 2], "dilations": [1, 1], "pads_begin": [1, 0], "pads_end": [0, 1]}
+    (y,) = b.add("ConvolutionBackpropData", 1, x, b.constant(numbers(generator, 16, 8, *taps)), **around)
+    b.result(b.add("Add", 1, y, b.constant(numbers(generator, 1, 8, 1, 1)))[0], "y")
+    fast, slow = compile_model(b.model()), compile_model(b.model(), backend="reference")
+    for shape in ((5, 7), (1, 1), (12, 33)):
+        data = numbers(generator, 1, 16, *shape)
+        np.testing.assert_allclose(fast(data)["y"], slow(data)["y"], rtol=2e-5, atol=2e-5)
+    assert fast.plan.steps[0].kernel != "reference"

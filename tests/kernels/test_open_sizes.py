@@ -44,8 +44,8 @@ def hold(model: Model, calls: Sequence[Sequence[np.ndarray]], tolerance: float =
     executor = compiled._executor
     assert isinstance(executor, Executor)
     assert executor.plans.reason == ""
-    (planned,) = executor.plans._plans
-    assert [step.reason for step in planned.plan.printed if step.kernel == "reference"] == []
+    (planned,) = executor.plans.plans
+    assert [step.reason for step in planned.printed if step.kernel == "reference"] == []
 
 
 def transposed_size(size: int, taps: int, stride: int, dilation: int, pads: tuple[int, int]) -> int:

@@ -14,6 +14,7 @@ import pytest
 import uncork
 from tests.processes._children import ROOT
 from uncork import memory
+from uncork.compiler import placement
 from uncork.kernels.runtime import context
 from uncork.ops import _operation
 
@@ -76,9 +77,8 @@ def broadcast() -> uncork.CompiledModel:
     return uncork.compile_model(builder.model())
 
 
-@pytest.mark.xfail(reason="plans for every size do not look at the memory of their results before they take it")
 def test_the_message_says_whose_memory_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (_operation, context):
+    for module in (_operation, context, placement):
         monkeypatch.setattr(module, "available", lambda: (1000, "the memory that this container may use"))
     assert broadcast()([250])[0].size == 250
     with pytest.raises(uncork.InputError, match=r"needs 1,004 bytes, more than the memory that this container may use \(1,000 bytes\)"):

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.ir._files import Net, edge, parameter, relu, result
 from tests.processes._children import run_child
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
 #: What a child does: `everything(k)` uses every kind of call, with kernels that `k` tells apart.
 MODELS = """
-import os, signal, sys, threading
+import faulthandler, os, sys, threading, traceback
 import numpy as np, numpy.testing, uncork  # not when the child asks for it: an import of its own could be cut in two
 from uncork import functional as F
 from uncork.types import PartialShape
@@ -47,10 +48,11 @@ def everything(k):
 def child_ends_well(work, seconds=60):
     child = os.fork()
     if not child:
-        signal.alarm(seconds)  # which ends the child when it hangs
+        faulthandler.dump_traceback_later(seconds, exit=True)  # which ends the child when it hangs, and says where
         status = 1
         try:
             work(); status = 0
+        except BaseException: traceback.print_exc()
         finally:
             os._exit(status)
     return os.waitpid(child, 0)[1] == 0
@@ -149,6 +151,33 @@ def test_a_fork_waits_for_llvm(tmp_path: Path) -> None:
     pytest.importorskip("llvmlite")
     done = run_child(MODELS + LLVM_AT_WORK, home=tmp_path)
     assert (done.stdout.strip(), done.returncode) == ("True", 0), done.stdout + done.stderr
+
+
+IMPORTS = """
+from uncork import concurrency
+from tests.test_every_op import ALL
+outside = []
+class Watch:  # asked for every module that is not imported yet
+    def find_spec(self, name, path=None, target=None):
+        if threading.get_ident() not in concurrency._gate.inside:
+            frames = [f for f in traceback.extract_stack() if "/uncork/" in f.filename]
+            outside.append(f"{name} at {frames[-1].filename}:{frames[-1].lineno}" if frames else name)
+sys.meta_path.insert(0, Watch())
+everything(0); everything(1)
+uncork.load(sys.argv[1])
+for entry in ALL.values():
+    for sample in entry.samples[:3]: entry.operation(**sample.case.attributes).evaluate(sample.case.specs())
+strings = uncork.Builder("strings"); strings.result(strings.parameter("x", "string", [1]))
+uncork.compile_model(strings.model())(np.array([b"bytes"])); uncork.compile_model(chain(0))([[0] * 8] * 4)
+print(*outside, sep="; ")
+"""
+
+
+def test_calls_import_modules_where_no_fork_can_cut_in(tmp_path: Path) -> None:
+    """Some of NumPy's are imported by what needs them first: `np.fft`, or `np.ma` by `np.unique`."""
+    path = Net([parameter(0), relu(1), result(2)], [edge("0:0", "1:0"), edge("1:1", "2:0")]).save(tmp_path, b"")
+    done = run_child(MODELS + IMPORTS, path, home=tmp_path)
+    assert (done.stdout.strip(), done.returncode) == ("", 0), done.stdout + done.stderr
 
 
 AT_RANDOM = """

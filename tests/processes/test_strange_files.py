@@ -25,6 +25,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no such files
 SAID = {
     "pipe": "it is a pipe, expected an ordinary file",
     "endless": "it is a device, expected an ordinary file",
+    "folder": "is a folder",
     "circle": "symbolic links",
 }
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from uncork.score import prepare_score, worker
 from uncork.score.local import LocalEngine
 from uncork.score.parts import PartWriter, scratch_files
 from uncork.score.sink import JOURNAL, Sink
+from uncork.score.target import foreign_names
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
 
@@ -258,6 +260,20 @@ def test_one_run_at_a_time(source: Path) -> None:
     check(source.parent / "out")
 
 
+def test_files_that_another_run_renames_meanwhile_are_not_foreign(tmp_path: Path) -> None:
+    """They are listed, and gone when somebody looks at them."""
+
+    class Listed(type(tmp_path)):  # type: ignore[misc]
+        def iterdir(self) -> Iterator[Path]:
+            yield from super().iterdir()
+            yield tmp_path / "part-00048.parquet.machine-1-48.tmp"
+
+    (tmp_path / "part-00001.parquet").touch()
+    (tmp_path / "part-00002.parquet").symlink_to("part-00001.parquet")
+    (tmp_path / "notes.txt").touch()
+    assert foreign_names(Listed(tmp_path)) == ["notes.txt", "part-00002.parquet"]
+
+
 def test_a_source_that_changed_is_not_resumed(source: Path) -> None:
     folder = source.parent
     process = start(folder, "--workers", "1")
@@ -361,7 +377,7 @@ def test_a_damaged_file_is_named(source: Path) -> None:
 def test_a_file_that_is_cut_while_it_is_read(source: Path) -> None:
     prepared = prepare_score(source.parent / "bags.xml", source, inputs=BAGS)
     source.write_bytes(source.read_bytes()[:5000])
-    from uncork.score.unit import score_unit
+    from tests.score._units import score_unit
 
     with pytest.raises(UncorkError, match=r"rows.parquet: cannot be read, at row 0 of groups"):
         score_unit(prepared.job, prepared.units[0])

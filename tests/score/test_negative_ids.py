@@ -12,12 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import uncork
+from tests.score._units import UnitResult, score_unit
 from tests.score.conftest import TABLE
-from uncork.ir.subgraphs import GraphBody
-from uncork.ops._common.body import BodyInput, BodyMap, BodyOutput
+from uncork.ir.bodies import GraphBody
+from uncork.ops._body import BodyInput, BodyMap, BodyOutput
 from uncork.score import prepare_score
 from uncork.score.batch import BadRowError
-from uncork.score.unit import Counts, UnitResult, score_unit
+from uncork.score.unit import Counts
 
 
 def scored(model: Path, source: Path, **options: Any) -> list[UnitResult]:

@@ -12,12 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.score._units import UnitResult, score_unit
 from tests.score.conftest import TABLE, Row, random_rows, summed
 from uncork.errors import InputError
 from uncork.score import prepare_score
 from uncork.score.batch import BadRowError
 from uncork.score.outputs import best
-from uncork.score.unit import Counts, UnitResult, score_unit
+from uncork.score.unit import Counts
 
 BAGS = {"ids": "values(items)", "offsets": "offsets(items)"}
 

@@ -10,11 +10,11 @@ import pytest
 import uncork
 from tests.symbolic._runs import Plans
 from uncork.errors import UncorkError, ValidationError
+from uncork.ir.bodies import GraphBody
 from uncork.ir.interpret import State
 from uncork.ir.model import Model
-from uncork.ir.subgraphs import GraphBody
 from uncork.ir.symbols import infer_symbolic
-from uncork.ops._common.body import BodyInput, BodyMap, BodyOutput, Slicing
+from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing
 from uncork.symbolic import Facts, Origin
 from uncork.types import PartialShape, TensorSpec
 

@@ -12,17 +12,19 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from uncork.cli._output import abandon_stdout, emit, printable
+from uncork.cli._output import abandon_stdout, emit, emit_json, printable, problem_as_json
 from uncork.cli._parser import Parser
 from uncork.errors import UncorkError
 
 #: Every command with its line of help. The module of the same name has `parser()` and `execute(arguments) -> int`, and is
 #: imported only when its command is given.
 COMMANDS = {
-    "run": "run a model on arrays and summarise what it gives",
+    "run": "run a model on arrays and print what it gives",
     "score": "score every row of a table, Parquet in and out",
     "show": "what a model takes, gives and consists of",
     "check": "every problem of a model and every operation that is missing",
+    "compare": "the first layer whose result differs from another system's",
+    "bench": "how long a call takes, and where its time goes",
     "shrink": "store embedding tables as 8-bit or 4-bit integers or as f16",
     "export": "write a model in the format of another system: ONNX, torch",
     "import-weights": "replace constants of a model, by those of a .safetensors or .npz file",
@@ -31,6 +33,9 @@ COMMANDS = {
     "reshape": "other sizes of a model's inputs",
     "rename": "other names of a model's inputs and outputs",
     "cache": "the compiled kernels that are kept on disk: list or delete them",
+    "doctor": "what a bug report needs to know of this machine",
+    "completion": "what makes bash or zsh complete commands and options",
+    "help": "this text, or that of a command",
 }
 
 _EXAMPLES = """\
@@ -57,6 +62,10 @@ def main(words: Sequence[str] | None = None) -> int:
         emit("")
         return status
     except UncorkError as error:
+        if "--json" in (sys.argv[1:] if words is None else words):
+            problems = [problem_as_json(problem) for problem in error.problems]
+            kind = type(error).__name__
+            emit_json({"schema": "uncork-error-1", "error": kind, "problems": problems})
         return _failed(str(error))
     except MemoryError as error:
         return _failed(f"not enough memory: {error}" if str(error) else "not enough memory")
@@ -74,7 +83,7 @@ def _dispatch(words: list[str]) -> int:
     try:
         if words and not words[0].startswith("-"):
             return _command(words[0], words[1:])
-        parser = _parser()
+        parser = main_parser()
         if not words:
             parser.print_help(sys.stderr)
             return 2
@@ -88,13 +97,14 @@ def _command(name: str, words: list[str]) -> int:
     if name not in COMMANDS:
         from uncork.compiler.arguments import did_you_mean
 
-        _parser().error(f"there is no command '{name}'{did_you_mean(name, list(COMMANDS))}; commands: {', '.join(COMMANDS)}")
+        main_parser().error(f"there is no command '{name}'{did_you_mean(name, list(COMMANDS))}; commands: {', '.join(COMMANDS)}")
     module = importlib.import_module(f"uncork.cli.{name.replace('-', '_')}")
     status: int = module.execute(module.parser().read(words))
     return status
 
 
-def _parser() -> Parser:
+def main_parser() -> Parser:
+    """The parser of what stands before a command; its help lists the commands."""
     from uncork import __version__
 
     width = max(map(len, COMMANDS))

@@ -16,6 +16,25 @@ from uncork.compiler.arguments import ModelPort
 from uncork.errors import InputError
 
 
+def add_inputs(parser: Parser) -> None:
+    """Give a command `--input`, and what says of random inputs what they are."""
+    add = parser.add_argument
+    add("-i", "--input", action="append", default=[], type=input_text, metavar="INPUT", help="an input, see below; may be repeated")
+    add("--random", action="store_true", help="fill the inputs that are not given with random values")
+    add(
+        "--shape", action="append", default=[], type=shape_text, metavar="NAME=N,N,...", help="the sizes of a random input with a dynamic shape"
+    )
+    add(
+        "--random-range",
+        action="append",
+        default=[],
+        type=random_range,
+        metavar="NAME=LOW:HIGH",
+        help="random values from LOW up to but not including HIGH; without it -1:1, for integers 0:10",
+    )
+    add("--seed", type=whole, metavar="N", help="other random values for each N (0)")
+
+
 def input_text(text: str) -> str:
     """`--input`: read later, when the model's inputs are known."""
     if "=" not in text and not text.endswith((".npy", ".npz")):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from uncork.cli._output import problem_as_json
 from uncork.errors import Problem
 from uncork.ir.diagnostics import Findings
 from uncork.ir.model import Model, Node
@@ -45,6 +46,6 @@ def all_nodes(model: Model, depth: int = 0) -> Iterator[tuple[int, Node]]:
 def problems_as_json(found: Look) -> dict[str, Any]:
     """`problems` and `missing` as `show --json` and `check --json` have them."""
     return {
-        "problems": [{"where": p.where, "message": p.message} for p in found.findings.problems],
+        "problems": list(map(problem_as_json, found.findings.problems)),
         "missing": [{"operation": operation, "layers": layers} for operation, layers in found.findings.missing.items()],
     }

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 import unicodedata
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from uncork.errors import UncorkError
+from uncork.errors import Problem, UncorkError
 
 
 def emit(text: str) -> None:
@@ -39,6 +40,14 @@ def _json(value: Any, line: str) -> str:
         texts = [f"{json.dumps(key)}: {text}" for key, text in zip(value, texts)]
     opening, closing = "{}" if isinstance(value, dict) else "[]"
     return opening + ",".join(f"{line}  {text}" for text in texts) + line + closing
+
+
+def problem_as_json(problem: Problem) -> dict[str, Any]:
+    """Its place and message, and what is known of the layer, the input, the value and its limits."""
+    known = problem.known()
+    if isinstance(known.get("value"), float) and not math.isfinite(known["value"]):
+        known["value"] = str(known["value"])  # JSON has no such numbers
+    return {"where": problem.where, "message": problem.message, **known}
 
 
 def abandon_stdout() -> None:

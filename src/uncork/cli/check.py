@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from typing import Any
 
 from uncork.cli._look import all_nodes, look, problems_as_json
-from uncork.cli._output import counted, emit, emit_json, printable
+from uncork.cli._output import counted, emit, emit_json, printable, problem_as_json
 from uncork.cli._parser import Parser
 from uncork.errors import Problem, ReadError
 
@@ -50,7 +51,7 @@ def _checked(path: str, weights: str | None) -> tuple[str, list[Problem], dict[s
         found = look(path, weights)
     except ReadError as error:
         problems = list(error.problems)
-        listed = [{"where": "" if p.where == path else p.where, "message": p.message} for p in problems]
+        listed = [problem_as_json(replace(p, where="") if p.where == path else p) for p in problems]
         return _text(path, [p["message"] for p in listed]), problems, {"model": path, "ok": False, "problems": listed, "missing": []}
     problems = found.problems
     count = sum(1 for _ in all_nodes(found.model))

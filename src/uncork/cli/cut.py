@@ -19,7 +19,7 @@ examples:
 
 
 def parser() -> Parser:
-    usage = "uncork cut MODEL [--from LAYER]... [--to LAYER]... -o OUT"
+    usage = "uncork cut [OPTION]... MODEL [--from LAYER]... [--to LAYER]... -o OUT"
     parser = Parser("uncork cut", "The part of a model from some layers to others, both included.", _EPILOG, usage)
     parser.add_model()
     parser.add_argument("--from", dest="start", action="append", default=[], metavar="LAYER", help="a first layer; may be repeated")

@@ -18,7 +18,7 @@ examples:
 
 
 def parser() -> Parser:
-    usage = "uncork extract MODEL [--input TENSOR]... [--tensor TENSOR]... -o OUT"
+    usage = "uncork extract [OPTION]... MODEL [--input TENSOR]... [--tensor TENSOR]... -o OUT"
     parser = Parser("uncork extract", "The part of a model that computes some tensors from others.", _EPILOG, usage)
     parser.add_model()
     parser.add_argument("--input", action="append", default=[], metavar="TENSOR", help="what becomes an input; may be repeated")

@@ -23,7 +23,7 @@ examples:
 
 
 def parser() -> Parser:
-    parser = Parser("uncork import-weights", "Replace constants of a model.", _EPILOG, "uncork import-weights MODEL ARRAYS -o OUT")
+    parser = Parser("uncork import-weights", "Replace constants of a model.", _EPILOG, "uncork import-weights [OPTION]... MODEL ARRAYS -o OUT")
     parser.add_model()
     parser.add_argument("arrays", metavar="ARRAYS", help="a .safetensors or .npz file")
     add_options(parser)

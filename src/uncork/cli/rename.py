@@ -17,7 +17,7 @@ examples:
 
 
 def parser() -> Parser:
-    usage = "uncork rename MODEL [--input OLD=NEW]... [--output-name OLD=NEW]... -o OUT"
+    usage = "uncork rename [OPTION]... MODEL [--input OLD=NEW]... [--output-name OLD=NEW]... -o OUT"
     parser = Parser("uncork rename", "Give inputs and outputs of a model other names.", _EPILOG, usage)
     parser.add_model()
     parser.add_argument("--input", action="append", default=[], type=pair, metavar="OLD=NEW", help="of an input; may be repeated")

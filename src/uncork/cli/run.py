@@ -1,18 +1,24 @@
-"""`uncork run`: a model on arrays, a summary of every output, and the outputs as a file."""
+"""`uncork run`: a model on arrays, its results as people read them, and the outputs as a file."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from typing import Any
 
+from uncork.cli._expect import Expected, compared, expected_table, tolerance
 from uncork.cli._files import check_arrays_destination, write_arrays
-from uncork.cli._input_options import check_random, collect, input_text, random_range, shape_text, whole
+from uncork.cli._input_options import add_inputs, check_random, collect, whole
+from uncork.cli._latency import Contender
+from uncork.cli._options import add_threads, positive
 from uncork.cli._output import counted, emit, emit_json, printable
 from uncork.cli._parser import Parser, one_of
+from uncork.cli._results import read_beside, results_text
 from uncork.cli._summary import Summary, summarise, summary_table
 from uncork.cli._tables import add_tables, files_read, given_tables
 from uncork.compiler.arguments import unique_names
-from uncork.compiler.compile import load
+from uncork.compiler.compile import CompiledModel, load
+from uncork.compiler.profile import microseconds
 from uncork.errors import InputError
 
 _EPILOG = """\
@@ -27,31 +33,17 @@ NAME is any name of the input, or its position (0 is the first).
 examples:
   uncork run model.xml -i ids=ids.npy -i 'lengths=[3,2]' -o out.npz
   uncork run model.xml --input inputs.npz --json
+  uncork run model.xml -i inputs.npz --expect outputs.npz --tolerance 1%
   uncork run model.xml --random --shape ids=2,50 --random-range ids=0:5000 --seed 1
 """
 
 
 def parser() -> Parser:
-    parser = Parser("uncork run", "Run a model and print a summary of every output.", _EPILOG, "uncork run [OPTION]... MODEL")
+    parser = Parser("uncork run", "Run a model and print its results.", _EPILOG, "uncork run [OPTION]... MODEL")
     parser.add_model()
-    parser.add_argument(
-        "-i", "--input", action="append", default=[], type=input_text, metavar="INPUT", help="an input, see below; may be repeated"
-    )
+    add_inputs(parser)
     parser.add_argument("-o", "--output", type=_output, metavar="FILE", help="save the outputs: FILE.npz by name, or FILE.npy for a single one")
     parser.add_overwrite("a FILE")
-    parser.add_argument("--random", action="store_true", help="fill the inputs that are not given with random values")
-    parser.add_argument(
-        "--shape", action="append", default=[], type=shape_text, metavar="NAME=N,N,...", help="the sizes of a random input with a dynamic shape"
-    )
-    parser.add_argument(
-        "--random-range",
-        action="append",
-        default=[],
-        type=random_range,
-        metavar="NAME=LOW:HIGH",
-        help="random values from LOW up to but not including HIGH; without it -1:1, for integers 0:10",
-    )
-    parser.add_argument("--seed", type=whole, metavar="N", help="other random values for each N (0)")
     parser.add_argument("--backend", type=one_of("cpu", "reference"), default="cpu", metavar="NAME", help="cpu (default) or reference")
     parser.add_argument(
         "--strict",
@@ -64,6 +56,14 @@ def parser() -> Parser:
         default="64-bit",
         metavar="HOW",
         help="64-bit (default): look up ids as given; as-written: as the model's conversions cut them",
+    )
+    add_threads(parser)
+    parser.add_argument("--summary", action="store_true", help="print a summary of every output: smallest, mean and largest value")
+    parser.add_argument("--beside", metavar="FILE", help="a text to show beside the results: a line for each row")
+    parser.add_argument("--repeat", type=positive, metavar="N", help="call N times and print how long calls take")
+    parser.add_argument("--expect", metavar="FILE.npz", help="outputs to compare with, by name: exit status 1 where one differs")
+    parser.add_argument(
+        "--tolerance", type=tolerance, metavar="T", help="the largest difference from --expect: 0.01, or 0.01%% of the largest value"
     )
     parser.add_argument("--loop-limit", type=whole, metavar="N", help="refuse a Loop that makes more than N iterations")
     parser.add_weights()
@@ -80,6 +80,10 @@ def _output(text: str) -> str:
 
 def execute(arguments: argparse.Namespace) -> int:
     check_random(parser(), arguments)
+    if arguments.tolerance is not None and arguments.expect is None:
+        parser().error("--tolerance is for --expect: give the file too")
+    if arguments.beside is not None and (arguments.summary or arguments.json):
+        parser().error("--beside is for results: leave out --summary and --json")
     if arguments.output:
         check_arrays_destination(arguments.output, arguments.overwrite, files_read(arguments))
     compiled = load(
@@ -89,6 +93,8 @@ def execute(arguments: argparse.Namespace) -> int:
         strict=arguments.strict,
         ids=arguments.ids,
         loop_limit=arguments.loop_limit,
+        threads=arguments.threads,
+        precision=arguments.precision,
         tables=given_tables(arguments),
     )
     names = unique_names(compiled.outputs)
@@ -97,20 +103,48 @@ def execute(arguments: argparse.Namespace) -> int:
             f"a .npy file holds one output and the model has {len(names)}: {', '.join(names)}; save an .npz file", arguments.output
         )
     values, filled = collect(compiled.inputs, arguments)
-    results = compiled(*(values[i] for i in range(len(compiled.inputs))))
+    beside = None if arguments.beside is None else read_beside(arguments.beside)
+    inputs = [values[i] for i in range(len(compiled.inputs))]
+    results = compiled(*inputs)
+    expected = None if arguments.expect is None else compared(arguments.expect, dict(zip(names, results)), compiled, arguments.tolerance)
     if arguments.output:
         write_arrays(arguments.output, dict(zip(names, results)))
     outputs = [summarise(n, p.names, p.element_type, a) for n, p, a in zip(names, compiled.outputs, results)]
-    _report(arguments, filled, outputs)
-    return 0
+    latency = None if arguments.repeat is None else _latency(compiled, inputs, arguments.repeat)
+    shown = "" if arguments.summary or arguments.json else results_text(compiled, list(results), beside)
+    _report(arguments, filled, outputs, shown, expected, latency)
+    return 1 if expected is not None and any(one.differs for one in expected) else 0
 
 
-def _report(arguments: argparse.Namespace, filled: Sequence[Summary], outputs: Sequence[Summary]) -> None:
+def _latency(compiled: CompiledModel, inputs: Sequence[Any], calls: int) -> dict[str, Any]:
+    """How long so many calls take, after the one whose results are shown. Variables go on as they do."""
+    contender = Contender("uncork", lambda: compiled(*inputs))
+    for _ in range(calls):
+        contender.turn(0.0)
+    return contender.figures()
+
+
+def _report(
+    arguments: argparse.Namespace,
+    filled: Sequence[Summary],
+    outputs: Sequence[Summary],
+    shown: str,
+    expected: Sequence[Expected] | None,
+    latency: dict[str, Any] | None,
+) -> None:
     if arguments.json:
-        emit_json({"schema": "uncork-run-1", "model": arguments.model, "random_inputs": filled, "outputs": outputs, "saved": arguments.output})
+        told: dict[str, Any] = {"schema": "uncork-run-1", "model": arguments.model, "random_inputs": filled, "outputs": outputs}
+        told |= {"saved": arguments.output, "latency": latency}
+        told["expected"] = None if expected is None else [one.as_json() for one in expected]
+        emit_json(told)
         return
     text = summary_table("random input", filled) + "\n" if filled else ""
-    text += summary_table("output", outputs)
+    text += shown or summary_table("output", outputs)
+    if expected is not None:
+        text += "\n" + expected_table(expected)
+    if latency is not None:
+        times = ", ".join(f"{name} {microseconds(latency[name])}" for name in ("min", "median", "p90", "p99"))
+        text += f"\n{counted(latency['calls'], 'call')}: {times}\n"
     if arguments.output:
         text += f"\nsaved {counted(len(outputs), 'output')} in {printable(arguments.output)}\n"
     emit(text)

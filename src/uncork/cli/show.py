@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Container, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from uncork.cli._output import counted, emit, emit_json, printable, table, witho
 from uncork.cli._parser import Parser
 from uncork.ir.diagnostics import opset_number
 from uncork.ir.model import Model, Node
+from uncork.ir.ports import best_name
 from uncork.ops import find, versions_of
 from uncork.ops.parameter import Const
 from uncork.storage import packed_size
@@ -24,6 +26,7 @@ Layers that no output needs are left out. A model with problems is shown as far 
 examples:
   uncork show model.xml
   uncork show --layers model.xml
+  uncork show --passes model.xml
 """
 
 Json = dict[str, Any]
@@ -34,6 +37,7 @@ def parser() -> Parser:
     parser = Parser("uncork show", "Show inputs, outputs, operations and constants of a model.", _EPILOG, "uncork show [OPTION]... MODEL")
     parser.add_model()
     parser.add_argument("--layers", action="store_true", help="list every layer: id, operation, inputs, outputs and name")
+    parser.add_argument("--passes", action="store_true", help="list what each pass of the compiler does to the layers, on this machine")
     parser.add_weights()
     parser.add_json()
     return parser
@@ -45,6 +49,8 @@ def execute(arguments: argparse.Namespace) -> int:
     facts = _facts(found, arguments.model, weights)
     if arguments.layers:
         facts["layers"] = _layers(found.model)
+    if arguments.passes:
+        facts["passes"] = _passes(found)
     if arguments.json:
         emit_json({"schema": "uncork-show-1", **facts})
     else:
@@ -93,7 +99,7 @@ def _output(model: Model, position: int, result: Node) -> Json:
 
 
 def _port(names: Sequence[str], spec: TensorSpec | None) -> Json:
-    return {"name": names[0] if names else "", "names": list(names), **_spec(spec)}
+    return {"name": best_name(names), "names": list(names), **_spec(spec)}
 
 
 def _spec(spec: TensorSpec | None) -> Json:
@@ -167,6 +173,15 @@ def _layers(model: Model) -> list[Json]:
     ]
 
 
+def _passes(found: Look) -> Json:
+    if found.problems:
+        return {"applied": [], "not_run": "the model has problems"}
+    from uncork.compiler.pass_record import pass_record  # the compiler, for this option alone
+
+    record, reason = pass_record(found.model)
+    return {"applied": [asdict(applied) for applied in record], "not_run": reason or None}
+
+
 # ---- the same for people
 
 
@@ -198,9 +213,26 @@ def _text(facts: Json, problems: int) -> str:
         rows = [["id", "operation", "inputs", "outputs", "name"]]
         rows += [_layer_row(layer) for layer in facts["layers"]]
         parts.append(_section(f"Layers ({len(rows) - 1:,})", rows))
+    if "passes" in facts:
+        parts.append(_passes_text(facts["passes"]))
     if problems:
         parts.append(f"{counted(problems, 'problem')}: 'uncork check {path}' lists {'it' if problems == 1 else 'them'}.\n")
     return "\n".join(parts)
+
+
+def _passes_text(passes: Json) -> str:
+    rows = [["pass", "layers", "what it does", "made"]]
+    for applied in passes["applied"]:
+        count = f"{applied['before']:,} to {applied['after']:,}"
+        rows.append([applied["name"], count, applied["does"], _some(applied["made"])])
+    text = _section(f"Passes that changed layers ({len(rows) - 1})", rows)
+    return text + (f"  Others did not run: {passes['not_run']}\n" if passes["not_run"] else "")
+
+
+def _some(names: Sequence[str], most: int = 4) -> str:
+    """A few names, and how many more there are."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _section(title: str, rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:

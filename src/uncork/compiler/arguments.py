@@ -3,48 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from uncork.errors import InputError, Problem
+from uncork._html import html_table
+from uncork.errors import InputError, Label, Problem
+from uncork.ir.ports import ModelPort as ModelPort
+from uncork.ir.ports import did_you_mean as did_you_mean
+from uncork.ir.ports import find_port, listed, no_such_port
 from uncork.storage import decode, encode
-from uncork.types import Array, ElementType, PartialShape, describe_array
-
-
-@dataclass(frozen=True, slots=True)
-class ModelPort:
-    """An input or output of a compiled model."""
-
-    names: tuple[str, ...]
-    element_type: ElementType
-    shape: PartialShape
-
-    @property
-    def name(self) -> str:
-        """The first of its names."""
-        return self.names[0] if self.names else ""
-
-    def __str__(self) -> str:
-        return f"{self.name} {self.element_type}{self.shape}"
+from uncork.types import Array, ElementType, describe_array, is_masked
 
 
 class Results(Sequence[Array]):
-    """The arrays a call gave: by position, by name, or unpacked (`scores, ids = compiled(...)`). They are the caller's own."""
+    """The arrays a call gave. They are the caller's own.
+
+    By position, by name, by port (`results[compiled.outputs[0]]`) or unpacked (`scores, ids = compiled(...)`). It is a Mapping
+    too: `keys()`, `values()`, `items()`, `get` and `in` go by names, and `dict(results)` has each array under a name of its own.
+    Iterating gives the arrays.
+    """
 
     def __init__(self, ports: Sequence[ModelPort], arrays: Sequence[Array]) -> None:
         self._ports = ports
         self._arrays = arrays
 
     def __getitem__(self, key: Any) -> Any:
-        if not isinstance(key, str):
+        if isinstance(key, (int, slice)):
             return self._arrays[key]
-        for port, array in zip(self._ports, self._arrays):
-            if key in port.names:
-                return array
-        # KeyError, as any mapping raises; the message is still one to act on.
-        raise KeyError(f"no output is called '{key}'{did_you_mean(key, [n for p in self._ports for n in p.names])}; outputs: {self.keys()}")
+        found = find_port(self._ports, key)
+        if found is None:
+            # KeyError, as any mapping raises; the message is still one to act on.
+            raise KeyError(no_such_port(self._ports, key, "output"))
+        return self._arrays[found]
 
     def __len__(self) -> int:
         return len(self._arrays)
@@ -52,60 +43,101 @@ class Results(Sequence[Array]):
     def __iter__(self) -> Iterator[Array]:
         return iter(self._arrays)
 
+    def __contains__(self, key: object) -> bool:
+        """There is an output of this name, at this position or of this port; or the array is one of the results."""
+        return find_port(self._ports, key) is not None or any(array is key for array in self._arrays)
+
     def keys(self) -> list[str]:
         """A name of its own for every output; see `unique_names`."""
         return unique_names(self._ports)
 
+    def values(self) -> list[Array]:
+        """The arrays, in order."""
+        return list(self._arrays)
+
+    def items(self) -> list[tuple[str, Array]]:
+        """Every array with a name of its own."""
+        return list(zip(self.keys(), self._arrays))
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """The array of a name, a position or a port; `default` where there is none."""
+        found = find_port(self._ports, key)
+        return default if found is None else self._arrays[found]
+
     def to_dict(self) -> dict[str, Array]:
         """Every array under a name of its own."""
-        return dict(zip(self.keys(), self._arrays))
+        return dict(self.items())
+
+    def to_tuple(self) -> tuple[Array, ...]:
+        """The arrays, in order."""
+        return tuple(self._arrays)
 
     def __repr__(self) -> str:
         return "Results(" + ", ".join(f"{p.name}: {describe_array(a)}" for p, a in zip(self._ports, self._arrays)) + ")"
 
+    def _repr_html_(self) -> str:
+        """For notebooks: every array with its type, its shape and its first values."""
+        rows = []
+        for name, array in self.items():
+            flat = array.reshape(-1)
+            first = ", ".join(f"{value:.6g}" if isinstance(value, float) else str(value) for value in flat[:8].tolist())
+            rows.append([name, describe_array(array), first + (", ..." if flat.size > 8 else "")])
+        return html_table("results", ("name", "array", "first values"), rows)
+
+
+Mapping.register(Results)
+
 
 def unique_names(ports: Sequence[ModelPort]) -> list[str]:
-    """A name of its own for every port: the first of its names that none before it took, else its position."""
+    """A name of its own for every port: the best of its names that none before it took, else its position."""
     names: list[str] = []
     for position, port in enumerate(ports):
-        free = [name for name in (*port.names, str(position)) if name and name not in names]
+        free = [name for name in (port.name, *port.names, str(position)) if name and name not in names]
         names.append(free[0] if free else f"output {position}")
     return names
 
 
-def did_you_mean(name: str, known: Sequence[str]) -> str:
-    """`; did you mean 'ids'?` when a known name is near, else nothing."""
-    import difflib  # for mistakes only
+def match(ports: Sequence[ModelPort], positional: Sequence[Any], named: Mapping[Any, Any]) -> list[Any]:
+    """One value per input, from positions and keys (names, positions, ports). Raises InputError that lists everything amiss.
 
-    near = difflib.get_close_matches(name, known, 1)
-    return f"; did you mean '{near[0]}'?" if near else ""
-
-
-def match(ports: Sequence[ModelPort], positional: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
-    """One value per input, from positions and names. Raises InputError that lists everything amiss."""
+    One mapping, or one list of all inputs, is taken apart.
+    """
+    if len(positional) == 1:
+        positional, named = _taken_apart(ports, positional, named)
     if len(positional) > len(ports):
-        raise InputError(f"expected {len(ports)} inputs ({_listed(ports)}), got {len(positional)}")
+        raise InputError(f"expected {len(ports)} inputs ({listed(ports)}), got {len(positional)}")
     values: dict[int, Any] = dict(enumerate(positional))
     problems: list[Problem] = []
-    for name, value in named.items():
-        positions = [i for i, port in enumerate(ports) if name in port.names]
-        if not positions:
-            known = [n for port in ports for n in port.names]
-            problems.append(Problem("", f"no input is called '{name}'{did_you_mean(str(name), known)}; inputs: {_listed(ports)}"))
-        elif positions[0] in values:
-            problems.append(Problem("", f"input '{ports[positions[0]].name}' is given twice"))
+    for key, value in named.items():
+        position = find_port(ports, key)
+        if position is None:
+            problems.append(Problem("", no_such_port(ports, key, "input")))
+        elif position in values:
+            problems.append(Problem("", f"input '{ports[position].name}' is given twice"))
         else:
-            values[positions[0]] = value
+            values[position] = value
     missing = [ports[i] for i in range(len(ports)) if i not in values]
     if missing and not problems:
-        problems.append(Problem("", f"{len(missing)} of {len(ports)} inputs missing: {_listed(missing)}"))
+        problems.append(Problem("", f"{len(missing)} of {len(ports)} inputs missing: {listed(missing)}"))
     if problems:
         raise InputError.of_all("", problems)
     return [values[i] for i in range(len(ports))]
 
 
-def _listed(ports: Sequence[ModelPort]) -> str:
-    return ", ".join(map(str, ports[:8])) + (f" and {len(ports) - 8} more" if len(ports) > 8 else "") or "none"
+def _taken_apart(ports: Sequence[ModelPort], positional: Sequence[Any], named: Mapping[Any, Any]) -> tuple[Sequence[Any], Mapping[Any, Any]]:
+    """The inputs of `compiled({...})` and `compiled([a, b])`; others as they are.
+
+    To a model of one input a list is its value, as ever, unless it holds one array that is an input by itself.
+    """
+    (only,) = positional
+    if isinstance(only, Mapping):
+        return (), {**dict(only.items()), **named}
+    if not isinstance(only, (list, tuple)):
+        return positional, named
+    if len(ports) != 1:
+        return only, named
+    alone = len(ports) == len(only) == 1 and hasattr(only[0], "__array__")
+    return (only if alone and ports[0].shape.contains(np.shape(only[0])) else positional), named
 
 
 def accept(port: ModelPort, value: Any) -> Array:
@@ -113,7 +145,7 @@ def accept(port: ModelPort, value: Any) -> Array:
 
     bf16 and smaller floats are given as any float array whose values they can hold; small integers as any integers.
     """
-    where = f"input '{port.name}'"
+    where = Label(f"input '{port.name}'", input=port.name)
     array = _as_array(where, port, value)
     if not port.shape.contains(array.shape):
         raise InputError(f"expected shape {port.shape}, got {list(array.shape)}", where)
@@ -143,8 +175,8 @@ def plain(value: Any) -> Any:
     """What NumPy can make an array of without losing anything: a masked array of which nothing is masked as its values, a
     tensor of torch without its gradient, and one of bf16 as the f32 of the same values. Raises ValueError for masked values.
     """
-    if isinstance(value, np.ma.MaskedArray):
-        masked = np.ma.getmaskarray(value)
+    if is_masked(value):
+        masked = np.broadcast_to(value.mask, value.shape)
         if masked.any():
             first = [int(i) for i in np.argwhere(masked)[0]]
             raise ValueError(f"it is masked at {first}: fill it first, by .filled(value)")
@@ -192,6 +224,8 @@ def _converted(where: str, target: ElementType, array: Array) -> Array:
             f"expected {target}, got {describe_array(array)}, and {array[position]} at {list(position)} is not a value of {target}: "
             f"convert the array yourself if the loss is meant{_by_astype(target)}",
             where,
+            position=position,
+            value=array[position].item(),
         )
     return cast
 
@@ -232,9 +266,10 @@ def unchanged(before: Array, after: Array) -> Array:
 def _strings(where: str, array: Array) -> Array:
     if array.dtype.kind == "S":
         try:
-            array = np.char.decode(array, "utf-8")
+            texts = [text.decode("utf-8") for text in array.reshape(-1).tolist()]
         except UnicodeDecodeError as error:
             raise InputError(f"expected text in UTF-8, got {error.object!r} ({error.reason} at byte {error.start})", where) from None
+        array = np.array(texts, object).reshape(array.shape)
     if array.dtype.kind not in "UOT":
         raise InputError(f"expected strings, got {describe_array(array)}", where)
     values = array.astype(object)
@@ -253,3 +288,13 @@ def present(element_type: ElementType, array: Array) -> Array:
         plain = array.astype(str)
         return plain if (plain == array).all() else array
     return decode(array, element_type)
+
+
+def owned(arrays: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
+    """The arrays as the caller's own: a view, an input, or what comes twice is copied."""
+    seen = set(map(id, inputs))
+    result: list[Any] = []
+    for array in arrays:
+        result.append(array.copy() if array.base is not None or id(array) in seen else array)
+        seen.add(id(array))
+    return result

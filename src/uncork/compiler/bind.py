@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from uncork.compiler.arguments import ModelPort, Results, did_you_mean
-from uncork.errors import InputError
+from uncork.errors import InputError, Label
 from uncork.kernels.runtime.program import WELL
 from uncork.types import Array, describe_array
 
@@ -57,7 +57,7 @@ class BoundCall:
 
 def _stays(port: ModelPort, value: Any) -> Array:
     """An input that needs no conversion: a copy would not see what the caller writes later."""
-    where = f"input '{port.name}'"
+    where = Label(f"input '{port.name}'", input=port.name)
     if not isinstance(value, np.ndarray):
         raise InputError(f"expected an array to bind, got {type(value).__name__}", where)
     if not port.element_type.is_native or value.dtype != port.element_type.dtype or not value.flags.c_contiguous:
@@ -71,7 +71,7 @@ def _stays(port: ModelPort, value: Any) -> Array:
 
 def _in_order(ports: Sequence[ModelPort], outputs: Sequence[Any] | Mapping[str, Any]) -> list[Any]:
     """One array per output."""
-    if isinstance(outputs, Mapping):
+    if isinstance(outputs, Mapping) and not isinstance(outputs, Results):
         known = [name for port in ports for name in port.names]
         for name in outputs:
             if name not in known:

@@ -10,8 +10,17 @@ import numpy as np
 
 from uncork.compiler.plan import Step as PrintedStep
 from uncork.ir.model import Node
-from uncork.kernels.runtime.segment_plan import ArgumentAddress, BufferAddress, Number, SegmentPlan, Slot, TensorAddress
-from uncork.symbolic import Relation
+from uncork.kernels.runtime.program import Like
+from uncork.kernels.runtime.segment_plan import (
+    ArgumentAddress,
+    BufferAddress,
+    MadeResult,
+    Number,
+    SegmentPlan,
+    Slot,
+    TensorAddress,
+)
+from uncork.symbolic import Origin, Relation
 from uncork.types import Array, ElementType
 
 
@@ -37,7 +46,7 @@ class PlacedTensor:
 
 @dataclass(frozen=True, slots=True)
 class FoundSymbol:
-    """A symbol that a step finds: the size of an output along an axis, or where `is_element`, an element in C order."""
+    """A number that a step finds: the size of an output along an axis, or where `is_element`, an element in C order."""
 
     slot: Slot
     output: int
@@ -47,11 +56,15 @@ class FoundSymbol:
 
 @dataclass(frozen=True, slots=True)
 class ReferenceStep:
-    """A layer that its reference runs. Each output becomes the argument of this number."""
+    """A layer that its reference runs. Each output becomes the argument of this number, if it has the shape that the plan knows.
+
+    None is any size, or any shape: those that are expressions are among `found`, for the next segment to check.
+    """
 
     node: Node
     inputs: tuple[PlacedTensor, ...]
     outputs: tuple[int, ...]
+    shapes: tuple[tuple[int | None, ...] | None, ...]
     found: tuple[FoundSymbol, ...] = ()
 
 
@@ -63,12 +76,20 @@ class ReadStep:
     found: tuple[FoundSymbol, ...]
 
 
-Part = Union[SegmentPlan, ReferenceStep, ReadStep]
+@dataclass(frozen=True, slots=True)
+class NativeStep:
+    """A native segment, and the results of the model, by number, that it makes."""
+
+    segment: SegmentPlan
+    makes: tuple[tuple[int, MadeResult], ...] = ()
+
+
+Part = Union[NativeStep, ReferenceStep, ReadStep]
 
 
 @dataclass(frozen=True, slots=True)
 class ResultSpec:
-    """A result of the model: its NumPy type, its sizes, and the argument number of its array; `own` where the step before made it."""
+    """A result of the model: its NumPy type, its sizes, and the argument number of its array. Without sizes the array has its own."""
 
     dtype: np.dtype[Any]
     sizes: tuple[Number, ...] | None
@@ -84,19 +105,27 @@ class CallPlan:
     slots: tuple[int, ...]
     buffers: int
     tensor_bytes: int
-    input_shapes: tuple[tuple[int | None, ...], ...]
-    input_dtypes: tuple[np.dtype[Any], ...]
+    #: What the inputs must be.
+    likes: tuple[Like, ...]
     results: tuple[ResultSpec, ...]
     #: Arrays in all: inputs, results, outputs of references.
     arguments: int
     #: Guards and checks by the numbers that segments report.
-    relations: tuple[Relation, ...]
+    relations: tuple[Relation, ...] = ()
     printed: tuple[PrintedStep, ...] = ()
     keep: tuple[object, ...] = ()
-    #: Slots by the names of symbols, to bind sizes without arrays and to show them.
-    symbols: Mapping[str, Slot] = field(default_factory=dict)
+    #: Where the symbols are, by what they stand for.
+    symbols: Mapping[Origin, Slot] = field(default_factory=dict)
 
     @property
     def is_native(self) -> bool:
         """One segment does all of it."""
-        return len(self.parts) == 1 and isinstance(self.parts[0], SegmentPlan)
+        return len(self.parts) == 1 and isinstance(self.parts[0], NativeStep)
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Why a call gave no results: a status of `runtime.layout`, and the numbers that had been found until then."""
+
+    status: int
+    found: Mapping[Origin, int] = field(default_factory=dict)

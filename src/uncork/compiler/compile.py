@@ -6,40 +6,43 @@ import contextlib
 import gc
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import numpy as np
 
+from uncork._html import html_table
 from uncork.blas import at_most
-from uncork.compiler.arguments import ModelPort, Results, accept, match, present
+from uncork.compiler.arguments import Results, accept, match, owned, present
 from uncork.compiler.bind import BoundCall
+from uncork.compiler.device import check_device
 from uncork.compiler.direct import Direct, Refused
 from uncork.compiler.execute import Executor, kernel_target
-from uncork.compiler.instance import NativeCall
 from uncork.compiler.plan import Plan
+from uncork.compiler.plan_set import PlannedCall
 from uncork.compiler.together import available_threads
 from uncork.concurrency import renews_locks
 from uncork.errors import InputError, UncorkError, UnsupportedError, ValidationError
+from uncork.ir.bodies import configure
 from uncork.ir.constants import mapped_files
 from uncork.ir.interpret import State
 from uncork.ir.model import Model
+from uncork.ir.ports import PORT_HEADING, ModelPort, find_port, port_of, port_rows
 from uncork.ir.read import read_structure
-from uncork.ir.subgraphs import configure
 from uncork.ir.validate import infer
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import warn_if_unavailable
+from uncork.passes import pipeline
 from uncork.types import Array
 
 if TYPE_CHECKING:
+    from uncork.compiler.profile import Profile
+    from uncork.compiler.requests import InferRequest
     from uncork.compiler.tables import Table
 
 Backend = Literal["cpu", "reference"]
 Precision = Literal["f32", "bf16", "bf16x3"]
 Ids = Literal["64-bit", "as-written"]
-
-#: Layers that convert ids, and those whose bodies may.
-_CONVERTING = frozenset({"Convert", "ConvertLike", "If", "Loop", "TensorIterator"})
 
 
 def read_model(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = None, *, mmap: bool = True) -> Model:
@@ -80,14 +83,8 @@ class CompiledModel:
         self._state: State = {}
         self.renew_locks()
         renews_locks(self)
-        self.inputs = tuple(
-            ModelPort(model.names_of_input(i), spec.element_type, spec.shape)
-            for i, spec in enumerate(model.by_id[p].outputs[0].spec for p in model.parameters)
-        )
-        self.outputs = tuple(
-            ModelPort(model.names_of_output(i), spec.element_type, spec.shape)
-            for i, spec in enumerate(model.spec(model.by_id[r].inputs[0]) for r in model.results)
-        )
+        self.inputs = model.inputs
+        self.outputs = model.outputs
 
         #: NumPy's own instances of the types that need no conversion: compared by identity, which is what a call can afford.
         self._dtypes = [np.dtype(port.element_type.dtype.char) if port.element_type.is_native else None for port in self.inputs]
@@ -101,7 +98,7 @@ class CompiledModel:
         self._turn = threading.Lock()
 
     def __call__(self, *inputs: Any, **named: Any) -> Results:
-        """Run the model on arrays: by position, as one mapping from tensor or layer names, or by keyword.
+        """Run the model on arrays: by position, as one list of all, by keyword, or as one mapping from names, positions or ports.
 
         Raises InputError when a name, a type, a shape or a value does not fit; nothing is converted with loss.
         """
@@ -124,11 +121,8 @@ class CompiledModel:
         if known is not None and arrays is not None:
             results = self._executor.run_with(known, arrays)
             if self._native_outputs:
-                return Results(self.outputs, _owned(results, arrays))
+                return Results(self.outputs, owned(results, arrays))
         else:
-            if len(inputs) == 1 and isinstance(inputs[0], Mapping):
-                named = {**inputs[0], **named}
-                inputs = ()
             arrays = [accept(port, value) for port, value in zip(self.inputs, match(self.inputs, inputs, named))]
             if self.model.sinks:
                 with self._turn:
@@ -136,7 +130,7 @@ class CompiledModel:
             else:
                 results = self._executor.run(arrays)
         shown = [present(port.element_type, array) for port, array in zip(self.outputs, results)]
-        return Results(self.outputs, _owned(shown, arrays))
+        return Results(self.outputs, owned(shown, arrays))
 
     def _in_order(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> Sequence[Any] | None:
         """The inputs as the model has them; None when it takes `match` to find them, or to say what is wrong."""
@@ -144,20 +138,30 @@ class CompiledModel:
             named = inputs[0]
             inputs = ()
         if not named:
-            return inputs if len(inputs) == len(self._names) else None
+            return inputs if len(inputs) == len(self._names) else self._listed(inputs)
         if inputs or len(named) != len(self._names):
             return None
         try:
             return [named[name] for name in self._names]
         except KeyError:
-            return None
+            return self._by_key(named)
 
-    def _fast(self, direct: Direct | NativeCall, inputs: Sequence[Any]) -> Results | None:
+    def _listed(self, inputs: Sequence[Any]) -> Sequence[Any] | None:
+        """The inputs that came as one list."""
+        only = inputs[0] if len(inputs) == 1 else None
+        return only if isinstance(only, (list, tuple)) and len(only) == len(self._names) else None
+
+    def _by_key(self, named: Mapping[Any, Any]) -> list[Any] | None:
+        """The inputs that came by positions, ports or further names; None when some are missing."""
+        found = {find_port(self.inputs, key): value for key, value in named.items()}
+        return [found[i] for i in range(len(self._names))] if found.keys() == set(range(len(self._names))) else None
+
+    def _fast(self, direct: Direct | PlannedCall, inputs: Sequence[Any]) -> Results | None:
         """The results, if this call is like the one before it and one native program can do it."""
         if not self._all_native:
             return None
         try:
-            found = direct.run(*inputs)
+            found: Any = direct.run(*inputs)
             results = found if type(found) is list else direct.again(found, inputs)
         except Refused:
             return None
@@ -183,9 +187,6 @@ class CompiledModel:
         `outputs`; without them a call may overwrite the results of the one before, and their shapes may change with the values
         of the inputs. Raises InputError when a name, a type or a shape does not fit, or arrays overlap.
         """
-        if len(inputs) == 1 and isinstance(inputs[0], Mapping):
-            named = {**inputs[0], **named}
-            inputs = ()
         return BoundCall(self, match(self.inputs, inputs, named), outputs)
 
     def direct(self, inputs: Sequence[Array]) -> Direct | None:
@@ -194,6 +195,23 @@ class CompiledModel:
             return None
         with at_most(self._executor.threads):
             return self._executor.direct(inputs)
+
+    def input(self, key: Any = None) -> ModelPort:
+        """An input by its position, a name or a port; the only one without a key. Raises InputError."""
+        return port_of(self.inputs, key, "input")
+
+    def output(self, key: Any = None) -> ModelPort:
+        """An output by its position, a name or a port; the only one without a key. Raises InputError."""
+        return port_of(self.outputs, key, "output")
+
+    def profile(self, *inputs: Any, progress: Callable[[int, int], None] | None = None) -> Profile:
+        """Where the time of a call on these inputs goes: every step with its kernel, time, bytes and operations. Print it.
+
+        Inputs are given as to a call, but for keywords. Every step runs by itself, some 20 ms long; variables stay as they are.
+        """
+        from uncork.compiler.profile import profile  # for whoever asks
+
+        return profile(self, self._executor, inputs, progress, compile_layer)
 
     @property
     def plan(self) -> Plan:
@@ -209,23 +227,35 @@ class CompiledModel:
         """The same compiled model with variables of its own, in their initial state. Constants and plan are shared."""
         return CompiledModel(self.model, self._executor)
 
+    def create_infer_request(self) -> InferRequest:
+        """A request for calls on a thread of its own (`start_async`, `wait`), with variables of its own."""
+        from uncork.compiler.requests import InferRequest  # threads: most who run a model need none
+
+        return InferRequest(self)
+
+    def infer_new_request(self, inputs: Any = None) -> Results:
+        """A call with variables in their initial state, which it does not change."""
+        return self.create_infer_request().infer(inputs)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a compiled model cannot be pickled: send the path of the model and uncork.load it there, "
+            "once in each process (uncork.score.Scorer does that)"
+        )
+
+    def _repr_html_(self) -> str:
+        """For notebooks: inputs and outputs with their types and shapes."""
+        return html_table(f"{self.model.name}, compiled", PORT_HEADING, port_rows(self.inputs, self.outputs))
+
     def __repr__(self) -> str:
         ins, outs = (", ".join(map(str, ports)) for ports in (self.inputs, self.outputs))
         return f"<CompiledModel '{self.model.name}': {ins} -> {outs}>"
 
 
-def _owned(arrays: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
-    """The arrays as the caller's own: a view, an input, or what comes twice is copied."""
-    seen = set(map(id, inputs))
-    result: list[Any] = []
-    for array in arrays:
-        result.append(array.copy() if array.base is not None or id(array) in seen else array)
-        seen.add(id(array))
-    return result
-
-
 def compile_model(
     model: Model | str | os.PathLike[str],
+    device_name: str = "CPU",
+    config: Mapping[str, Any] | None = None,
     *,
     backend: Backend = "cpu",
     strict: bool = False,
@@ -235,6 +265,7 @@ def compile_model(
     tables: Mapping[str, Table] | None = None,
     ids: Ids = "64-bit",
     mmap: bool = True,
+    exact_convolutions: bool = False,
 ) -> CompiledModel:
     """Prepare a model for running.
 
@@ -252,9 +283,16 @@ def compile_model(
     lengths that come straight from an input are led around conversions to fewer bits, which
     converters from PyTorch write. "as-written" lets those cut them, bit for bit as OpenVINO does.
 
+    3x3 convolutions may be computed with a quarter to half of their products (Winograd), which rounds a little
+    otherwise: about 3e-6 of the largest result in place of 1e-6. `exact_convolutions=True` makes every product.
+
+    `device_name` is "CPU" (or "AUTO", which is the same) and `config` empty: OpenVINO's properties are options here.
+
     Raises ValidationError for options that do not exist, UnsupportedError for a precision that this machine has no instructions
     for, and InputError for tables that do not fit.
     """
+    if device_name != "CPU" or config:
+        check_device(device_name, config or {})
     if not isinstance(model, Model):
         model = read_model(model, mmap=mmap)
     if backend not in ("cpu", "reference"):
@@ -276,10 +314,11 @@ def compile_model(
         from uncork.compiler.tables import with_tables  # few models need it: the others do not pay for it
 
         model = with_tables(model, tables, mmap)
-    model = configure(model, strict, loop_limit)
+    model = configure(model, strict, loop_limit, exact_convolutions)
     threads = available_threads() if threads is None else threads
     if backend == "reference":
-        return CompiledModel(model, Executor(_looking_up(model, ids), None, threads, mapped_files(model)))
+        options = pipeline.Options(None, precision, ids, reference=True)
+        return CompiledModel(model, Executor(pipeline.run(pipeline.AS_READ, model, options), None, threads, mapped_files(model)))
     return compile_for(model, target, threads, precision, ids)
 
 
@@ -289,29 +328,16 @@ def compile_for(model: Model, target: Target | None, threads: int, precision: Pr
         return CompiledModel(model, _executor(model, target, threads, precision, ids))
 
 
+def compile_layer(model: Model, target: Target | None, threads: int) -> CompiledModel:
+    """A layer by itself, which takes its ids as they are."""
+    return compile_for(model, target, threads, ids="as-written")
+
+
 def _executor(model: Model, target: Target | None, threads: int, precision: Precision, ids: Ids) -> Executor:
-    if precision != "f32":
-        from uncork.passes.set_precision import set_precision
-
-        model = set_precision(model, precision)
-    if any(node.type_name == "Convert" for node in model.nodes):  # by which every compressed table becomes f32
-        from uncork.passes.quantized_tables import compressed_tables, packed_tables
-
-        model = packed_tables(model)
-        # Before anything runs: references too are then given the rows that they need.
-        runs = compressed_tables(_looking_up(model, ids))
-    else:
-        runs = _looking_up(model, ids)
+    options = pipeline.Options(target, precision, ids)
+    # Before anything runs: references too are then given the rows that they need.
+    runs = pipeline.run(pipeline.AS_READ, model, options)
     return Executor(runs, target, threads, mapped_files(model))
-
-
-def _looking_up(model: Model, ids: Ids) -> Model:
-    """The model with ids looked up as this option says."""
-    if ids == "as-written" or not any(node.type_name in _CONVERTING for node in model.nodes):
-        return model
-    from uncork.passes.whole_ids import whole_ids
-
-    return whole_ids(model)
 
 
 def _missing_for(precision: Precision, backend: Backend, target: Target | None) -> str:
@@ -337,8 +363,18 @@ def load(
     loop_limit: int | None = None,
     tables: Mapping[str, Table] | None = None,
     ids: Ids = "64-bit",
+    exact_convolutions: bool = False,
 ) -> CompiledModel:
-    """`compile_model(read_model(path))`: see both for the options and errors."""
+    """A model from its file, checked and ready to be called: `compile_model(read_model(path))`.
+
+    `weights` is the weights file, when it is not the .bin beside the model; `mmap=False` copies weights instead of mapping them.
+    `backend` is "cpu" (kernels) or "reference" (NumPy from the formulas); `strict=True` refuses odd data that is tolerated
+    otherwise; `threads` is the most threads of a call (None: all processors); `precision` is "f32", or of recurrent layers'
+    products "bf16" or "bf16x3"; `loop_limit` is the most iterations of a Loop; `tables` takes constants from files,
+    `{"users": "users.npy"}`; `ids="as-written"` lets conversions in the model cut ids, as OpenVINO does.
+
+    Raises what `read_model` and `compile_model` raise, with the path. Both say more of each option.
+    """
     try:
         return compile_model(
             read_model(path, weights, mmap=mmap),
@@ -350,6 +386,7 @@ def load(
             tables=tables,
             ids=ids,
             mmap=mmap,
+            exact_convolutions=exact_convolutions,
         )
     except UncorkError as error:
         raise error.at(str(path)) from None

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from uncork.compiler.direct import Direct, Refused
-from uncork.compiler.instance import NativeCall
 from uncork.compiler.lengths import open_lengths
 from uncork.compiler.plan import Plan
-from uncork.compiler.plan_set import Declined, PlanSet
+from uncork.compiler.plan_set import PlannedCall, PlanSet
 from uncork.compiler.specialise import Specialisation
 from uncork.concurrency import lazy, renews_locks, unforked
 from uncork.errors import Problem, ValidationError
@@ -29,11 +29,8 @@ from uncork.kernels import select
 from uncork.kernels.runtime.kernel_cache import CannotCompile
 from uncork.kernels.runtime.program import Like
 from uncork.kernels.runtime.target import Target, host_target, with_tiles
-from uncork.ops._common.body import SubGraphOperation
-from uncork.passes.absorb_index_converts import fuse_ids
-from uncork.passes.eliminate_noop_moves import views_of_moves
-from uncork.passes.fold_constants import fold_constants
-from uncork.passes.fuse_matmul import fuse_linear
+from uncork.ops._body import SubGraphOperation
+from uncork.passes import pipeline
 from uncork.types import Array, PartialShape, TensorSpec
 
 if TYPE_CHECKING:
@@ -62,27 +59,43 @@ def kernel_target(precision: str = "f32") -> Target | None:
     return host_target() if precision == "f32" else with_tiles(host_target())
 
 
-def _with_fused_layers(model: Model) -> Model:
-    """What can be fused before shapes are known."""
-    types = {node.type_name for node in model.nodes}
-    model = fold_constants(fuse_ids(model))
-    if "SparseFillEmptyRows" in types:
-        from uncork.passes.sparse_lookups import sparse_lookups  # few models have them
+def _loaded(target: Target, model: Model) -> Model:
+    """What can be rewritten before sizes are known."""
+    return pipeline.run(pipeline.ON_LOAD, model, pipeline.Options(target))
 
-        model = sparse_lookups(model)
-    model = fuse_linear(model)
-    if any(select.family_of(type_name) == "convolution" for type_name in types):
-        from uncork.passes.fuse_convolution import fuse_convolution
 
-        model = fuse_convolution(model)
-    return model
+def _fused(target: Target | None, model: Model) -> Model:
+    """What can only be rewritten when every size is known, as a number or an expression."""
+    if target is None:
+        return model
+    return pipeline.run(pipeline.WITH_SIZES, model, pipeline.Options(target))
+
+
+def _has_bodies(model: Model) -> bool:
+    return any(isinstance(node.operation, SubGraphOperation) for node in model.nodes)
+
+
+def _with_bodies(model: Model, target: Target | None) -> Model:
+    """The model with bodies that are run by an executor each."""
+    if not _has_bodies(model):
+        return model
+    from uncork.compiler.bodies import with_kernel_bodies
+
+    return with_kernel_bodies(model, lambda body: Executor(body, target))
 
 
 class Executor:
     """Runs a checked model; may be called from several threads."""
 
-    def __init__(self, model: Model, target: Target | None, threads: int = 1, files: Sequence[MappedFile] = ()) -> None:
-        """Without a `target` it runs by the references."""
+    def __init__(
+        self,
+        model: Model,
+        target: Target | None,
+        threads: int = 1,
+        files: Sequence[MappedFile] = (),
+        may_be_empty: Collection[int] = (),
+    ) -> None:
+        """Without a `target` it runs by the references. `may_be_empty` are parameters that often are."""
         self.model = model
         #: Where constants are mapped; they must be whole when a call begins.
         self.files = files
@@ -91,7 +104,7 @@ class Executor:
         self.use_kernels = target is not None
         #: What runs; the interpreter keeps to the model as it was read.
         with unforked():
-            self._prepared = self._with_bodies(_with_fused_layers(model)) if self.use_kernels else model
+            self._prepared = model if target is None else _with_bodies(_loaded(target, model), target)
         self._kept: OrderedDict[tuple[object, ...], Specialisation] = OrderedDict()
         self._times: OrderedDict[tuple[object, ...], int] = OrderedDict()
         self.renew_locks()
@@ -100,38 +113,30 @@ class Executor:
         #: Numbers of the inputs that are part of a combination; None until a call has shown whether there are any.
         self._sizes: tuple[Number, ...] | None = None
         #: Plans for every size; None where only references run.
-        self.plans = PlanSet(self._prepared, self._fused, target, threads, files) if target is not None else None
+        self.plans = PlanSet(self._prepared, partial(_fused, target), target, threads, files, may_be_empty) if target is not None else None
         self._may_be_sizes = self.use_kernels and any(
             spec.element_type.is_integer and spec.shape.is_static and int(spec.shape.size) <= _NUMBERS
             for spec in (model.by_id[p].outputs[0].spec for p in model.parameters)
         )
         #: The shapes of the call before this one, when all of it is one native program. Safe to call with anything.
-        self.last: Direct | NativeCall | None = None
+        self.last: Direct | PlannedCall | None = None
 
     def renew_locks(self) -> None:
         """Make the lock of what is kept: at the start, and in a child process."""
         self._lock = threading.Lock()
-
-    def _with_bodies(self, model: Model) -> Model:
-        if not self._has_bodies(model):
-            return model
-        from uncork.compiler.bodies import with_kernel_bodies  # whose bodies are run by an Executor each
-
-        return with_kernel_bodies(model, lambda body: Executor(body, self.target))
-
-    @staticmethod
-    def _has_bodies(model: Model) -> bool:
-        return any(isinstance(node.operation, SubGraphOperation) for node in model.nodes)
 
     @lazy
     def _stateful(self) -> StateExecutor | None:
         """What runs the model when it has variables; None when only the interpreter does."""
         with unforked():
             from uncork.compiler.state import StateExecutor
-            from uncork.passes.functionalize_variables import lift_state
+            from uncork.passes.functionalize_variables import functionalize_variables
 
-            lifted = lift_state(self.model) if self.use_kernels and self.model.sinks else None
-            return None if lifted is None else StateExecutor(self.model, lifted, Executor(lifted.model, self.target))
+            lifted = functionalize_variables(self.model) if self.use_kernels and self.model.sinks else None
+            if lifted is None:
+                return None
+            target, threads, files = self.target, self.threads, self.files
+            return StateExecutor(self.model, lifted, lambda model, empty: Executor(model, target, threads, files, empty))
 
     def run_with_state(self, inputs: Sequence[Array], state: State) -> list[Array]:
         """`run` for a model with variables, whose values `state` keeps by their ids; it changes when the call has succeeded."""
@@ -145,7 +150,7 @@ class Executor:
         if self.plans is not None:
             try:
                 results = self.plans.run(inputs)
-            except Declined:
+            except Refused:
                 return interpret(self.model, inputs)
             if results is not None:
                 self.last = self.plans.last
@@ -158,14 +163,19 @@ class Executor:
         try:
             if self.last is None:
                 return None
-            found = self.last.run(*inputs)
-            return found if type(found) is list else self.last.again(found, inputs)
+            last = self.last
+            found: Any = last.run(*inputs)
+            return found if type(found) is list else last.again(found, inputs)
         except Refused:
             return None
 
     def run_patiently(self, inputs: Sequence[Array]) -> list[Array]:
-        """The same where shapes may be others every time, as those of a loop whose tensors grow: specialised are those that come back."""
-        if not self.use_kernels or self.known(inputs) is not None:
+        """The same where shapes may be others every time, as those of a loop whose tensors grow.
+
+        Without a plan for every size, kernels are made for the shapes that come back.
+        """
+        planned = self.plans is not None and not self.plans.reason
+        if planned or not self.use_kernels or self.known(inputs) is not None:
             return self.run(inputs)
         return self.run(inputs) if self._comes_back(self._key(inputs)) else interpret(self.model, inputs)
 
@@ -289,10 +299,22 @@ class Executor:
             if problems:
                 interpret(self.model, inputs)  # raises what a call raises, with the values of this one
         # With problems the call is good all the same, as where the other branch of an If does not fit; passes would trust the specs.
-        fused = known if problems else self._fused(known)
+        fused = known if problems else _fused(self.target, known)
         expected = [(n.input, n.element, int(inputs[n.input].flat[n.element])) for n in numbers]
         unfit = {problem.where for problem in problems}
         return Specialisation(fused, self.target, self._likes(inputs), self.threads, expected, unfit, self.files)
+
+    def as_it_runs(self, inputs: Sequence[Array]) -> Model:
+        """The model after the passes for a call of these inputs: its layers are the steps."""
+        known, problems = infer(self._prepared, self._specs(inputs), trust_ports=True)
+        return known if problems else _fused(self.target, known)
+
+    def release_memory(self) -> None:
+        """Give the working memory of calls that are not running back."""
+        if self.plans is not None:
+            self.plans.release_memory()
+        if self.model.sinks and self._stateful is not None:
+            self._stateful.release_memory()
 
     def plan(self) -> Plan:
         """How a call runs; for a model with dynamic inputs, what is known before one."""
@@ -302,28 +324,15 @@ class Executor:
     def _planned(self) -> Plan:
         if self.model.sinks and self._stateful is not None:
             return self._stateful.executor.plan()
-        if self.plans is not None and (current := self.plans.current()) is not None:
-            return Plan(current.printed)
+        if self.plans is not None and self.plans.plans:
+            return Plan(self.plans.plans[0].printed)
         specs = {p: self.model.by_id[p].outputs[0].spec for p in self.model.parameters}
         model, problems = infer(self._prepared, specs, trust_ports=True)
         if problems:
             raise ValidationError.of_all("", problems)
-        plan = Specialisation(self._fused(model), self.target, threads=self.threads).plan
-        if not self.use_kernels or not self._has_bodies(model):
+        plan = Specialisation(_fused(self.target, model), self.target, threads=self.threads).plan
+        if not self.use_kernels or not _has_bodies(model):
             return plan
         from uncork.compiler.bodies import with_their_plans
 
         return with_their_plans(plan, model)
-
-    def _fused(self, model: Model) -> Model:
-        """What can only be fused when the shapes of the call are known."""
-        if self.target is None:
-            return model
-        from uncork.passes.fuse_elementwise import fuse_elementwise  # with kernels only
-
-        if any(select.family_of(node.type_name) == "recurrent" for node in model.nodes):
-            from uncork.passes.precompute_input_projection import looked_up
-            from uncork.passes.sink_selection import last_step
-
-            model = looked_up(last_step(model))
-        return fuse_elementwise(views_of_moves(model), self.target)

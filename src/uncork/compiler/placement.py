@@ -13,17 +13,18 @@ from uncork.compiler.planned_parts import (
     contiguous,
     dimensions,
     known_element,
+    own_dtype,
     packable,
 )
-from uncork.compiler.size_program import SizeProgram, Unbound
+from uncork.compiler.size_program import SizeProgram
+from uncork.concurrency import lazy
 from uncork.ir.model import Model, Source
 from uncork.kernels import kernel_plan as choose
-from uncork.kernels.runtime.segment_plan import ArgumentAddress, BufferAddress, Number, SizeTensor, TensorAddress
+from uncork.kernels.runtime.segment_plan import ArgumentAddress, BufferAddress, MadeResult, SizeCheck, SizeTensor, TensorAddress
+from uncork.memory import available
 from uncork.ops.parameter import Const
-from uncork.symbolic import SizeLike
+from uncork.symbolic import Size, SizeLike, Symbol
 from uncork.types import TensorSpec
-
-_VIEWS = frozenset({"Reshape", "Squeeze", "Unsqueeze", "View"})
 
 
 class Placement:
@@ -31,7 +32,7 @@ class Placement:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.program = SizeProgram()
+        self.program = SizeProgram(lambda: self._segment().ops)
         self.choices: dict[int, choose.Choice] = {}
         self._inputs, self._outputs = len(model.parameters), len(model.results)
         self._places: dict[Source, Place] = {}
@@ -39,6 +40,10 @@ class Placement:
         self._buffers: list[PlannedBuffer] = []
         self._tensor_bytes = 0
         self._step = 0
+        #: Symbols that somebody needs the numbers of.
+        self._used_symbols: set[Symbol] = set()
+        #: Bytes of the results that the call has made so far.
+        self._result_bytes: SizeLike = 0
 
     def _spec(self, source: Source) -> TensorSpec:
         """A spec with the value of a constant, which may be kept packed until it is asked for."""
@@ -46,17 +51,30 @@ class Placement:
         return replace(spec, value=operation.value) if isinstance(operation, Const) else spec
 
     def _is_known(self, spec: TensorSpec) -> bool:
-        """The tensor is a constant or made of sizes."""
-        return spec.value is not None or (spec.elements is not None and all(e is not None for e in spec.elements) and packable(spec))
+        """The tensor is a constant or made of sizes. Numbers that shapes do not read are data."""
+        if spec.value is not None or spec.elements is None:
+            return spec.value is not None
+        open_ = [element for element in spec.elements if isinstance(element, Size)]
+        return packable(spec) and None not in spec.elements and all(e.symbols <= self._used_symbols for e in open_)
 
     def _segment(self) -> OpenSegment:
         """The segment that takes further steps."""
-        if not self._parts or not isinstance(self._parts[-1], OpenSegment):
-            self._parts.append(OpenSegment())
-        segment = self._parts[-1]
-        assert isinstance(segment, OpenSegment)
-        self.program.emit = segment.ops.append
+        last = self._parts[-1] if self._parts else None
+        if isinstance(last, OpenSegment):
+            return last
+        segment = OpenSegment()
+        self._parts.append(segment)
+        self._begin_segment(segment)
         return segment
+
+    def _begin_segment(self, segment: OpenSegment) -> None:
+        """A segment begins: it looks at what the steps before it have found."""
+
+    def _end_segment(self) -> None:
+        """No more steps are added to the last segment."""
+        last = self._parts[-1] if self._parts else None
+        if isinstance(last, OpenSegment):
+            last.cost_slot = self.program.slot(last.cost)
 
     def _place(self, source: Source) -> Place:
         """Where a tensor lies that a step reads."""
@@ -84,22 +102,38 @@ class Placement:
     def _place_output(self, source: Source, spec: TensorSpec) -> None:
         result = self._direct.get(source)
         if result is not None:
-            self._places[source] = ArgumentAddress(self._inputs + result)
+            self._places[source] = self._make_result(result, spec)
         else:
             self._places[source] = BufferAddress(self._new_buffer(bytes_of(spec)))
 
-    @property
+    def _make_result(self, number: int, spec: TensorSpec) -> ArgumentAddress:
+        """The result of this number is made here, as a step writes it."""
+        self._limit_results(bytes_of(spec))
+        sizes = tuple(map(self.program.number, dimensions(spec)))
+        self._segment().makes.append((number, MadeResult(own_dtype(spec), sizes)))
+        return ArgumentAddress(self._inputs + number)
+
+    def _limit_results(self, more: SizeLike) -> None:
+        """So many bytes more of results are made: a call whose results this process cannot hold is left to the references."""
+        self._result_bytes = self._result_bytes + more
+        limit, _ = available()
+        if isinstance(self._result_bytes, Size):
+            check = SizeCheck("at_least", self.program.slot(limit), self.program.slot(self._result_bytes), False, -1)
+            self._segment().checks.append(check)
+        elif self._result_bytes > limit:
+            raise NotPlanned("its results take more memory than there is")
+
+    @lazy
     def _direct(self) -> dict[Source, int]:
         """The results that a kernel writes where the caller gets them: by the tensor, the number of the first result that is it."""
-        if not hasattr(self, "_direct_results"):
-            self._direct_results: dict[Source, int] = {}
-            for number, result in enumerate(self.model.results):
-                self._direct_results.setdefault(self._root(self.model.by_id[result].inputs[0]), number)
-        return self._direct_results
+        found: dict[Source, int] = {}
+        for number, result in enumerate(self.model.results):
+            found.setdefault(self._root(self.model.by_id[result].inputs[0]), number)
+        return found
 
     def _root(self, source: Source) -> Source:
-        """The tensor that this one is a view of."""
-        while isinstance(choice := self.choices.get(source.node), choose.Alias):
+        """The tensor that this one is a view of. One that is made of sizes is none."""
+        while isinstance(choice := self.choices.get(source.node), choose.Alias) and not self._is_known(self._spec(source)):
             source = self.model.by_id[source.node].inputs[choice.position]
         return source
 
@@ -118,10 +152,12 @@ class Placement:
     def _tensor(self, source: Source) -> PlacedTensor:
         """A tensor as a reference takes it."""
         spec, place = self._spec(source), self._place(source)
-        try:
-            sizes: tuple[Number, ...] | None = tuple(self.program.number(size) for size in dimensions(spec))
-        except (NotPlanned, Unbound):
-            if not isinstance(place, ArgumentAddress) or self.model.by_id[source.node].type_name in _VIEWS:
-                raise
-            sizes = None
+        sizes = None if self._has_own_shape(source) else tuple(self.program.number(size) for size in dimensions(spec))
         return PlacedTensor(place, spec.element_type, sizes)
+
+    def _has_own_shape(self, source: Source) -> bool:
+        """The tensor is an array of its own: an input, or what a reference gave. Results may have the shape of a view of them."""
+        place = self._places[source]
+        if not isinstance(place, ArgumentAddress) or isinstance(self.choices.get(source.node), choose.Alias):
+            return False
+        return place.argument not in range(self._inputs, self._inputs + self._outputs)

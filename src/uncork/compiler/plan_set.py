@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Union
 
-from uncork.compiler.call_plan import CallPlan, ReferenceStep
-from uncork.compiler.instance import Instance, NativeCall
+from uncork.compiler.call_plan import CallPlan, ReferenceStep, Stop
+from uncork.compiler.direct import Refused
+from uncork.compiler.native_call import NativeCall
+from uncork.compiler.parted_call import PartedCall
 from uncork.compiler.planned_parts import NotPlanned
 from uncork.compiler.planner import Planner
 from uncork.compiler.size_program import Unbound
@@ -16,116 +19,112 @@ from uncork.files import MappedFile
 from uncork.ir.model import Model
 from uncork.ir.symbols import infer_symbolic
 from uncork.kernels import select
-from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.runtime.kernel_cache import CannotCompile
 from uncork.kernels.runtime.layout import GUARD_FAILED
 from uncork.kernels.runtime.target import Target
 from uncork.symbolic import Origin, Size, Symbol
 from uncork.types import Array, PartialShape, TensorSpec
 
-#: Plans that are kept; the one not used for longest goes.
+#: Plans that are kept; the one made first goes.
 MOST_PLANS = 16
+#: Plans that are made for one call: a guard on what its steps find shows only when they have run.
+_MOST_TRIES = 8
+#: Calls that no plan could be made for, before the model counts as one that has none: a call may be at fault, too.
+_MOST_FAILURES = 4
 #: Numbers of an input that shapes may read.
 _FEW = 64
 
-
-class Declined(Exception):
-    """A call that the references make, or refuse: kernels met values, or sizes, that they do not compute with."""
-
-
-class PlannedModel:
-    """A plan, and instances of it that no call uses now. May be used from several threads."""
-
-    def __init__(self, plan: CallPlan) -> None:
-        self.plan = plan
-        self.native = NativeCall(plan) if plan.is_native else None
-        self._idle: list[Instance] = []
-
-    def run(self, inputs: Sequence[Array]) -> list[Array] | int:
-        """The results, or the number of why a segment did not run."""
-        try:
-            instance = self._idle.pop()  # one step, also for threads and forks: there is no lock
-        except IndexError:
-            instance = Instance(self.plan)
-        results = instance.run(inputs)
-        self._idle.append(instance)
-        return results
-
-    def release_memory(self) -> None:
-        """Give the working memory of calls that are not running back."""
-        self._idle.clear()
-        if self.native is not None:
-            self.native.release_memory()
+#: Calls of one plan.
+PlannedCall = Union[NativeCall, PartedCall]
 
 
 class PlanSet:
     """Plans a model at its first call, and again where a guard fails. May be used from several threads."""
 
     def __init__(
-        self, model: Model, rewrite: Callable[[Model], Model], target: Target, threads: int = 1, files: Sequence[MappedFile] = ()
+        self,
+        model: Model,
+        rewrite: Callable[[Model], Model],
+        target: Target,
+        threads: int = 1,
+        files: Sequence[MappedFile] = (),
+        may_be_empty: Collection[int] = (),
     ) -> None:
         """`rewrite` are the passes that need specs; kernels are selected for `target`; a call uses at most so many `threads`.
 
-        Constants may lie in `files`.
+        Constants may lie in `files`. Calls with an empty input are left to the references, but for inputs that `may_be_empty`.
         """
         self._model, self._rewrite, self._target, self._threads = model, rewrite, target, threads
-        self._files = files
-        self._plans: list[PlannedModel] = []
+        self._files, self._may_be_empty = files, may_be_empty
+        self._calls: list[PlannedCall] = []
+        self._failures = 0
         self.renew_locks()
         renews_locks(self)
         #: Why the model has no plan for every size; empty while it has one or nobody has tried.
         self.reason = ""
-        #: The plan of the last call, where it is one native call. Safe to call with anything.
-        self.last: NativeCall | None = None
+        #: What made the last call. Safe to run with anything.
+        self.last: PlannedCall | None = None
 
     def renew_locks(self) -> None:
         """Make the lock of the plans: at the start, and in a child process."""
         self._lock = threading.Lock()
 
-    def current(self) -> CallPlan | None:
-        """The plan that was made last; None before the first call."""
-        return self._plans[0].plan if self._plans else None
-
-    def preview(self) -> CallPlan:
-        """The plan as it can be told before any call; no kernel is compiled. Raises NotPlanned or UncorkError where it cannot."""
-        return planned(self._model, self._rewrite, {}, self._target, self._threads, address=lambda spec, target: 0)
+    @property
+    def plans(self) -> list[CallPlan]:
+        """What was planned so far, the last one first."""
+        return [call.plan for call in self._calls]
 
     def run(self, inputs: Sequence[Array]) -> list[Array] | None:
-        """The results; None where the model cannot be planned so. Raises Declined where references have to look at the call."""
-        for planned in tuple(self._plans):
-            results = planned.run(inputs)
-            if results != GUARD_FAILED:
-                return self._used(planned, results)
-        if self.reason:
-            return None
-        made = self._add(inputs)
-        return None if made is None else self._used(made, made.run(inputs))
+        """The results; None where the model cannot be planned so. Raises Refused where references have to look at the call."""
+        hints: dict[Origin, int] = {}
+        tried: list[PlannedCall] = []
+        while True:
+            for call in self._calls:
+                if call in tried:
+                    continue
+                tried.append(call)
+                found = call.call(_as_planned(call.plan, inputs))
+                if not isinstance(found, Stop):
+                    self.last = call
+                    return found
+                if found.status != GUARD_FAILED:
+                    raise Refused
+                hints = {**found.found, **hints_of(self._model, inputs)}
+            if self.reason:
+                return None
+            if len(tried) > _MOST_TRIES + MOST_PLANS or not self._add(hints or hints_of(self._model, inputs), tried):
+                raise Refused
 
-    def _used(self, planned: PlannedModel, results: list[Array] | int) -> list[Array]:
-        if isinstance(results, int):
-            raise Declined
-        self.last = planned.native
-        return results
-
-    def _add(self, inputs: Sequence[Array]) -> PlannedModel | None:
-        """A plan for sizes like those of these inputs."""
+    def _add(self, hints: Mapping[Origin, int], tried: Sequence[PlannedCall]) -> bool:
+        """There is a plan that was not tried, or none can be made at all. False where none can be made for this call."""
         with unforked(), self._lock:  # a plan imports what the model needs
+            if self.reason or any(call not in tried for call in self._calls):
+                return True  # another thread has been here
             try:
-                plan = planned(self._model, self._rewrite, hints_of(self._model, inputs), self._target, self._threads, self._files)
-                made = PlannedModel(plan)
+                plan = planned(self._model, self._rewrite, hints, self._target, self._threads, self._files, self._may_be_empty)
+                made: PlannedCall = NativeCall(plan) if plan.is_native else PartedCall(plan)
             except CannotCompile as error:
                 self.reason = select.falls_back(error)
-                return None
-            except (NotPlanned, Unbound, UncorkError, ValueError, TypeError) as error:
+            except (NotPlanned, Unbound, ValueError, TypeError) as error:
                 self.reason = str(error)
-                return None
-            self._plans = [made, *self._plans[: MOST_PLANS - 1]]
-        return made
+            except UncorkError as error:
+                self._failures += 1
+                if self._failures < _MOST_FAILURES:
+                    return False
+                self.reason = str(error)
+            else:
+                self._calls = [made, *self._calls[: MOST_PLANS - 1]]
+        return True
 
     def release_memory(self) -> None:
         """Give the working memory of calls that are not running back."""
-        for planned in self._plans:
-            planned.release_memory()
+        for call in self._calls:
+            call.release_memory()
+
+
+def _as_planned(plan: CallPlan, inputs: Sequence[Array]) -> list[Array]:
+    """The arrays with element types that are the very objects of NumPy's own arrays: others may be equal to them."""
+    return [array if array.dtype is like.dtype else array.view(like.dtype) for array, like in zip(inputs, plan.likes)]
 
 
 def hints_of(model: Model, inputs: Sequence[Array]) -> dict[Origin, int]:
@@ -145,16 +144,12 @@ def planned(
     target: Target,
     threads: int = 1,
     files: Sequence[MappedFile] = (),
-    address: Callable[[KernelSpec, Target | None], int] | None = None,
+    may_be_empty: Collection[int] = (),
 ) -> CallPlan:
     """The plan of a model for sizes like the hints. Raises NotPlanned where kernels would be given up for it."""
-    described, facts = infer_symbolic(model, hints=hints)
+    described, facts = infer_symbolic(model, hints=hints, may_be_empty=may_be_empty)
     described = rewrite(described)
-    planner = Planner(described, facts, target, threads, files, address)
-    plan = planner.plan()
-    if not plan.is_native:
-        # Sizes that a step finds, and layers that only references run: their plans are not as tried as native ones are.
-        raise NotPlanned("a layer of it has no kernel, or finds a size")
+    plan = Planner(described, facts, target, threads, files).plan()
     values = {symbol: hints[symbol.origin] for symbol in facts.symbols if symbol.origin in hints}
     for part in plan.parts:
         if isinstance(part, ReferenceStep) and part.node.operation is not None:

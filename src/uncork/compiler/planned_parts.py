@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from uncork.compiler.size_program import SizeProgram
-from uncork.kernels.runtime.segment_plan import Bind, Op, SizeCheck, SizeTensor, Slot, Step
+from uncork.kernels.runtime.segment_plan import Bind, MadeResult, Op, SizeCheck, SizeTensor, Slot, Step
 from uncork.symbolic import Relation, Size, SizeLike, Symbol
 from uncork.types import Array, TensorSpec
 
@@ -28,7 +29,11 @@ class OpenSegment:
     checks: list[SizeCheck] = field(default_factory=list)
     buffers: list[int] = field(default_factory=list)
     tensors: list[SizeTensor] = field(default_factory=list)
+    #: Results of the model that it makes, by number, with the sizes that its step knows: a view of it is the result.
+    makes: list[tuple[int, MadeResult]] = field(default_factory=list)
     cost: SizeLike = 0
+    #: The slot of the cost, when no more steps come.
+    cost_slot: Slot | None = None
 
 
 @dataclass(slots=True)
@@ -52,17 +57,10 @@ def dimensions(spec: TensorSpec) -> tuple[SizeLike, ...]:
     return tuple(sizes)
 
 
-def dimensions_or_none(spec: TensorSpec) -> tuple[SizeLike, ...] | None:
-    """As `dimensions`; None when a size has no expression."""
-    try:
-        return dimensions(spec)
-    except (NotPlanned, ValueError):
-        return None
-
-
 def symbols_of(spec: TensorSpec) -> set[Symbol]:
-    sizes = [*(dim.size for dim in (spec.shape.dims if spec.rank is not None else ())), *(spec.elements or ())]
-    return {symbol for size in sizes if isinstance(size, Size) for symbol in size.symbols}
+    """The symbols that the sizes of a tensor are made of."""
+    dims = spec.shape.dims if spec.rank is not None else ()
+    return {symbol for dim in dims if isinstance(dim.size, Size) for symbol in dim.size.symbols}
 
 
 def packable(spec: TensorSpec) -> bool:
@@ -74,6 +72,11 @@ def bytes_of(spec: TensorSpec) -> SizeLike:
     for size in dimensions(spec):
         count = count * size
     return count * spec.element_type.dtype.itemsize
+
+
+def own_dtype(spec: TensorSpec) -> np.dtype[Any]:
+    """The very object that NumPy gives its own arrays."""
+    return np.dtype(spec.element_type.dtype.char)
 
 
 def known_element(element: SizeLike | None) -> SizeLike:

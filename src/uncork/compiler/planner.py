@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from uncork.compiler.call_plan import (
     CallPlan,
     ConstantPlace,
     FoundSymbol,
+    NativeStep,
     Part,
     Place,
     ReadStep,
@@ -22,8 +23,8 @@ from uncork.compiler.planned_parts import (
     OpenSegment,
     bytes_of,
     dimensions,
-    dimensions_or_none,
     lowered,
+    own_dtype,
     symbols_of,
     whole_cost,
 )
@@ -36,6 +37,7 @@ from uncork.kernels import select
 from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.movement.spec_nd_copy import CopyBytes
 from uncork.kernels.runtime.kernel_cache import STORE
+from uncork.kernels.runtime.program import Like
 from uncork.kernels.runtime.segment_plan import (
     ArgumentAddress,
     Bind,
@@ -53,9 +55,7 @@ from uncork.kernels.runtime.segment_plan import (
 from uncork.kernels.runtime.target import Target, let_run
 from uncork.kernels.runtime.thread_pool import dispatch
 from uncork.kernels.runtime.value_guard import WholeFile
-from uncork.memory import available
-from uncork.ops.parameter import Const
-from uncork.symbolic import Facts, Guard, Relation, Size, SizeLike, Symbol
+from uncork.symbolic import Facts, Guard, Relation, Size, Symbol
 from uncork.types import TensorSpec
 
 #: Calls that take less than this many nanoseconds do not look whether files are whole: a look takes a tenth of that.
@@ -72,22 +72,21 @@ class Planner(Placement):
         target: Target | None,
         threads: int = 1,
         files: Sequence[MappedFile] = (),
-        address: Callable[[KernelSpec, Target | None], int] | None = None,
     ) -> None:
         """Kernels are selected for `target`; without one references do everything. A call uses at most so many `threads`.
 
-        A call looks first whether the mapped `files` are whole, where that is cheap. `address` gives a kernel's address; it
-        compiles the kernel where no cache has it.
+        A call looks first whether the mapped `files` are whole, where that is cheap.
         """
         super().__init__(model)
         self.facts, self.target = facts, target
-        self._find_address = address or STORE.address
         self._threads, self._files = threads, files
         self._works: dict[int, Work] = {}
         self._keep: list[object] = []
         self._printed: list[PrintedStep] = []
         self._relations: list[Relation] = []
         self._waiting: list[Relation] = []
+        self._found: list[tuple[Symbol, Slot]] = []
+        self._observed: list[tuple[Slot, Size]] = []
         self._arguments = self._inputs + self._outputs
 
     # ---- the whole
@@ -97,26 +96,31 @@ class Planner(Placement):
         for node in self.model.nodes:
             if node.type_name not in ("Parameter", "Result"):
                 self.choices[node.id] = self._choice(node)
-        needed, self._used_symbols = self._needed()
+        self._used_symbols = self._symbols_needed()
         self._begin()
         for node in self.model.nodes:
-            if node.id in needed:
+            if node.id in self.choices:
                 self._add(node)
+        if self._waiting or self._found or self._observed:
+            self._segment()  # which looks at what the last steps have found
+        if self._waiting:
+            raise NotPlanned(f"{self._waiting[0].where}: checks a size that no step finds")
         results = self._finish_results()
+        self._end_segment()
         self._look_at_files()
+        self.program.ops = list  # no circle is left that only the collector would find
         return CallPlan(
             parts=tuple(self._closed(part) for part in self._parts),
             slots=tuple(self.program.values),
             buffers=len(self._buffers),
             tensor_bytes=self._tensor_bytes,
-            input_shapes=tuple(self._input_shape(i) for i in range(self._inputs)),
-            input_dtypes=tuple(self._input_spec(i).element_type.dtype for i in range(self._inputs)),
+            likes=tuple(self._like(i) for i in range(self._inputs)),
             results=results,
             arguments=self._arguments,
             relations=tuple(self._relations),
             printed=tuple(self._printed),
             keep=tuple(self._keep),
-            symbols={symbol.name: slot for symbol, slot in self.program.symbols.items()},
+            symbols={symbol.origin: slot for symbol, slot in self.program.symbols.items()},
         )
 
     def _choice(self, node: Node) -> choose.Choice:
@@ -134,56 +138,28 @@ class Planner(Placement):
 
     # ---- what is needed
 
-    def _needed(self) -> tuple[set[int], set[Symbol]]:
-        """The layers whose data somebody reads, or that find a size which somebody needs; and the symbols that are needed."""
-        needed: set[int] = set()
-        data: set[Source] = set()
-        symbols: set[Symbol] = set()
-        for relation in (*self.facts.guards, *self.facts.checks):
-            symbols |= relation.symbols
-        by_node: dict[int, list[Symbol]] = {}
-        for symbol in self.facts.symbols:
-            by_node.setdefault(symbol.origin.node, []).append(symbol)
-        for node in reversed(self.model.nodes):
-            if node.type_name == "Result":
-                data.add(node.inputs[0])
-                continue
-            finds = [s for s in by_node.get(node.id, ()) if s in symbols]
-            read = [Source(node.id, position) for position in range(len(node.outputs)) if Source(node.id, position) in data]
-            if not read and not finds and node.type_name != "Parameter":
-                continue
-            for source in read:
-                symbols |= symbols_of(self.model.spec(source))
-            if node.type_name == "Parameter" or isinstance(node.operation, Const):
-                continue
-            if not finds and all(self._is_known(self.model.spec(source)) for source in read):
-                needed.add(node.id)  # made of sizes, or constant
-                continue
-            needed.add(node.id)
-            choice = self.choices[node.id]
+    def _symbols_needed(self) -> set[Symbol]:
+        """The symbols that checks, guards and sizes of tensors, or of steps, are made of."""
+        needed = {symbol for relation in (*self.facts.guards, *self.facts.checks) for symbol in relation.symbols}
+        for node in self.model.nodes:
+            for port in node.outputs:
+                needed |= symbols_of(port.spec)
+            choice = self.choices.get(node.id)
             if isinstance(choice, choose.Native):
-                work = self._work(node, choice)
-                positions = {position for position in range(len(node.inputs)) if work.reads(position)}
-                for size in work.sizes:
-                    symbols |= size.symbols
-            elif isinstance(choice, choose.Alias):
-                positions = {choice.position}
-            else:
-                positions = set(range(len(node.inputs)))
-            for position in positions:
-                data.add(node.inputs[position])
-                symbols |= symbols_of(self.model.spec(node.inputs[position]))
-        return needed, {s for symbol in symbols for s in self.facts.canonical(Size.of(symbol)).symbols} | symbols
+                for size in self._work(node, choice).sizes:
+                    needed |= size.symbols
+        return needed | {s for symbol in needed for s in self.facts.canonical(Size.of(symbol)).symbols}
 
     # ---- inputs
 
     def _input_spec(self, number: int) -> TensorSpec:
         return self.model.by_id[self.model.parameters[number]].outputs[0].spec
 
-    def _input_shape(self, number: int) -> tuple[int | None, ...]:
-        if self._input_spec(number).rank is None:
+    def _like(self, number: int) -> Like:
+        spec = self._input_spec(number)
+        if spec.rank is None:
             raise NotPlanned("the rank of an input is known at the call only")
-        return tuple(dim.static_size for dim in self._input_spec(number).shape.dims)
+        return Like(own_dtype(spec), tuple(dim.static_size for dim in spec.shape.dims))
 
     def _begin(self) -> None:
         """The first segment binds the symbols of inputs."""
@@ -213,7 +189,6 @@ class Planner(Placement):
 
     def _bound_check(self, segment: OpenSegment, symbol: Symbol, slot: Slot) -> None:
         """A size outside its interval is for the references, which say so or know what to do with nothing."""
-        self.program.emit = segment.ops.append
         if symbol.low > -(1 << 62):
             segment.checks.append(SizeCheck("at_least", slot, self.program.slot(symbol.low), False, -1))
         if symbol.high is not None:
@@ -235,12 +210,20 @@ class Planner(Placement):
             if relation.symbols - self.program.symbols.keys():
                 waiting.append(relation)
                 continue
-            self.program.emit = segment.ops.append
             number = len(self._relations)
             self._relations.append(relation)
             kind, a, b = lowered(relation, self.program)
             segment.checks.append(SizeCheck(kind, a, b, isinstance(relation, Guard), number))
         self._waiting = waiting
+
+    def _begin_segment(self, segment: OpenSegment) -> None:
+        found, self._found = self._found, []
+        for symbol, slot in found:
+            self._bound_check(segment, symbol, slot)
+        observed, self._observed = self._observed, []
+        for slot, size in observed:
+            segment.checks.append(SizeCheck("equal", slot, self.program.slot(size), False, -1))
+        self._check_relations(segment)
 
     # ---- steps
 
@@ -252,13 +235,8 @@ class Planner(Placement):
                 self._find(node, choice, specs)
             elif all(self._is_known(spec) for spec in specs):
                 return  # placed where it is read
-            elif isinstance(choice, choose.Alias):
-                self._places[Source(node.id, 0)] = self._place(node.inputs[choice.position])
-                self._print(node, "view", "")
-            elif isinstance(choice, choose.Native):
-                self._native(node, choice, specs)
             else:
-                self._reference(node, choice, ())
+                self._run(node, choice, specs)
         except Unbound as error:
             raise NotPlanned(f"{node.label}: {error}") from None
 
@@ -273,25 +251,33 @@ class Planner(Placement):
     def _find(self, node: Node, choice: choose.Choice, specs: Sequence[TensorSpec]) -> None:
         """A layer whose result tells sizes: those of its shape by the reference's arrays, elements also out of a kernel's."""
         symbols = self._finds(node)
+        if isinstance(choice, str) or not all(symbol.origin.is_element for symbol in symbols):
+            self._reference(node, choice if isinstance(choice, str) else "a size that only the call finds", symbols)
+            return
+        self._run(node, choice, specs)
+        sources = [Source(node.id, position) for position in range(len(specs))]
+        for source in sources:
+            self._use(source)
+        tensors = tuple(map(self._tensor, sources))
+        self._end_segment()
+        self._parts.append(ReadStep(tensors, self._bound(symbols)))
+        self._step += 1
+
+    def _bound(self, symbols: Sequence[Symbol]) -> tuple[FoundSymbol, ...]:
+        """Slots for symbols that the last part finds: the next segment looks at them."""
         found = tuple(FoundSymbol(self.program.bind(s), s.origin.output, s.origin.position, s.origin.is_element) for s in symbols)
-        native = isinstance(choice, (choose.Native, choose.Alias)) and all(s.is_element for s in found)
-        if not native:
-            self._reference(node, choice if isinstance(choice, str) else "a size that only the call finds", found)
+        self._found += [(symbol, f.slot) for symbol, f in zip(symbols, found)]
+        return found
+
+    def _run(self, node: Node, choice: choose.Choice, specs: Sequence[TensorSpec]) -> None:
+        """The step of a layer, or none for a view."""
+        if isinstance(choice, choose.Alias):
+            self._places[Source(node.id, 0)] = self._place(node.inputs[choice.position])
+            self._print(node, "view", "")
+        elif isinstance(choice, choose.Native):
+            self._native(node, choice, specs)
         else:
-            if isinstance(choice, choose.Alias):
-                self._places[Source(node.id, 0)] = self._place(node.inputs[choice.position])
-                self._print(node, "view", "")
-            elif isinstance(choice, choose.Native):
-                self._native(node, choice, specs)
-            tensors = tuple(self._tensor(Source(node.id, position)) for position in range(len(specs)))
-            for source in (Source(node.id, position) for position in range(len(specs))):
-                self._use(source)
-            self._step += 1
-            self._parts.append(ReadStep(tensors, found))
-        segment = self._segment()
-        for symbol, f in zip(symbols, found):
-            self._bound_check(segment, symbol, f.slot)
-        self._check_relations(segment)
+            self._reference(node, choice, ())
 
     def _native(self, node: Node, choice: choose.Native, specs: Sequence[TensorSpec]) -> None:
         segment = self._segment()
@@ -323,7 +309,7 @@ class Planner(Placement):
         return self._works[node.id]
 
     def _address(self, spec: KernelSpec) -> int:
-        return self._find_address(spec, self.target)
+        return STORE.address(spec, self.target)
 
     def _condition(self, when: choose.AtLeast) -> Slot:
         return (self.program.below if when.otherwise else self.program.at_least)(when.size, when.least)
@@ -353,94 +339,94 @@ class Planner(Placement):
             return TensorAddress(place.first, offset)
         return replace(place, offset=offset)
 
-    def _reference(self, node: Node, reason: str, found: Sequence[FoundSymbol]) -> None:
-        segment = self._segment()
+    def _reference(self, node: Node, reason: str, symbols: Sequence[Symbol]) -> None:
         inputs = tuple(self._tensor(source) for source in node.inputs)
-        del segment
         for source in node.inputs:
             self._use(source)
         outputs = tuple(range(self._arguments, self._arguments + len(node.outputs)))
         self._arguments += len(outputs)
+        self._end_segment()
+        found = self._bound(symbols)
+        shapes: list[tuple[int | None, ...] | None] = []
+        looked_at = list(found)
         for position, number in enumerate(outputs):
-            self._places[Source(node.id, position)] = ArgumentAddress(number)
-        self._parts.append(ReferenceStep(node, inputs, outputs, tuple(found)))
+            source = Source(node.id, position)
+            self._places[source] = ArgumentAddress(number)
+            shapes.append(self._expected_shape(source, found, looked_at))
+        self._parts.append(ReferenceStep(node, inputs, outputs, tuple(shapes), tuple(looked_at)))
         self._print(node, "reference", reason)
         self._step += 1
+
+    def _expected_shape(self, source: Source, found: Sequence[FoundSymbol], looked_at: list[FoundSymbol]) -> tuple[int | None, ...] | None:
+        """The shape that a reference must give. Sizes that are expressions are put to those that are looked at, to be compared."""
+        spec = self._spec(source)
+        if spec.rank is None:
+            return None
+        own = {(f.output, f.position) for f in found if not f.is_element}
+        for axis, dim in enumerate(spec.shape.dims):
+            size = dim.size
+            if isinstance(size, Size) and (source.output, axis) not in own and size.symbols <= self.program.symbols.keys():
+                slot = self.program.reserve()
+                looked_at.append(FoundSymbol(slot, source.output, axis, False))
+                self._observed.append((slot, size))
+        return tuple(dim.static_size for dim in spec.shape.dims)
 
     def _print(self, node: Node, kernel: str, reason: str) -> None:
         operation = node.operation.label() if node.operation else node.type_name
         self._printed.append(PrintedStep(node.name, operation, kernel, reason, " ".join(str(p.spec) for p in node.outputs), ""))
 
-    # ---- places
-
     # ---- results
 
     def _finish_results(self) -> tuple[ResultSpec, ...]:
         results: list[ResultSpec] = []
-        sizes: tuple[Number, ...] | None
         for number, result in enumerate(self.model.results):
             source = self.model.by_id[result].inputs[0]
-            spec = self._spec(source)
+            spec, dtype = self._spec(source), own_dtype(self._spec(source))
             argument = self._inputs + number
             place = self._place(source)
             if isinstance(place, ArgumentAddress) and place.argument >= self._inputs + self._outputs:
-                sizes = None if dimensions_or_none(spec) is None else tuple(map(self.program.number, self._result_sizes(spec)))
-                results.append(ResultSpec(spec.element_type.dtype, sizes, place.argument))
+                sizes = None if self._has_own_shape(source) else self._result_sizes(spec)
+                results.append(ResultSpec(dtype, sizes, place.argument))
                 continue
-            sizes = tuple(self.program.number(size) for size in self._result_sizes(spec))
+            sizes = self._result_sizes(spec)
             self.program.slot(bytes_of(spec))  # an array that is too large to have a size is one too large to be made
             if place != ArgumentAddress(argument):
-                self._copy(source, place, argument, spec)
-            results.append(ResultSpec(spec.element_type.dtype, sizes, argument))
-        written = [number for number, result in enumerate(results) if result.argument == self._inputs + number]
-        specs = [self._spec(self.model.by_id[self.model.results[number]].inputs[0]) for number in written]
-        self._limit_results([dimensions(spec) for spec in specs], [spec.element_type.dtype.itemsize for spec in specs])
+                self._copy(source, place, number)
+            results.append(ResultSpec(dtype, sizes, argument))
         return tuple(results)
 
-    def _limit_results(self, results: Sequence[tuple[SizeLike, ...]], itemsizes: Sequence[int]) -> None:
-        """Results that this process cannot hold are left to the references, which say so."""
-        segment = self._segment()
-        total: SizeLike = 0
-        for sizes, itemsize in zip(results, itemsizes):
-            count: SizeLike = itemsize
-            for size in sizes:
-                count = count * size
-            total = total + count
-        limit, _ = available()
-        if isinstance(total, int) and total > limit:
-            raise NotPlanned("its results take more memory than there is")
-        if isinstance(total, Size) and total.constant is None:
-            segment.checks.append(SizeCheck("at_least", self.program.slot(limit), self.program.slot(total), False, -1))
+    def _result_sizes(self, spec: TensorSpec) -> tuple[Number, ...]:
+        return tuple(map(self.program.number, dimensions(spec)))
 
-    def _result_sizes(self, spec: TensorSpec) -> tuple[SizeLike, ...]:
-        self._segment()
-        return dimensions(spec)
-
-    def _copy(self, source: Source, place: Place, argument: int, spec: TensorSpec) -> None:
+    def _copy(self, source: Source, place: Place, number: int) -> None:
         """A result that is an input, a constant, or another result as well: an array of the caller's own."""
+        spec = self._spec(source)
         if spec.element_type.dtype == object:
             raise NotPlanned("a result of strings that is no step's own")
-        segment = self._segment()
+        target = self._make_result(number, spec)
         self._use(source)
         node = self.model.by_id[source.node]
-        words = (
-            self._word(node, choose.In(0), {0: place}, None),
-            ArgumentAddress(argument),
-            self.program.number(bytes_of(spec)),
-        )
-        segment.steps.append(Step(self._address(CopyBytes()), words))
+        words = (self._word(node, choose.In(0), {0: place}, None), target, self.program.number(bytes_of(spec)))
+        self._segment().steps.append(Step(self._address(CopyBytes()), words))
         self._step += 1
 
     def _closed(self, part: Part | OpenSegment) -> Part:
         if not isinstance(part, OpenSegment):
             return part
-        self.program.emit = part.ops.append
-        cost = self.program.slot(part.cost)
         buffers = tuple(
             PlacedBuffer(n, self._buffers[n].bytes, self._buffers[n].first, self._buffers[n].last)
             for n in sorted(part.buffers, key=lambda n: self._buffers[n].first)
         )
-        return SegmentPlan(tuple(part.steps), tuple(part.binds), tuple(part.ops), tuple(part.checks), buffers, cost, tuple(part.tensors))
+        segment = SegmentPlan(
+            tuple(part.steps),
+            tuple(part.binds),
+            tuple(part.ops),
+            tuple(part.checks),
+            buffers,
+            part.cost_slot,
+            tuple(part.tensors),
+        )
+        return NativeStep(segment, tuple(part.makes))
 
 
 def _together(calls: Sequence[Step]) -> Step:

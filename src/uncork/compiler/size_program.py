@@ -10,19 +10,22 @@ from uncork.kernels.runtime.segment_plan import Number, Op, Slot
 from uncork.symbolic.atoms import Function, Monomial, Symbol
 from uncork.symbolic.size import Size, SizeLike
 
+#: Numbers have 64 bits.
+_LIMIT = 2**63
+
 
 class Unbound(Exception):
-    """A size needs a symbol that no step so far has bound."""
+    """A size that no number can be computed for: it needs a symbol that no step so far has bound, or does not fit 64 bits."""
 
 
 class SizeProgram:
-    """Compiles sizes into slots. Equal sizes share one; `emit` takes each operation, in an order in which they can run."""
+    """Compiles sizes into slots. Equal sizes share one; `ops` gives the list that takes the next operation."""
 
-    def __init__(self) -> None:
+    def __init__(self, ops: Callable[[], list[Op]]) -> None:
         #: The value that each slot has before the first call: constants keep theirs.
         self.values: list[int] = []
         self.symbols: dict[Symbol, Slot] = {}
-        self.emit: Callable[[Op], None] = _nowhere
+        self.ops = ops
         self._constants: dict[int, Slot] = {}
         self._known: dict[object, Slot] = {}
 
@@ -31,6 +34,10 @@ class SizeProgram:
         if symbol not in self.symbols:
             self.symbols[symbol] = self._new()
         return self.symbols[symbol]
+
+    def reserve(self) -> Slot:
+        """A slot for a number that is compared with sizes and nothing else."""
+        return self._new()
 
     def number(self, size: SizeLike) -> Number:
         """A size as an operand: the number itself where it is known."""
@@ -101,11 +108,15 @@ class SizeProgram:
     def _apply(self, operation: str, a: Slot, b: Slot) -> Slot:
         key = (operation, a, b)
         if key not in self._known:
-            result = self._known[key] = self._new()
-            self.emit(Op(operation, a, b, result))
+            ops = self.ops()  # where a segment begins, it computes sizes of its own first: maybe this one
+            if key not in self._known:
+                self._known[key] = self._new()
+                ops.append(Op(operation, a, b, self._known[key]))
         return self._known[key]
 
     def _constant(self, value: int) -> Slot:
+        if not -_LIMIT <= value < _LIMIT:
+            raise Unbound(f"the number {value} does not fit 64 bits")
         if value not in self._constants:
             self._constants[value] = self._new(value)
         return self._constants[value]
@@ -113,7 +124,3 @@ class SizeProgram:
     def _new(self, value: int = 0) -> Slot:
         self.values.append(value)
         return Slot(len(self.values) - 1)
-
-
-def _nowhere(op: Op) -> None:
-    raise AssertionError("no segment takes operations")

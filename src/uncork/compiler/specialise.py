@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import count
 from typing import Union
 
@@ -20,6 +19,7 @@ from uncork.compiler.lengths import lengths_agree
 from uncork.compiler.memory import ALIGNMENT, Buffer, plan_buffers
 from uncork.compiler.plan import Plan, Step
 from uncork.compiler.together import Together
+from uncork.concurrency import lazy
 from uncork.errors import UncorkError
 from uncork.files import MappedFile, size_function
 from uncork.ir.model import Model, Node, Source
@@ -246,7 +246,7 @@ class Specialisation:
 
     # ---- running
 
-    @cached_property
+    @lazy
     def direct(self) -> Direct | None:
         """The whole call as one native program; None when references do some of it, or a result is copied."""
         if self._likes is None:

@@ -43,7 +43,7 @@ class Call:
         element_type = _element_type(array)
         if element_type is None or (array.dtype == object and not all(isinstance(item, str) for item in array.flat)):
             got = type(value).__name__ if array.dtype == object else array.dtype
-            raise self.error(f"input '{name}': expected an array of numbers or strings, got {got}")
+            raise self.error(f"input '{name}': expected an array of numbers or strings, got {got}", input=name)
         self.dtype = array.dtype
         self._add(name, element_type, array)
 
@@ -56,7 +56,7 @@ class Call:
             if typed:
                 value = self._array(name, value)
                 if _element_type(value) is not spec.element_type:
-                    raise self.error(f"input '{name}': expected {spec.element_type} as '{first}' has, got {describe_array(value)}")
+                    raise self.error(f"input '{name}': expected {spec.element_type} as '{first}' has, got {describe_array(value)}", input=name)
             self._add(name, spec.element_type, value)
 
     def counts(self, **values: Any) -> None:
@@ -74,16 +74,16 @@ class Call:
         try:
             return operator.index(value)
         except TypeError:
-            raise self.error(f"input '{name}': expected an integer, got {value!r}") from None
+            raise self.error(f"input '{name}': expected an integer, got {value!r}", input=name) from None
 
     def hidden_size(self, name: str) -> int:
         """The last dimension of a state."""
         spec = self.specs[name]
         if spec is None:
-            raise self.error(f"input '{name}' is missing")
+            raise self.error(f"input '{name}' is missing", input=name)
         shape = spec.shape.static
         if not shape or not shape[-1]:
-            raise self.error(f"input '{name}': expected a last dimension of the hidden size, at least 1, got shape {list(shape)}")
+            raise self.error(f"input '{name}': expected a last dimension of the hidden size, at least 1, got shape {list(shape)}", input=name)
         return shape[-1]
 
     def with_attributes(self, **attributes: Any) -> Call:
@@ -101,19 +101,23 @@ class Call:
             called = operation(**self.attributes)
             outputs = (called.with_strict() if self.strict else called).evaluate(list(self.specs.values()))
         except (InputError, ValidationError) as error:
-            raise self.error(_renamed(error.message, names)) from None
+            known = error.problems[0].known()
+            if "input" in known:
+                known["input"] = names.get(known["input"], known["input"])
+            raise self.error(_renamed(error.message, names), **known) from None
         except UncorkError as error:
             raise error.at(self.function) from None
         return [self._restored(output) for output in outputs]
 
-    def error(self, message: str) -> InputError:
-        return InputError(message, self.function)
+    def error(self, message: str, **known: Any) -> InputError:
+        """An error of this function; `known` are fields of the problem."""
+        return InputError(message, self.function, **known)
 
     def _array(self, name: str, value: Any) -> Array:
         try:
             return np.asarray(plain(value))
         except (ValueError, TypeError, RuntimeError, OverflowError) as error:
-            raise self.error(f"input '{name}': expected an array, got {type(value).__name__}: {error}") from None
+            raise self.error(f"input '{name}': expected an array, got {type(value).__name__}: {error}", input=name) from None
 
     def _integers(self, name: str, value: Any) -> Array:
         array = self._array(name, value)
@@ -123,7 +127,7 @@ class Call:
             beyond = array.dtype == object and all(isinstance(item, int) for item in array.flat)
             got = "integers of more than 64 bits" if beyond else describe_array(array)
             hint = "; ids and counts are never rounded: convert them yourself" if array.dtype.kind == "f" else ""
-            raise self.error(f"input '{name}': expected integers, got {got}{hint}")
+            raise self.error(f"input '{name}': expected integers, got {got}{hint}", input=name)
         return array
 
     def _add(self, name: str, element_type: ElementType, value: Any) -> None:
@@ -137,7 +141,7 @@ class Call:
             try:
                 array = accept(ModelPort((name,), element_type, PartialShape()), value)
             except InputError as error:
-                raise self.error(str(error)) from None
+                raise self.error(str(error), **error.problems[0].known()) from None
         self.specs[name] = TensorSpec(element_type, PartialShape(array.shape), array)
 
     def _restored(self, output: TensorSpec) -> Array:

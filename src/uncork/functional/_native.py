@@ -21,12 +21,12 @@ from uncork.compiler.execute import Executor, kernel_target
 from uncork.concurrency import renews_locks
 from uncork.errors import UncorkError
 from uncork.functional._call import Call
+from uncork.ir.bodies import configure
 from uncork.ir.build import Builder
 from uncork.ir.model import Source
-from uncork.ir.subgraphs import configure
 from uncork.kernels.runtime.program import OTHERS, Is, Like, Program
 from uncork.kernels.select import warn_if_unavailable
-from uncork.types import Array, ElementType, TensorSpec
+from uncork.types import Array, ElementType, TensorSpec, is_masked
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Parameters = ParamSpec("Parameters")
@@ -171,7 +171,7 @@ class _Calls:
 
 def _seen(value: Any) -> Any:
     """An argument as an array, when it is an object that can be seen as one, such as a tensor; else as it is."""
-    if type(value) is np.ndarray or isinstance(value, (np.generic, np.ma.MaskedArray)) or not hasattr(value, "__array__"):
+    if type(value) is np.ndarray or isinstance(value, np.generic) or is_masked(value) or not hasattr(value, "__array__"):
         return value
     try:
         return np.asarray(value)

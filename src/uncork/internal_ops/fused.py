@@ -2,42 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from uncork.ops._operation import Operation
-from uncork.ops._ports import ANY, ARITHMETIC, REAL, Input, Output
-from uncork.types import Array, ElementType, PartialShape, TensorSpec
-
-
-class FusedLinear(Operation):
-    """MatMul, the addition of a bias to each row of the product, and an activation; bias and activation may be absent."""
-
-    multiplies = True
-    type_name, opset = "FusedLinear", 0
-    data = Input(REAL, "T")
-    weights = Input(REAL, "T")
-    bias = Input(REAL, "T", optional=True)
-    output = Output("T")
-
-    def __init__(self, product: Operation, activation: Operation | None) -> None:
-        super().__init__()
-        self.product = product
-        self.activation = activation
-
-    def infer(self, data: TensorSpec, weights: TensorSpec, bias: TensorSpec | None) -> PartialShape:
-        shape = self.product.describe([data, weights])[0].shape
-        if bias is not None and shape.rank is not None:
-            self.require(shape[-1].agrees(bias.shape.size), "bias {} does not fit the columns of {}", bias.shape, shape)
-        return shape
-
-    def reference(self, data: Array, weights: Array, bias: Array | None) -> Array:
-        result = np.asarray(self.product.reference(data, weights))
-        if bias is not None:
-            result = result + bias.reshape(-1)
-        return result if self.activation is None else np.asarray(self.activation.reference(result))
+from uncork.ops._ports import ANY, ARITHMETIC, Input, Output
+from uncork.types import ElementType, PartialShape, TensorSpec
 
 
 class NarrowedBag(Operation):
@@ -65,6 +37,10 @@ class NarrowedBag(Operation):
         return self.bag.evaluate(narrowed)
 
 
+#: What is asked of an operation: its outputs' specs from those of its inputs, with values or without.
+_Step = Callable[[Operation, Sequence["TensorSpec | None"]], tuple[TensorSpec, ...]]
+
+
 @dataclass(frozen=True, slots=True)
 class FusedMember:
     """An operation of a `Fused` one: its arguments are inputs of the whole (by number), then results of members before it."""
@@ -85,7 +61,38 @@ class Fused(Operation):
         self.members = tuple(members)
 
     def describe(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
+        return self._each(specs, lambda operation, given: operation.describe(given))
+
+    def evaluate(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
+        return self._each(specs, lambda operation, given: operation.evaluate(given))
+
+    def _each(self, specs: Sequence[TensorSpec | None], step: _Step) -> tuple[TensorSpec, ...]:
+        """The result of the last member, each of which takes one such step."""
         known = list(specs)
+        for member in self.members:
+            known.append(step(member.operation, [known[i] for i in member.arguments])[0])
+        result = known[-1]
+        assert result is not None
+        return (result,)
+
+
+class FusedProduct(Operation):
+    """A product with the operations, element by element, that end it; the result is that of the last member.
+
+    The first `given` inputs are the product's. Arguments of members are the product's result (0), the other inputs, then
+    results of members before it.
+    """
+
+    multiplies = True
+    values = Input(ANY, variadic=True)
+    output = Output()
+
+    def __init__(self, product: Operation, given: int, members: Sequence[FusedMember]) -> None:
+        super().__init__()
+        self.product, self.given, self.members = product, given, tuple(members)
+
+    def describe(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
+        known = [self.product.describe(specs[: self.given])[0], *specs[self.given :]]
         for member in self.members:
             known.append(member.operation.describe([known[i] for i in member.arguments])[0])
         result = known[-1]
@@ -93,9 +100,21 @@ class Fused(Operation):
         return (result,)
 
     def evaluate(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
-        known = list(specs)
+        known = [self.product.evaluate(specs[: self.given])[0], *specs[self.given :]]
         for member in self.members:
             known.append(member.operation.evaluate([known[i] for i in member.arguments])[0])
         result = known[-1]
         assert result is not None
         return (result,)
+
+
+class FusedLinear(FusedProduct):
+    """MatMul and what ends it."""
+
+    type_name, opset = "FusedLinear", 0
+
+
+class FusedConvolution(FusedProduct):
+    """A convolution, of any kind, and what ends it."""
+
+    type_name, opset = "FusedConvolution", 0

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from uncork.errors import UncorkError, UnsupportedError, ValidationError
+from uncork.errors import Label, UncorkError, UnsupportedError, ValidationError
+from uncork.ir.bodies import GraphBody
 from uncork.ir.model import Model, Node, Port, Source, XmlElement
-from uncork.ir.subgraphs import GraphBody
 from uncork.ops import Operation, find
-from uncork.ops._common.body import BodyMap, SubGraphOperation
+from uncork.ops._body import BodyMap, SubGraphOperation
 from uncork.ops.parameter import Const, Parameter, Result
 from uncork.types import Array, DimensionLike, ElementType, PartialShape, TensorSpec, describe_array
 
@@ -84,12 +84,12 @@ class Builder:
         self._append(Result(), f"{name or 'output'}/result" if name else "", (source,), ())
 
     def info(self, name: str, value: object) -> None:
-        """A line of runtime information (`rt_info`) of the model."""
+        """A line of runtime information (`rt_info`) of the model; `group/name` is one of a group, as "model_info/labels"."""
         self._info[name] = str(value)
 
     def model(self) -> Model:
         """What was built so far."""
-        info = tuple(XmlElement("info", (("name", k), ("value", v))) for k, v in self._info.items())
+        info = _grouped(self._info)
         return Model(
             name=self.name,
             ir_version=11,
@@ -120,7 +120,7 @@ class Builder:
             operation = operation.settled(given)
             specs = operation.describe(given)
         except UncorkError as error:
-            raise error.at(f"layer '{name}' ({operation.label()})") from None
+            raise error.at(Label(f"layer '{name}' ({operation.label()})", name)) from None
         ports = tuple(Port(spec, tuple(tensor_names) if i == 0 else ()) for i, spec in enumerate(specs))
         if operation.type_name == "Result":
             ports = ()
@@ -176,3 +176,16 @@ def _carried(array: Array, element_type: ElementType, typed: bool) -> Array:
         carrier = "" if element_type.is_native else f" (their codes, in {element_type.dtype})"
         raise ValidationError(f"expected values of {element_type}{carrier}, got {describe_array(array)} with others")
     return carried
+
+
+def _grouped(info: Mapping[str, str]) -> tuple[XmlElement, ...]:
+    """Lines as `<info name= value=>`; those of a group as OpenVINO writes them, `<group><name value=>`."""
+    lines: list[XmlElement] = []
+    groups: dict[str, list[XmlElement]] = {}
+    for name, value in info.items():
+        group, _, own = name.rpartition("/")
+        if group:
+            groups.setdefault(group, []).append(XmlElement(own, (("value", value),)))
+        else:
+            lines.append(XmlElement("info", (("name", name), ("value", value))))
+    return (*lines, *(XmlElement(group, children=tuple(children)) for group, children in groups.items()))

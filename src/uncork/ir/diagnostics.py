@@ -36,7 +36,7 @@ class Findings:
     def extend(self, inferred: Iterable[Problem]) -> None:
         """Problems that inference found in layers, which what the layer is said to read explains."""
         for problem in inferred:
-            self.add(problem.where, problem.message, explained_by=[inputs_of(problem.where)])
+            self._found.append(_Found(problem, problem.where, frozenset([inputs_of(problem.where)])))
 
     @property
     def problems(self) -> list[Problem]:

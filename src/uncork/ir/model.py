@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from uncork._html import html_table
 from uncork.concurrency import lazy
-from uncork.errors import ValidationError, shortened
+from uncork.errors import Label, ValidationError, shortened
+from uncork.ir.ports import PORT_HEADING, ModelPort, best_name, port_of, port_rows
 from uncork.ops import Operation
 from uncork.types import TensorSpec
 
@@ -65,7 +68,7 @@ class Node:
     def label(self) -> str:
         """How messages name the layer: `layer 'emb' (Gather-8, id 12)`."""
         version = self.operation.label() if self.operation else shortened(f"{self.type_name}@{self.opset}")
-        return f"layer '{shortened(self.name)}' ({version}, id {self.id})"
+        return Label(f"layer '{shortened(self.name)}' ({version}, id {self.id})", self.name)
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,10 @@ class Model:
         more = [", ..." if len(ports) > 4 else "" for ports in (self.parameters, self.results)]
         return f"<Model '{self.name}': {inputs or 'no inputs'}{more[0]} -> {outputs or 'no outputs'}{more[1]}; {len(self.nodes)} layers>"
 
+    def _repr_html_(self) -> str:
+        """For notebooks: inputs and outputs with their types and shapes."""
+        return html_table(f"{self.name}: {len(self.nodes):,} layers", PORT_HEADING, port_rows(self.inputs, self.outputs))
+
     @lazy
     def by_id(self) -> Mapping[int, Node]:
         return {node.id: node for node in self.nodes}
@@ -97,6 +104,38 @@ class Model:
     def spec(self, source: Source) -> TensorSpec:
         """The spec of an output."""
         return self.by_id[source.node].outputs[source.output].spec
+
+    @lazy
+    def inputs(self) -> tuple[ModelPort, ...]:
+        """What a call takes, in order."""
+        specs = [self.by_id[p].outputs[0].spec for p in self.parameters]
+        return tuple(ModelPort(self._input_names[i], spec.element_type, spec.shape, i) for i, spec in enumerate(specs))
+
+    @lazy
+    def outputs(self) -> tuple[ModelPort, ...]:
+        """What a call gives, in order."""
+        specs = [self.spec(self.by_id[r].inputs[0]) for r in self.results]
+        return tuple(ModelPort(self._output_names[i], spec.element_type, spec.shape, i) for i, spec in enumerate(specs))
+
+    def input(self, key: Any = None) -> ModelPort:
+        """An input by its position, a name or a port; the only one without a key. Raises InputError."""
+        return port_of(self.inputs, key, "input")
+
+    def output(self, key: Any = None) -> ModelPort:
+        """An output by its position, a name or a port; the only one without a key. Raises InputError."""
+        return port_of(self.outputs, key, "output")
+
+    def reshape(self, shapes: Any) -> Model:
+        """A new model for other shapes of its inputs; this one stays as it is: `model = model.reshape(...)`.
+
+        `shapes` is the shape of the only input, or a mapping of names, positions or ports to shapes such as
+        `[1, None, (2, 8)]`, "1,?,2..8" or a PartialShape. Inputs that are not named keep theirs.
+
+        Raises InputError for inputs that are not there, ValidationError that lists the layers which do not fit.
+        """
+        # By name: inference knows models, and models must not know inference.
+        made: Model = importlib.import_module("uncork.ir.reshape").reshaped(self, shapes)
+        return made
 
     def names_of_input(self, position: int) -> tuple[str, ...]:
         """Names of a parameter: those of its tensor, then its layer name where it tells no other input."""
@@ -136,7 +175,7 @@ class Model:
 
 
 def _port_text(names: tuple[str, ...], spec: TensorSpec) -> str:
-    return f"{names[0] if names else '(no name)'} {spec}"
+    return f"{best_name(names) or '(no name)'} {spec}"
 
 
 def _told_apart(tensors: list[tuple[str, ...]], layers: list[tuple[str, ...]]) -> list[tuple[str, ...]]:

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from uncork import files, storage
-from uncork.errors import ReadError, UncorkError, UnsupportedError, shortened
+from uncork.errors import Label, ReadError, UncorkError, UnsupportedError, shortened
 from uncork.internal_ops.quantized_lookup import PackedConst
 from uncork.ir import foreign, xml
 from uncork.ir.diagnostics import Findings, Refused, inputs_of, listed, opset_number, ports_of, shown, unsigned
@@ -24,7 +24,7 @@ from uncork.ir.subgraphs import attach
 from uncork.ir.validate import agree, settled
 from uncork.ir.weights import MissingBytes, Weights
 from uncork.ops import Operation, find
-from uncork.ops._common.body import SubGraphOperation
+from uncork.ops._body import SubGraphOperation
 from uncork.ops._operation import FOLD_LIMIT
 from uncork.ops.parameter import Const
 from uncork.ops.state import Assign3, ReadValue3
@@ -122,7 +122,7 @@ class _Layer:
 
     @property
     def label(self) -> str:
-        return f"layer '{shortened(self.name)}' ({shortened(f'{self.type_name}@{self.opset}')}, id {self.id})"
+        return Label(f"layer '{shortened(self.name)}' ({shortened(f'{self.type_name}@{self.opset}')}, id {self.id})", self.name)
 
 
 @dataclass

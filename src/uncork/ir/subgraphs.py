@@ -1,93 +1,15 @@
-"""Sub-graphs of If, Loop and TensorIterator: their port maps from and to the file, and a graph that can be run as a body."""
+"""Sub-graphs of If, Loop and TensorIterator in the file: their port maps, read and written."""
 
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 
-from uncork.concurrency import lazy
-from uncork.errors import ReadError, UncorkError, ValidationError
+from uncork.errors import ReadError, UncorkError
+from uncork.ir.bodies import GraphBody
 from uncork.ir.diagnostics import listed
-from uncork.ir.interpret import interpret
 from uncork.ir.model import Model
-from uncork.ir.validate import infer
-from uncork.ops._common.body import Body, BodyInput, BodyMap, BodyOutput, Slicing, SubGraphOperation
-from uncork.symbolic import facts_of
-from uncork.types import Array, TensorSpec
-
-
-class GraphBody:
-    """A `Model` as the body of a layer."""
-
-    def __init__(self, model: Model) -> None:
-        self.model = model
-        self._described: dict[Hashable, tuple[TensorSpec, ...]] = {}
-
-    @lazy
-    def input_specs(self) -> tuple[TensorSpec, ...]:
-        return tuple(self.model.by_id[p].outputs[0].spec for p in self.model.parameters)
-
-    @property
-    def output_count(self) -> int:
-        return len(self.model.results)
-
-    def describe(self, inputs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
-        """Specs of the results, inner layers named in the error when these inputs do not fit."""
-        for number, (given, declared) in enumerate(zip(inputs, self.input_specs)):
-            name = self.model.by_id[self.model.parameters[number]].name
-            if given.element_type is not declared.element_type or not given.shape.compatible(declared.shape):
-                raise ValidationError(f"parameter '{name}' of the body: expected {declared}, got {given}")
-        # Bodies in bodies are described several times by each layer around them: without this memory the cost is exponential.
-        key = (id(self), *((s.element_type, s.shape) for s in inputs))
-        facts = facts_of(d.expression for s in inputs if s.rank is not None for d in s.shape)
-        memory = self._described if facts is None else facts.described
-        plain = all(s.value is None and s.elements is None for s in inputs)
-        if plain and key in memory:
-            return memory[key]
-        checked, problems = infer(self.model, dict(zip(self.model.parameters, inputs)), trust_ports=True)
-        if problems:
-            raise ValidationError.of_all("", problems)
-        results = tuple(checked.spec(checked.by_id[r].inputs[0]) for r in checked.results)
-        if plain:
-            memory[key] = results
-        return results
-
-    def check(self, inputs: Sequence[Array]) -> None:
-        """Refuse arrays that the body's parameters do not take."""
-        for array, declared, parameter in zip(inputs, self.input_specs, self.model.parameters):
-            if not declared.shape.contains(array.shape):
-                name = self.model.by_id[parameter].name
-                raise ValidationError(f"parameter '{name}' of the body: expected shape {declared.shape}, got {list(array.shape)}")
-
-    def run(self, inputs: Sequence[Array]) -> list[Array]:
-        """Carrier arrays of the results."""
-        self.check(inputs)
-        return interpret(self.model, inputs)
-
-    def configured(self, strict: bool, loop_limit: int | None) -> Body:
-        return GraphBody(configure(self.model, strict, loop_limit))
-
-
-def configure(model: Model, strict: bool, loop_limit: int | None) -> Model:
-    """The model with options of `compile_model` set on every operation, those in bodies included."""
-    if not strict and loop_limit is None:
-        return model
-    nodes = []
-    variable: set[int] = set()  # nodes whose results differ from call to call
-    for node in model.nodes:
-        operation = node.operation
-        varies = operation is None or not operation.deterministic or node.type_name == "Parameter"
-        if varies or any(source.node in variable for source in node.inputs):
-            variable.add(node.id)
-        if isinstance(operation, SubGraphOperation):
-            operation = operation.configured(strict, loop_limit)
-        elif operation is None or not strict:
-            pass
-        elif operation.strict_on_constants or node.id in variable:
-            operation = operation.with_strict()
-        nodes.append(replace(node, operation=operation))
-    return replace(model, nodes=tuple(nodes))
+from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing, SubGraphOperation
 
 
 def attach(
@@ -117,29 +39,24 @@ def _read_map(
     output_ports: Mapping[int, int],
 ) -> BodyMap:
     parameters, results = ({layer: i for i, layer in enumerate(layers)} for layers in (model.parameters, model.results))
-    inputs = tuple(
-        BodyInput(
-            _external(entry, input_ports, "input"),
-            _inner(entry, "internal_layer_id", parameters, "Parameter"),
-            _slicing(entry),
-            entry.get("purpose", ""),
-        )
-        for entry in port_map.iterfind("input")
-    )
-    outputs = tuple(
-        BodyOutput(
-            _external(entry, output_ports, "output"),
-            _inner(entry, "internal_layer_id", results, "Result"),
-            _slicing(entry),
-            entry.get("purpose", ""),
-        )
-        for entry in port_map.iterfind("output")
-    )
+    inputs = tuple(BodyInput(*fields) for fields in _entries(port_map, "input", input_ports, parameters))
+    outputs = tuple(BodyOutput(*fields) for fields in _entries(port_map, "output", output_ports, results))
     for entry in inputs:
         if entry.port is None and entry.purpose != "current_iteration":
             raise ReadError("port map: an input that comes from no port must have purpose 'current_iteration'")
     back_edges = tuple((_inner(edge, "from-layer", results, "Result"), _inner(edge, "to-layer", parameters, "Parameter")) for edge in edges)
     return BodyMap(GraphBody(model), inputs, outputs, back_edges)
+
+
+def _entries(
+    port_map: ElementTree.Element, tag: str, ports: Mapping[int, int], layers: Mapping[int, int]
+) -> Iterator[tuple[int | None, int, Slicing | None, str]]:
+    """The port of the layer, the Parameter or Result, the slicing and the purpose of each entry."""
+    kind = "Parameter" if tag == "input" else "Result"
+    for entry in port_map.iterfind(tag):
+        port = _external(entry, ports, tag)
+        layer = _inner(entry, "internal_layer_id", layers, kind)
+        yield port, layer, _slicing(entry), entry.get("purpose", "")
 
 
 def _number(element: ElementTree.Element, name: str, default: int | None = None) -> int:

@@ -7,7 +7,7 @@ tensor that shapes may read is a symbol; all other sizes are expressions over th
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from uncork.errors import Problem, UncorkError, ValidationError
@@ -24,15 +24,19 @@ _LIMIT = 2**31
 
 
 def infer_symbolic(
-    model: Model, inputs: Mapping[int, TensorSpec] | None = None, hints: Mapping[Origin, int] | None = None
+    model: Model,
+    inputs: Mapping[int, TensorSpec] | None = None,
+    hints: Mapping[Origin, int] | None = None,
+    may_be_empty: Collection[int] = (),
 ) -> tuple[Model, Facts]:
     """The model with expressions for its sizes, and what they rest on.
 
     `inputs` gives other specs to some parameters, by node id. A call is described when each symbol lies within its bounds: the
-    open dimensions of inputs are taken to be at least 1, small integers to fit 32 bits. `hints` are values of symbols, of the
-    call that a plan is made for: guards are as they say. Raises ValidationError with every layer whose inputs cannot be right.
+    open dimensions of inputs are taken to be at least 1, but for those that `may_be_empty`; small integers fit 32 bits. `hints`
+    are values of symbols, of the call that a plan is made for: guards are as they say. Raises ValidationError with every layer
+    whose inputs cannot be right.
     """
-    inference = _Inference(model, Facts(hints))
+    inference = _Inference(model, Facts(hints), may_be_empty)
     nodes = [inference.infer(node, (inputs or {}).get(node.id)) for node in model.nodes]
     if inference.problems:
         raise ValidationError.of_all(model.source, inference.problems)
@@ -43,8 +47,8 @@ def infer_symbolic(
 class _Inference:
     """One walk over a graph."""
 
-    def __init__(self, model: Model, facts: Facts) -> None:
-        self.model, self.facts = model, facts
+    def __init__(self, model: Model, facts: Facts, may_be_empty: Collection[int]) -> None:
+        self.model, self.facts, self.may_be_empty = model, facts, may_be_empty
         self.specs: dict[Source, TensorSpec] = {}
         self.problems: list[Problem] = []
         self.positions = {parameter: position for position, parameter in enumerate(model.parameters)}
@@ -80,7 +84,7 @@ class _Inference:
         try:
             return node.operation.describe([None if a is None else self._settled(a) for a in arguments])
         except UncorkError as error:
-            self.problems.append(Problem(node.label, error.message))
+            self.problems.append(replace(error.problems[0], where=node.label, message=error.message, layer=node.name))
             return declared
 
     # ---- symbols
@@ -109,7 +113,8 @@ class _Inference:
                 self.variables[key] = self._symbol(f"{_word(key[0])}_{axis}", bounds, bounds.low, "state", origin)
             return self.variables[key]
         if node.type_name == "Parameter":
-            return self._symbol(f"{self._name(node, output)}_{axis}", bounds, max(1, bounds.low), "input", origin)
+            least = bounds.low if node.id in self.may_be_empty else max(1, bounds.low)
+            return self._symbol(f"{self._name(node, output)}_{axis}", bounds, least, "input", origin)
         if bounds is not DYNAMIC and id(bounds) in found:
             return found[id(bounds)]
         found[id(bounds)] = self._symbol(f"{self._name(node, output)}_{axis}", bounds, bounds.low, "found", origin)

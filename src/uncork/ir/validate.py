@@ -97,7 +97,7 @@ def _held_against_file(node: Node, arguments: list[TensorSpec], trust_ports: boo
     try:
         inferred = node.operation.describe(arguments)
     except UncorkError as error:
-        return None, [Problem(node.label, error.message)]
+        return None, [replace(error.problems[0], where=node.label, message=error.message, layer=node.name)]
     wrong: list[Problem] = []
     if node.type_name == "Result" or trust_ports:
         return inferred, wrong

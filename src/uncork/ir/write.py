@@ -20,7 +20,7 @@ from uncork.ir.diagnostics import shown
 from uncork.ir.model import Model, Node, join_names
 from uncork.ir.replacement import Replacement
 from uncork.ir.subgraphs import write_maps
-from uncork.ops._common.body import SubGraphOperation
+from uncork.ops._body import SubGraphOperation
 from uncork.ops.parameter import Const
 from uncork.types import ElementType, TensorSpec
 

@@ -26,8 +26,13 @@ OLDEST_LLVMLITE = (0, 44)
 #: The families of kernels, by the types of operation that they choose for; "" is every type that has no other. A family that is
 #: `folder` chooses in folder/select.py, one that is `folder.name` in folder/select_name.py.
 FAMILIES: Mapping[str, tuple[str, ...]] = {
-    "convolution": ("Convolution", "ConvolutionBackpropData", "FusedConvolution", "GroupConvolution", "GroupConvolutionBackpropData"),
+    "attention": ("FusedAttention", "ScaledDotProductAttention"),
+    "convolution": (
+        *("BlockedConvolution", "Convolution", "ConvolutionBackpropData", "FusedConvolution", "GroupConvolution"),
+        "GroupConvolutionBackpropData",
+    ),
     "elementwise": (
+        *("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cos", "Cosh", "FakeQuantize", "Sin", "Sinh", "Tan"),
         *("Abs", "Add", "BatchNormInference", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Broadcast", "Ceiling", "Clamp"),
         *("Convert", "ConvertLike", "Divide", "Elu", "Equal", "Erf", "Exp", "Floor", "Fused", "Gelu", "Greater", "GreaterEqual"),
         *("HSigmoid", "HSwish", "HardSigmoid", "IsFinite", "IsInf", "IsNaN", "Less", "LessEqual", "Log", "LogicalAnd", "LogicalNot"),
@@ -41,9 +46,15 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
         "NarrowedBag",
     ),
     "movement.gather": ("Gather",),
+    "loops.normalise": ("GRN", "GroupNormalization", "LRN", "NormalizeL2"),
+    "loops.pool": ("AdaptiveAvgPool", "AvgPool", "MaxPool", "PooledValues"),
+    "loops.resize": ("Interpolate",),
+    "loops.sample": ("GridSample",),
+    "loops.scan": ("CumSum",),
     "recurrent.final_states": ("LastStates", "LookedUp", "StepLengths"),
     "gemm.matmul": ("FusedLinear", "MatMul"),
     "movement.copy_table": ("",),
+    "search": ("Bucketize", "SearchSorted"),
     "selection": ("GatherElements", "TopK"),
     "embedding.quantized": ("CompressedLookup",),
     "recurrent": ("GRUSequence", "LSTMSequence", "RNNSequence"),
@@ -51,7 +62,12 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
         *("LogSoftmax", "MVN", "ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"),
         "SoftMax",
     ),
+    "generation": ("OneHot", "Range"),
+    "scatter": ("GatherND", "ScatterElementsUpdate", "ScatterNDUpdate", "ScatterUpdate"),
+    "detection": ("FirstRows", "TakenBoxes"),
+    "finding": ("FilledCount", "FilledRows", "NonZeroCount", "NonZeroPlaces", "SortedPlaces", "UniqueElements"),
     "embedding.sparse": ("SparseLookup",),
+    "movement.blocks": ("FromBlocks", "ToBlocks"),
     "movement.transpose": ("Transpose",),
     "movement.view": ("Reshape", "Squeeze", "Unsqueeze", "View"),
 }

@@ -48,6 +48,8 @@ class Operation:
     deterministic: ClassVar[bool] = True
     #: Tolerated oddities of the data become errors (decisions.md, rule 4). Set by `with_strict`.
     strict: bool = False
+    #: Kernels multiply every pair that the formula has, by no algorithm with fewer products. Set by `with_direct_sums`.
+    direct_sums: bool = False
     #: Oddities of constants are errors then, too. Where not, the model's author meant them.
     strict_on_constants: ClassVar[bool] = True
     #: What the compiler has to say of this layer where it prints its plan; set by passes.
@@ -99,6 +101,13 @@ class Operation:
         twin.strict = True
         return twin
 
+    def with_direct_sums(self) -> Operation:
+        """The same operation, whose kernels multiply every pair that the formula has."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin.direct_sums = True
+        return twin
+
     @classmethod
     def label(cls) -> str:
         """`Gather-8`, as the specification names operations."""
@@ -132,14 +141,17 @@ class Operation:
 
     # ---- for use in a subclass
 
-    def require(self, condition: bool, template: str, *details: object) -> None:
-        """Refuse a model, or a call whose shapes do not fit, with a message that says expected and got."""
-        if not condition:
-            raise ValidationError(template.format(*details))
+    def require(self, condition: bool, template: str, *details: object, **known: Any) -> None:
+        """Refuse a model, or a call whose shapes do not fit, with a message that says expected and got.
 
-    def refuse(self, template: str, *details: object) -> NoReturn:
-        """Refuse values of a call (an index, an offset, a length)."""
-        raise InputError(template.format(*details))
+        `known` are fields of the problem.
+        """
+        if not condition:
+            raise ValidationError(template.format(*details), **known)
+
+    def refuse(self, template: str, *details: object, **known: Any) -> NoReturn:
+        """Refuse values of a call (an index, an offset, a length). `known` are fields of the problem."""
+        raise InputError(template.format(*details), **known)
 
     # ---- what the rest of the project calls
 
@@ -167,7 +179,7 @@ class Operation:
         try:
             outputs = self._infer(bound)
         except ValidationError as error:
-            raise InputError(error.message) from None
+            raise InputError(error.message, error.where, error.problems) from None
         check_memory(outputs)
         moves = self.moves_values
         arrays = [None if s is None else s.value if moves else _widened(s) for s in bound]
@@ -203,15 +215,16 @@ class Operation:
             if spec is None:
                 if port.optional or (variadic and position >= len(specs) and len(specs) >= len(ports)):
                     continue
-                raise ValidationError(f"input '{port.name}' (port {position}) is missing")
+                raise ValidationError(f"input '{port.name}' (port {position}) is missing", input=port.name)
+            where = f"input '{port.name}' (port {position})"
             if spec.element_type not in port.types:
-                raise ValidationError(f"input '{port.name}' (port {position}): expected {describe_types(port.types)}, got {spec.element_type}")
+                expected_types = describe_types(port.types)
+                raise ValidationError(f"{where}: expected {expected_types}, got {spec.element_type}", input=port.name)
             if port.type_variable:
                 first, expected = variables.setdefault(port.type_variable, (port.name, spec.element_type))
                 if expected is not spec.element_type:
-                    raise ValidationError(
-                        f"input '{port.name}' (port {position}): expected {expected} as '{first}' has, got {spec.element_type}"
-                    )
+                    message = f"{where}: expected {expected} as '{first}' has, got {spec.element_type}"
+                    raise ValidationError(message, input=port.name)
         return bound
 
     def _infer(self, bound: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:

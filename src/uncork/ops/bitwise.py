@@ -62,7 +62,7 @@ class _Shift(Binary):
     def places(self, a: Array, b: Array) -> tuple[Array, Array]:
         """The number of places, at most bits - 1, and where it was more than that."""
         if np.broadcast(a, b).size:
-            refuse_first(self, "b", b, b < 0, "at least 0 places")
+            refuse_first(self, "b", b, b < 0, "at least 0 places", 0)
         bits = 8 * a.dtype.itemsize
         # Constants of the array's own type: mixed with a signed one, u64 would become f64.
         return np.minimum(b, b.dtype.type(bits - 1)), b >= bits

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from uncork.ops._common.body import BodyMap, SubGraphOperation, maybe_run, union
+from uncork.ops._body import BodyMap, SubGraphOperation, maybe_run, union
 from uncork.ops._operation import register
 from uncork.ops._ports import ANY, BOOLEAN, Input, Output
 from uncork.types import Array, TensorSpec

@@ -60,7 +60,7 @@ class Convert1(Operation):
         if given.max > high:
             wrong |= data > high
         expected = f"{low} to {high}, the numbers of {self.destination_type}"
-        refuse_first(self, "data", data, wrong, expected)
+        refuse_first(self, "data", data, wrong, expected, low, high)
 
     def of_sizes(self, source: ElementType, *elements: Size) -> Element:
         (x,) = elements

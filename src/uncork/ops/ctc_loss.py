@@ -53,7 +53,7 @@ class CTCLoss4(Operation):
         rows, steps, classes = logits.shape
         blank = classes - 1 if blank_index is None else int(blank_index.reshape(-1)[0])
         read = np.arange(steps) < label_length[:, None]
-        refuse_first(self, "labels", labels, read & ((labels < 0) | (labels >= classes)), f"0 to {classes - 1}")
+        refuse_first(self, "labels", labels, read & ((labels < 0) | (labels >= classes)), f"0 to {classes - 1}", 0, classes - 1)
         refuse_first(self, "labels", labels, read & (labels == blank), f"a class other than blank ({blank})")
         loss = np.zeros(rows, logits.dtype)
         for n in range(rows):
@@ -65,8 +65,7 @@ class CTCLoss4(Operation):
 
     def _target(self, labels: Array) -> Array:
         if self.unique:
-            _, first = np.unique(labels, return_index=True)
-            return labels[np.sort(first)]
+            return np.array(list(dict.fromkeys(labels.tolist())), labels.dtype)
         if self.preprocess_collapse_repeated:
             return labels[np.flatnonzero(np.diff(labels, prepend=-1))]
         return labels

@@ -18,6 +18,7 @@ Pages: operation-specs/signals/dft-7, idft-7, rdft-9, irdft-9. Axes are counted 
 from __future__ import annotations
 
 import numpy as np
+import numpy.fft  # NumPy imports it when it is first asked for: here, and not in the middle of a call
 
 from uncork.ops._common.vectors import known_axes, vector
 from uncork.ops._operation import Operation, register

@@ -48,7 +48,8 @@ class _BagOffsets(Embedding):
     ) -> Array:
         bounds = np.append(offsets.astype(np.int64), len(indices))
         previous = np.append(0, bounds)[: len(offsets)]
-        refuse_first(self, "offsets", offsets, (offsets < 0) | (offsets > len(indices)), f"0 to {len(indices)}, the number of indices")
+        outside, count = (offsets < 0) | (offsets > len(indices)), len(indices)
+        refuse_first(self, "offsets", offsets, outside, f"0 to {count}, the number of indices", 0, count)
         refuse_first(self, "offsets", offsets, offsets < previous, "no less than the offset before it")
         if self.strict:
             refuse_first(self, "offsets", offsets, (np.arange(len(offsets)) == 0) & (offsets > 0), "0: the indices before it are in no bag")

@@ -71,7 +71,8 @@ class EmbeddingSegmentsSum3(Embedding):
     ) -> Array:
         count = int(num_segments)
         outside = (segment_ids < 0) | (segment_ids >= count)
-        refuse_first(self, "segment_ids", segment_ids, outside, below(count, "'num_segments' is 0"))
+        expected = below(count, "'num_segments' is 0")
+        refuse_first(self, "segment_ids", segment_ids, outside, expected, 0, count - 1)
         if self.strict:
             unsorted = np.append(False, segment_ids[1:] < segment_ids[:-1])[: len(segment_ids)]
             refuse_first(self, "segment_ids", segment_ids, unsorted, "sorted ids: no less than the one before it")

@@ -33,7 +33,7 @@ class Eye9(Operation):
     def infer(self, num_rows: TensorSpec, num_columns: TensorSpec, diagonal_index: TensorSpec, batch_shape: TensorSpec | None) -> TensorSpec:
         for name, spec in (("num_rows", num_rows), ("num_columns", num_columns)):
             number = scalar(self, name, spec)
-            self.require(number is None or number >= 0, "input '{}' is {}, expected at least 0", name, number)
+            self.require(number is None or number >= 0, "input '{}' is {}, expected at least 0", name, number, input=name, value=number, low=0)
         scalar(self, "diagonal_index", diagonal_index)
         batch = [] if batch_shape is None else vector(self, "batch_shape", batch_shape)
         if batch is None:

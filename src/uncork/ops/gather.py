@@ -82,7 +82,7 @@ class _Gather(Operation):
         inside = (place >= 0) & (place < size)
         if self.strict:
             lowest = -size if self.counts_from_end else 0
-            refuse_first(self, "indices", indices, ~inside, f"{lowest} to {size - 1}")
+            refuse_first(self, "indices", indices, ~inside, f"{lowest} to {size - 1}", lowest, size - 1)
         lead, middle, tail = data.shape[:batch], data.shape[batch:along], data.shape[along + 1 :]
         blank = "" if data.dtype == object else 0
         output = np.full(lead + middle + indices.shape[batch:] + tail, blank, data.dtype)

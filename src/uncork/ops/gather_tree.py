@@ -50,7 +50,7 @@ class GatherTree1(Operation):
                     parents = parent_ids[t, b, beam]
                     wrong = np.zeros(parent_ids.shape, bool)
                     wrong[t, b, beam] = ~((parents >= 0) & (parents < beams)) | (parents % 1 != 0)
-                    refuse_first(self, "parent_ids", parent_ids, wrong, f"a whole number, 0 to {beams - 1}")
+                    refuse_first(self, "parent_ids", parent_ids, wrong, f"a whole number, 0 to {beams - 1}", 0, beams - 1)
                     beam = parents.astype(np.int64)
             ended = np.logical_or.accumulate(final[:length, b] == end_token, axis=0)
             final[:length, b][ended] = end_token

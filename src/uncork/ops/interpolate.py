@@ -58,7 +58,7 @@ _TRANSFORMATIONS = one_of("half_pixel", "pytorch_half_pixel", "asymmetric", "tf_
 _ROUNDINGS = one_of("round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple")
 
 
-class _Interpolate(Operation):
+class Interpolating(Operation):
     """What all versions share."""
 
     output = Output("T")
@@ -75,6 +75,10 @@ class _Interpolate(Operation):
 
     def padded_shape(self, shape: PartialShape) -> list[Dimension]:
         return [dim + begin + end for dim, (begin, end) in zip(shape, self.pads(len(shape)))]
+
+    def settings(self, is_padded: bool, rank: int) -> Settings:
+        """The attributes that say how data of a rank is resized."""
+        raise NotImplementedError
 
     def padded(self, data: Array) -> Array:
         pads = self.pads(data.ndim)
@@ -93,7 +97,7 @@ class _Interpolate(Operation):
 
 
 @register("Interpolate", 1)
-class Interpolate1(_Interpolate):
+class Interpolate1(Interpolating):
     """`data`, the sizes of the `axes`."""
 
     data = Input(REAL, "T")
@@ -132,13 +136,16 @@ class Interpolate1(_Interpolate):
 
     def reference(self, data: Array, target_spatial_shape: Array) -> Array:
         padded = self.padded(data)
-        centred = self.mode == "linear" and padded.shape == data.shape and not (data.ndim == 4 and set(self.axes) == {2, 3})
-        transformation = "align_corners" if self.align_corners else "half_pixel" if centred else "asymmetric"
         axes = [Axis(a, padded.shape[a], int(n), None) for a, n in zip(self.axes, target_spatial_shape)]
-        return resize(padded, axes, Settings(self.mode, transformation, "simple", self.antialias, -0.75))
+        return resize(padded, axes, self.settings(padded.shape != data.shape, data.ndim))
+
+    def settings(self, is_padded: bool, rank: int) -> Settings:
+        centred = self.mode == "linear" and not is_padded and not (rank == 4 and set(self.axes) == {2, 3})
+        transformation = "align_corners" if self.align_corners else "half_pixel" if centred else "asymmetric"
+        return Settings(self.mode, transformation, "simple", self.antialias, -0.75)
 
 
-class _InterpolateByInputs(_Interpolate):
+class InterpolateByInputs(Interpolating):
     """Sizes or scales, and axes, are inputs."""
 
     shape_calculation_mode = Attribute(one_of("sizes", "scales"))
@@ -207,8 +214,10 @@ class _InterpolateByInputs(_Interpolate):
         else:
             scales = at_least_f32(wanted)
             plan = [Axis(a, padded.shape[a], scaled_size(padded.shape[a], s), s) for a, s in zip(numbers, scales)]
-        how = Settings(self.mode, self.coordinate_transformation_mode, self.nearest_mode, self.antialias, self.cube_coeff)
-        return resize(padded, plan, how)
+        return resize(padded, plan, self.settings(padded.shape != data.shape, data.ndim))
+
+    def settings(self, is_padded: bool, rank: int) -> Settings:
+        return Settings(self.mode, self.coordinate_transformation_mode, self.nearest_mode, self.antialias, self.cube_coeff)
 
 
 def at_least_f32(scales: Array) -> Array:
@@ -247,7 +256,7 @@ def scaled_open(size: Dimension, scale: Array) -> Dimension | None:
 
 
 @register("Interpolate", 4)
-class Interpolate4(_InterpolateByInputs):
+class Interpolate4(InterpolateByInputs):
     """`data`, `sizes` and `scales` of which shape_calculation_mode says one, `axes` (all when absent)."""
 
     data = Input(ARITHMETIC, "T")
@@ -264,7 +273,7 @@ class Interpolate4(_InterpolateByInputs):
 
 
 @register("Interpolate", 11)
-class Interpolate11(_InterpolateByInputs):
+class Interpolate11(InterpolateByInputs):
     """`image`, sizes or scales, `axes` (all when absent)."""
 
     image = Input(ARITHMETIC, "T")

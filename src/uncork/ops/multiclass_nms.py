@@ -68,7 +68,7 @@ class MulticlassNms9(MulticlassNms8):
         outputs = super().infer(*specs)
         if roisnum is not None and roisnum.value is not None:
             counts = roisnum.value
-            refuse_first(self, "roisnum", counts, counts < 0, "0 or more")
+            refuse_first(self, "roisnum", counts, counts < 0, "0 or more", 0)
             if boxes is not None and boxes.rank is not None and boxes.shape[1].static_size is not None:
                 total, number = sum(map(int, counts)), boxes.shape[1].static_size
                 fits = total == number or (total < number and not self.strict)

@@ -48,7 +48,8 @@ class Multinomial(Operation):
     def infer(self, probs: TensorSpec, num_samples: TensorSpec) -> TensorSpec:
         require_rank(self, "probs", probs, 2)
         count = scalar(self, "num_samples", num_samples)
-        self.require(count is None or count >= 0, "input 'num_samples' is {}, expected at least 0", count)
+        fits = count is None or count >= 0
+        self.require(fits, "input 'num_samples' is {}, expected at least 0", count, input="num_samples", value=count, low=0)
         batch, classes = (None, None) if probs.rank is None else probs.shape
         if count is not None and classes is not None and not self.with_replacement:
             enough = classes.covers(count)

@@ -37,7 +37,7 @@ class OneHot1(Operation):
             require_rank(self, name, spec, 0)
         numbers = depth.integers()
         number = numbers[0] if numbers else None
-        self.require(number is None or number >= 0, "input 'depth' is {}, expected at least 0", number)
+        self.require(number is None or number >= 0, "input 'depth' is {}, expected at least 0", number, input="depth", value=number, low=0)
         classes = Dimension.of(size(self, "depth", depth))
         if indices.rank is None:
             return PartialShape()
@@ -53,7 +53,7 @@ class OneHot1(Operation):
     def places(self, indices: Array, depth: int) -> Array:
         """Where on the new axis each index points; negative for nowhere, as u64 becomes that is too large in any case."""
         if self.strict:
-            refuse_first(self, "indices", indices, indices < 0, "at least 0")
+            refuse_first(self, "indices", indices, indices < 0, "at least 0", 0)
         return indices.astype(np.int64)
 
 

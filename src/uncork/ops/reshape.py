@@ -10,7 +10,7 @@ an empty batch [0, 3] the pattern [0, -1] gives [0, 3]; a -1 beside a real dimen
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from uncork.ops._common.vectors import Numbers, size_or_minus_one, vector
 from uncork.ops._operation import Operation, register
@@ -40,13 +40,7 @@ class Reshape1(Operation):
         self.require(numbers.count(-1) <= 1, "input 'shape': expected at most one -1, got {}", numbers)
         if data.rank is None:
             return PartialShape([None if self.copies(n) else n for n in numbers])
-        for position, number in enumerate(numbers):
-            self.require(
-                not self.copies(number) or position < data.rank,
-                "input 'shape': the 0 at position {} copies a dimension that data {} does not have",
-                position,
-                data.shape,
-            )
+        self.require_copies(data, {i for i, n in enumerate(numbers) if self.copies(n)})
         elements = shape.sizes() or []
         facts = facts_of([*elements, *(d.expression for d in data.shape)])
         if facts is not None and all(e is not None for e in (*elements, *(d.expression for d in data.shape))):
@@ -63,10 +57,21 @@ class Reshape1(Operation):
             self.require(rest.contains(given) or maybe_empty, "expected a shape with as many elements as data {}, got {}", data.shape, numbers)
         return PartialShape(dims)
 
+    def require_copies(self, data: TensorSpec, positions: Collection[int]) -> None:
+        """Refuse numbers of `shape` at these positions that copy a dimension of `data` that it does not have."""
+        for position in sorted(positions):
+            self.require(
+                data.rank is None or position < data.rank,
+                "input 'shape': the 0 at position {} copies a dimension that data {} does not have",
+                position,
+                data.shape,
+            )
+
     def open_shape(self, data: TensorSpec, elements: Sequence[Element], facts: Facts) -> PartialShape:
         """The same where sizes are expressions."""
         target = [self.settled_element(e, data.shape[i] if i < len(data.shape) else None, facts) for i, e in enumerate(elements)]
         copied = {i for i, n in enumerate(target) if isinstance(n, int) and self.copies(n)}
+        self.require_copies(data, copied)
         minus = [i for i, n in enumerate(target) if isinstance(n, int) and n == -1]
         self.require(len(minus) <= 1, "input 'shape': expected at most one -1, got {}", target)
         whole = [d.as_size() for i, d in enumerate(data.shape) if i not in copied]

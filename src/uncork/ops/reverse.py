@@ -47,5 +47,5 @@ class Reverse1(Operation):
         return data.shape
 
     def reference(self, data: Array, axis: Array) -> Array:
-        chosen = np.flatnonzero(axis) if self.mode == "mask" else np.unique(axis.astype(np.int64) % max(data.ndim, 1))
+        chosen = np.flatnonzero(axis) if self.mode == "mask" else set((axis.astype(np.int64) % max(data.ndim, 1)).tolist())
         return np.array(np.flip(data, tuple(int(a) for a in chosen)), order="C")

@@ -56,7 +56,8 @@ class ReverseSequence1(Operation):
         wrong = ~((lengths >= (1 if self.strict else 0)) & (lengths <= size))
         if lengths.dtype.kind == "f":
             wrong |= lengths != np.trunc(lengths)
-        refuse_first(self, "seq_lengths", lengths, wrong, f"a whole number of 1 to {size}")
+        expected = f"a whole number of 1 to {size}"
+        refuse_first(self, "seq_lengths", lengths, wrong, expected, 1 if self.strict else 0, size)
         output: Array = data.copy()
         for i, length in enumerate(map(int, lengths)):
             row = np.moveaxis(output, (batch, sequence), (0, 1))[i]

@@ -66,7 +66,7 @@ class _Align(Operation):
 
     def reference(self, data: Array, rois: Array, batch_indices: Array) -> Array:
         wrong = (batch_indices < 0) | (batch_indices >= len(data))
-        refuse_first(self, "batch_indices", batch_indices, wrong, f"0 to {len(data) - 1}")
+        refuse_first(self, "batch_indices", batch_indices, wrong, f"0 to {len(data) - 1}", 0, len(data) - 1)
         output = np.zeros((len(rois), data.shape[1], self.pooled_h, self.pooled_w), data.dtype)
         for box, image, result in zip(rois, batch_indices.tolist(), output):
             left, top, width, height = self.frame(box)

@@ -49,14 +49,14 @@ class SegmentMax16(Operation):
             require_rank(self, "num_segments", num_segments, 0)
             if num_segments.value is not None:
                 given = int(num_segments.value.reshape(()))
-                self.require(given >= 0, "input 'num_segments' is {}, expected at least 0", given)
+                self.require(given >= 0, "input 'num_segments' is {}, expected at least 0", given, input="num_segments", value=given, low=0)
                 count = Dimension.of(given)
         elif segment_ids.value is not None:
             count = Dimension.of(max(0, int(segment_ids.value.max(initial=-1)) + 1))
         return PartialShape() if data.rank is None else PartialShape([count]) + data.shape[1:]
 
     def reference(self, data: Array, segment_ids: Array, num_segments: Array | None) -> Array:
-        refuse_first(self, "segment_ids", segment_ids, segment_ids < 0, "at least 0")
+        refuse_first(self, "segment_ids", segment_ids, segment_ids < 0, "at least 0", 0)
         refuse_unsorted(self, "segment_ids", segment_ids)
         count = int(segment_ids.max(initial=-1)) + 1 if num_segments is None else int(num_segments)
         kept = segment_ids < count

@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import numpy.fft  # NumPy imports it when it is first asked for: here, and not in the middle of a call
 
 from uncork.ops._common.shapes import check_room, require_rank
 from uncork.ops._common.vectors import scalar

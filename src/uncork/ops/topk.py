@@ -42,7 +42,9 @@ class TopK3(Operation):
             count = Dimension(0, limit.high)
             if wanted is not None:
                 possible = (number is None or number >= 0) and limit.covers(wanted)
-                self.require(possible, "input 'k' is {}, expected 0 to {}, the size of axis {}", wanted, limit, axis)
+                self.require(
+                    possible, "input 'k' is {}, expected 0 to {}, the size of axis {}", wanted, limit, axis, input="k", value=wanted, low=0
+                )
                 count = Dimension.of(wanted)
             shape = PartialShape([*data.shape[:axis], count, *data.shape[axis + 1 :]])
         return TensorSpec(data.element_type, shape), TensorSpec(self.index_element_type, shape)

@@ -13,7 +13,7 @@ from uncork.types import ElementType
 _BAGS = frozenset({"EmbeddingBagOffsetsSum", "EmbeddingBagOffsets"})
 
 
-def fuse_ids(model: Model) -> Model:
+def absorb_index_converts(model: Model) -> Model:
     """Convert(i64 to i32) of the indices and of the offsets of a bag become part of the bag; ids still wrap as the Convert says."""
     new: dict[int, Node] = {}
     for node in model.nodes:

@@ -19,7 +19,7 @@ from uncork.passes.rewrite import replaced
 from uncork.types import ElementType, TensorSpec
 
 
-def views_of_moves(model: Model) -> Model:
+def eliminate_noop_moves(model: Model) -> Model:
     """The model, whose shapes are those of the call, with a `View` for each such layer."""
     new: dict[int, Node] = {}
     for node in model.nodes:

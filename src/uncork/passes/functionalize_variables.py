@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from uncork.ir.model import Model, Node, Port, Source
@@ -20,7 +21,7 @@ class Lifted:
     assigned: tuple[str, ...]
 
 
-def lift_state(model: Model) -> Lifted | None:
+def functionalize_variables(model: Model) -> Lifted | None:
     """None when the variables' types contradict each other: the interpreter says what comes of that.
 
     A variable that is never assigned stays as it is: every call reads its initial value.
@@ -59,3 +60,15 @@ def lift_state(model: Model) -> Lifted | None:
         sinks=(),
     )
     return Lifted(replaced(lifted, {}), tuple(reads), tuple(values))
+
+
+def initial_values(model: Model, reads: Sequence[Node]) -> Model | None:
+    """The part of the model that computes what `reads` begin with; None where that depends on a variable."""
+    first = max(node.id for node in model.nodes) + 1
+    results = [
+        Node(number, f"initial value {number}", "Result", "opset1", {}, node.inputs, (Port(model.spec(node.inputs[0])),), Result())
+        for number, node in enumerate(reads, first)
+    ]
+    ids = tuple(result.id for result in results)
+    part = replaced(replace(model, nodes=(*model.nodes, *results), results=ids, sinks=()), {})
+    return None if any(isinstance(node.operation, (ReadValue3, Assign3)) for node in part.nodes) else part

@@ -25,7 +25,7 @@ _MOST_WORK = 1 << 30
 _FEWEST = 8
 
 
-def looked_up(model: Model) -> Model:
+def precompute_input_projection(model: Model) -> Model:
     """The model with such sequences rewritten. Its shapes must be those of the call: others are left as they are."""
     by_output: Mapping[Source, Node] = {Source(node.id, 0): node for node in model.nodes if isinstance(node.operation, Gather7)}
     new: dict[int, Node] = {}

@@ -35,7 +35,7 @@ from uncork.ops.embedding_bag_packed import EmbeddingBagPacked15, EmbeddingBagPa
 from uncork.ops.embedding_segments_sum import EmbeddingSegmentsSum3
 from uncork.ops.gather import Gather1, Gather7, Gather8
 from uncork.ops.parameter import Const
-from uncork.passes.absorb_index_converts import fuse_ids
+from uncork.passes.absorb_index_converts import absorb_index_converts
 from uncork.passes.rewrite import replaced
 from uncork.types import Array, ElementType
 
@@ -64,7 +64,7 @@ def compressed_tables(model: Model) -> Model:
     tables = {source: chain.table() for source, chain in chains.items() if chain is not None}
     if not tables:
         return model
-    ids_fused = fuse_ids(model).by_id  # where ids are converted first, they are taken as they come
+    ids_fused = absorb_index_converts(model).by_id  # where ids are converted first, they are taken as they come
     new: dict[int, Node] = {}
     for node in lookups:
         if node.inputs[0] in tables and node.operation is not None:

@@ -17,7 +17,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from uncork.internal_ops.final_states import LastStates, StepLengths
-from uncork.internal_ops.fused import FusedLinear
 from uncork.internal_ops.view import View
 from uncork.ir.model import Model, Node, Port, Source
 from uncork.kernels import select
@@ -32,7 +31,7 @@ from uncork.symbolic import SizeLike
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
 
-def last_step(model: Model) -> Model:
+def sink_selection(model: Model) -> Model:
     """The model with such sequences rewritten. Its shapes must be those of the call: others are left as they are."""
     sequences = [node for node in model.nodes if isinstance(node.operation, RecurrentSequence)]
     if not sequences:
@@ -124,10 +123,8 @@ def _passed(model: Model, node: Node, source: Source, axes: Axes) -> Axes | None
     if isinstance(operation, Transpose1):
         order = [int(n) for n in _value(others[0])] or list(range(len(before)))[::-1]
         return Axes(order.index(axes.step), None if axes.batch is None else order.index(axes.batch)) if first else None
-    if isinstance(operation, (MatMul, FusedLinear)):
-        product = operation.product if isinstance(operation, FusedLinear) else operation
-        assert isinstance(product, MatMul)
-        rows = first and not product.transpose_a and others[0].rank == 2 and len(before) == len(after)
+    if isinstance(operation, MatMul):
+        rows = first and not operation.transpose_a and others[0].rank == 2 and len(before) == len(after)
         return axes if rows and len(before) - 1 not in (axes.step, axes.batch) else None
     if not operation.elementwise or not same_extents(before, after) or (others and getattr(operation, "auto_broadcast", "") != "numpy"):
         return None

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from uncork.ir.bodies import GraphBody
 from uncork.ir.model import Model, Node, Source
-from uncork.ir.subgraphs import GraphBody
 from uncork.ir.validate import infer
-from uncork.ops._common.body import BodyMap, SubGraphOperation
+from uncork.ops._body import BodyMap, SubGraphOperation
 from uncork.ops._ports import Input
 from uncork.ops.convert import Convert1, ConvertLike1
 

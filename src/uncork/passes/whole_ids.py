@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from uncork.ir.bodies import GraphBody
 from uncork.ir.model import Model, Node, Port, Source
-from uncork.ir.subgraphs import GraphBody
-from uncork.ops._common.body import BodyMap, SubGraphOperation
+from uncork.ops._body import BodyMap, SubGraphOperation
 from uncork.ops.convert import convert_to, keeps_integers, limits
 from uncork.passes.rewrite import replaced
 from uncork.passes.straight_ids import (

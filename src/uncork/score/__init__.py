@@ -21,6 +21,7 @@ import sys
 import time
 import types
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from uncork.errors import InputError, UncorkError
@@ -41,8 +42,8 @@ class ScoringInterrupted(KeyboardInterrupt):
 
 def score(
     model: Location,
-    source: Location | Sequence[Location],
-    output: Location,
+    source: Any,
+    output: Location | None = None,
     *,
     inputs: Mapping[str, Any] | None = None,
     mapping: Location | None = None,
@@ -66,7 +67,7 @@ def score(
     tables: Mapping[str, Location] | None = None,
     backend: str = "cpu",
     progress: bool = False,
-) -> Summary:
+) -> Any:
     """Score every row of `source` and write one row for each into `output`, in the same order.
 
     `source` is a Parquet, Arrow IPC or CSV file, a folder or glob of them, a URI that pyarrow's file systems read, or a list of
@@ -86,8 +87,42 @@ def score(
     an output that is there, when uncork wrote it. `limit` scores the first rows only, for a trial. `weights`, `tables` (paths of files)
     and `backend` are those of `uncork.load`.
 
+    A `source` may also be a table in memory, of pandas, Polars or pyarrow: then there is no `output`, and what comes back is a
+    table of the same kind with a row for each row (see `uncork.score.Scorer`, which engines call). Files give a Summary.
+
     Raises InputError, before anything is written, when the model, the source and the mapping do not fit, and BadRowError for a bad row.
     """
+    if not _is_location(source):
+        files_only = {
+            "output": output,
+            "rejects": rejects,
+            "ray_address": ray_address,
+            "workers": workers,
+            "rows_per_part": rows_per_part,
+            "resume": resume or None,
+            "overwrite": overwrite or None,
+            "format": format,
+        }
+        return _score_frame(
+            model,
+            source,
+            {name: value for name, value in files_only.items() if value is not None},
+            limit,
+            mapping,
+            inputs=inputs,
+            outputs=outputs,
+            keep=keep,
+            top_k=top_k,
+            strict=strict,
+            negative_ids=negative_ids,
+            on_error=on_error,
+            batch_size=batch_size,
+            weights=weights,
+            tables=tables,
+            backend=backend,
+        )
+    if output is None:
+        raise InputError("expected where the scores go: a name that ends in .parquet, or a folder", "output")
     if workers is not None and (not isinstance(workers, int) or workers < 1):
         raise InputError(f"expected a number of at least 1, got {workers!r}", "workers")
     if (rejects is not None) != (on_error == "reject"):
@@ -120,6 +155,35 @@ def score(
         return _run(workplace, prepared, reads, os.fspath(output), rejects, resume, overwrite, progress, started)
     finally:
         workplace.close()
+
+
+def _is_location(source: Any) -> bool:
+    """It is a path or a list of paths."""
+    several = source if isinstance(source, (list, tuple)) else [source]
+    return all(isinstance(one, (str, os.PathLike)) for one in several)
+
+
+def _score_frame(
+    model: Location, frame: Any, files_only: Mapping[str, Any], limit: int | None, mapping: Location | None, **options: Any
+) -> Any:
+    """A table in memory, scored in this process."""
+    need_pyarrow()
+    from uncork.score.frames import first_rows, is_frame
+    from uncork.score.mapping import read_toml
+    from uncork.score.scorer import Scorer
+
+    if not is_frame(frame):
+        kinds = "paths, or a table of pandas, Polars or pyarrow"
+        raise InputError(f"expected {kinds}, got {type(frame).__name__}", "source")
+    if files_only:
+        given = ", ".join(f"{name}=" for name in files_only)
+        raise InputError(f"a table in memory is scored in this process and returned: leave out {given}", "score")
+    file = {} if mapping is None else read_toml(mapping)
+    options["inputs"] = {**file.get("inputs", {}), **(options["inputs"] or {})}
+    for name in ("outputs", "keep", "top_k"):
+        options[name] = file.get(name) if options[name] is None else options[name]
+    scorer = Scorer(model, **{**options, "keep": options["keep"] or ()}, threads=None)
+    return scorer(frame if limit is None else first_rows(frame, limit))
 
 
 def check_output_name(output: str, rejects: Location | None) -> None:
@@ -259,8 +323,19 @@ def _stopped(error: BaseException, sink: Sink, units: int) -> NoReturn:
     if isinstance(error, OSError):
         raise UncorkError(f"{error.strerror or error}; {note}", error.filename or str(sink.target)) from None
     if isinstance(error, UncorkError) and len(error.problems) == 1:
-        raise type(error)(f"{error.message}\n{note}", error.where) from None
+        noted = f"{error.message}\n{note}"
+        raise type(error)(noted, error.where, [replace(error.problems[0], message=noted)]) from None
     raise error
+
+
+def __getattr__(name: str) -> Any:
+    """`Scorer`, with pyarrow."""
+    if name != "Scorer":
+        raise AttributeError(f"module 'uncork.score' has no attribute '{name}'")
+    need_pyarrow()
+    from uncork.score.scorer import Scorer
+
+    return Scorer
 
 
 class _Callable(types.ModuleType):

@@ -7,7 +7,6 @@ that was seen before (a power of two, or the batch's own) by repeating its last 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -130,7 +129,8 @@ class BatchScorer:
                     continue
                 fault = self._fault(error, arrays, int(part[0]))
                 if self.on_error == "fail":
-                    raise BadRowError(str(replace(fault, row=first_row + fault.row))) from None
+                    text = str(replace(fault, row=first_row + fault.row))
+                    raise BadRowError(text, **error.problems[0].known()) from None
                 faults.append(fault)
         good = np.sort(np.concatenate([part for part, _ in done if part is not None])) if done else np.zeros(0, np.int64)
         made = self._made(batch, first_row, good, done, sorted(faults, key=lambda f: f.row))
@@ -146,7 +146,7 @@ class BatchScorer:
         return arrays, size
 
     def _parted(self, part: Array, error: InputError, arrays: Sequence[Array]) -> list[Array]:
-        """Fewer rows to try: those with numbers that look like the one the error names, each alone, else the halves."""
+        """Fewer rows to try: those with numbers that look like the refused one, each alone, else the halves."""
         suspects = self._suspects(error, arrays, len(part))
         if self.on_error != "fail" and 0 < len(suspects) < len(part):
             others = np.setdiff1d(np.arange(len(part)), suspects)
@@ -155,11 +155,11 @@ class BatchScorer:
         return [part[:half], part[half:]]
 
     def _suspects(self, error: InputError, arrays: Sequence[Array], count: int) -> Array:
-        """Rows with a number beyond the bounds that the message has. A guess: what they are is seen when they are scored."""
-        found = _BOUNDS.search(error.message)
-        if found is None:
+        """Rows with a number beyond the bounds of the problem. A guess: what they are is seen when they are scored."""
+        problem = error.problems[0]
+        value, low, high = problem.value, problem.low, problem.high
+        if value is None or low is None or high is None:
             return np.zeros(0, np.int64)
-        value, low, high = map(int, found.groups())
         rows: list[Array] = []
         for position, array in self._owned(arrays):
             if array.dtype.kind in "iu" and (array == value).any():
@@ -185,18 +185,17 @@ class BatchScorer:
         return np.zeros(0, np.int64)
 
     def _fault(self, error: InputError, arrays: Sequence[Array], row: int) -> Fault:
-        """The fault of a row that stands alone in `arrays`: the value that the message names is looked for in the columns."""
-        layer = error.where if error.where.startswith("layer ") else ""
+        """The fault of a row that stands alone in `arrays`: the value that is refused is looked for in the columns."""
+        problem = error.problems[0]
+        layer = error.where if problem.layer else ""
         reason = error.message if layer else str(error)
-        found = _VALUE.search(error.message)
-        if found is None:
+        if problem.value is None:
             return Fault(row, reason, layer=layer)
-        value = found[1]
         names: set[str] = set()
         for position, array in self._owned(arrays):
-            if array.dtype.kind in "iuf" and (array.reshape(-1).astype(str) == value).any():
+            if array.dtype.kind in "iuf" and (array == problem.value).any():
                 names.update(self.mapping.inputs[position].expression.columns)
-        return Fault(row, reason, names.pop() if len(names) == 1 else "", value, layer)
+        return Fault(row, reason, names.pop() if len(names) == 1 else "", str(problem.value), layer)
 
     def _made(
         self,
@@ -231,8 +230,3 @@ class BatchScorer:
         place[np.concatenate([r for r in rows if r is not None]) if parts else np.zeros(0, np.int64)] = np.arange(len(joined))
         wanted = place[good] if self.on_error == "reject" else place
         return joined.take(pa.array(wanted, pa.int64(), mask=wanted < 0))
-
-
-#: How operations word a value that they refuse.
-_VALUE = re.compile(r" is (-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)\b")
-_BOUNDS = re.compile(r" is (-?\d+), expected (?:-1 \(zeros\) or )?(-?\d+) to (-?\d+)")

@@ -1,7 +1,6 @@
 """What an engine is: it brings units to workers, wherever those are, and tells the sink of each that is done.
 
-`write_unit` is what a worker does with a unit when it can write into the folder of the run. A worker that cannot takes
-`uncork.score.unit.score_unit`, whose tables the engine writes with a `PartWriter` under the same names.
+`write_unit` is what a worker does with a unit when it can write into the folder of the run.
 """
 
 from __future__ import annotations

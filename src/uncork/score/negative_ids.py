@@ -48,6 +48,11 @@ class FromEnd:
             f"{name}[{where}] is {numbers[place]}, expected {expected}: "
             "negative ids, which would count from the end, are refused",
             self.layer,
+            input=name,
+            position=tuple(int(i) for i in place),
+            value=int(numbers[place]),
+            low=0,
+            high=self.rows - 1 if self.rows else None,
         )
 
 

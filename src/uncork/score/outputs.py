@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from uncork.compiler.arguments import ModelPort, did_you_mean, unique_names
+from uncork.concurrency import lazy
 from uncork.errors import InputError, UncorkError
 from uncork.score.mapping import column_type
 from uncork.types import Array, ElementType
@@ -36,7 +36,7 @@ class OutputColumn:
     #: A row may have no result. Parquet as most versions of Arrow write it has no null among lists of fixed size.
     nullable: bool = False
 
-    @cached_property
+    @lazy
     def fields(self) -> list[pa.Field]:
         kinds = {self.name: self.element_type}
         if self.top_k is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,16 @@ def check_rejects_name(rejects: str) -> None:
 
 def foreign_names(folder: Path) -> list[str]:
     """What is in the folder of a run and was not written by one."""
-    return sorted(path.name for path in folder.iterdir() if not _OURS.fullmatch(path.name) or path.is_symlink() or not path.is_file())
+    return sorted(path.name for path in folder.iterdir() if _is_foreign(path))
+
+
+def _is_foreign(path: Path) -> bool:
+    """A run did not write it. What another run has renamed meanwhile is nobody's."""
+    try:
+        ordinary = stat.S_ISREG(path.lstat().st_mode)
+    except FileNotFoundError:
+        return False
+    return not ordinary or not _OURS.fullmatch(path.name)
 
 
 def foreign_folder(folder: Path) -> str:

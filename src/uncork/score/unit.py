@@ -1,16 +1,15 @@
-"""What every engine does with a unit of rows: `score_unit(job, unit)` gives its output, its rejected rows and its counts.
+"""What every engine does with a unit of rows: `UnitScorer(job).batches(unit)` gives its output, its faults and its counts.
 
 A `Job` is everything that a worker has to know, frozen and picklable: the model's path and load options, the mapping, the
 source, the columns of the output. It is the same for all units, so an engine sends it once and then units, in any order, to any
-worker; a unit's answer depends on nothing else. Engines that write while they score take `UnitScorer.batches` instead, which
-holds one batch in memory and not one unit.
+worker; a unit's answer depends on nothing else. One batch is held in memory, not one unit.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -108,16 +107,6 @@ class Counts:
             )
 
 
-@dataclass(frozen=True)
-class UnitResult:
-    """The output of a unit, the rows that were rejected with their reasons (`Job.reject_schema`), and how many there are of each."""
-
-    table: pa.Table
-    rejects: pa.Table
-    counts: Counts
-    faults: tuple[Fault, ...] = field(default=())
-
-
 class UnitScorer:
     """A worker's part: the loaded model and an open source."""
 
@@ -164,26 +153,3 @@ class UnitScorer:
         columns = [pa.chunked_array([pa.array(values, f.type)]) for values, f in zip(said, REJECT_FIELDS)]
         rows = pa.Table.from_batches(found)
         return pa.Table.from_arrays([*columns, *rows.columns], schema=self.job.reject_schema)
-
-    def unit(self, unit: Unit) -> UnitResult:
-        """Score a unit as a whole, in memory."""
-        batches: list[pa.RecordBatch] = []
-        faults: list[Fault] = []
-        counts = Counts()
-        for scored in self.batches(unit):
-            batches.append(scored.table)
-            faults.extend(scored.faults)
-            counts = counts.with_batch(scored)
-        rejects = self.rejects(unit, faults) if self.job.on_error == "reject" else self.job.reject_schema.empty_table()
-        counts.check(unit.rows, f"unit {unit.number}")
-        return UnitResult(pa.Table.from_batches(batches, self.job.schema), rejects, counts, tuple(faults))
-
-
-_scorers: list[UnitScorer] = []
-
-
-def score_unit(job: Job, unit: Unit) -> UnitResult:
-    """Score a unit. The model of the last job stays loaded in the process, so that the next unit does not load it again."""
-    if not _scorers or _scorers[0].job != job:
-        _scorers[:] = [UnitScorer(job)]
-    return _scorers[0].unit(unit)

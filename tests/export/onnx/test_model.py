@@ -15,9 +15,9 @@ import pytest
 import uncork
 from uncork.errors import InputError, UncorkError, UnsupportedError
 from uncork.export.onnx.registry import lowerings
+from uncork.ir.bodies import GraphBody
 from uncork.ir.model import Model
-from uncork.ir.subgraphs import GraphBody
-from uncork.ops._common.body import BodyInput, BodyMap, BodyOutput, Slicing
+from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing
 
 onnx = pytest.importorskip("onnx")
 

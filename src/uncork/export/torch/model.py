@@ -28,7 +28,7 @@ from uncork.export.torch.writer import (
 )
 from uncork.ir.model import Model, Node, Source
 from uncork.ops import Operation
-from uncork.ops._common.body import SubGraphOperation
+from uncork.ops._body import SubGraphOperation
 from uncork.ops.parameter import Const
 from uncork.types import ElementType, TensorSpec
 

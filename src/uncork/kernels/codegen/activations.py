@@ -75,6 +75,8 @@ def exp(k: Kernel, x: Value) -> Value:
     result = k.number(1 / 720, F32, n)
     for coefficient in (1 / 120, 1 / 24, 1 / 6, 0.5, 1.0, 1.0):
         result = k.fma(result, part, k.number(coefficient, F32, n))
+    if k.scales(n):
+        return k.scaled(result, whole)
     # 2**whole in two steps: one exponent field does not reach from the smallest subnormal to the largest number.
     number = _bounded(k, whole).to(I32)
     half = number >> 1

@@ -147,8 +147,13 @@ class Kernel:
 
     def trailing_zeros(self, value: Value) -> Value:
         """The number of the lowest bit that is set, of a 64-bit integer that is not 0."""
-        function = self._declared("llvm.cttz.i64", ir.IntType(64), [ir.IntType(64), ir.IntType(1)])
+        function = self.declared("llvm.cttz.i64", ir.IntType(64), [ir.IntType(64), ir.IntType(1)])
         return Value(self, self.builder.call(function, [value.llvm, ir.Constant(ir.IntType(1), 1)]), I64)
+
+    def ones(self, value: Value) -> Value:
+        """How many bits are set, of a 64-bit integer."""
+        function = self.declared("llvm.ctpop.i64", ir.IntType(64), [ir.IntType(64)])
+        return Value(self, self.builder.call(function, [value.llvm]), I64)
 
     def minimum(self, a: Value, b: Value) -> Value:
         return self.select(a < b, a, b)
@@ -163,7 +168,7 @@ class Kernel:
     def dot_pairs(self, total: Value, a: Value, b: Value) -> Value:
         """`total` of 16 f32 plus the products of 16 pairs of bf16, each pair in a 32-bit integer (AVX512-BF16; small numbers are 0)."""
         pairs = ir.VectorType(BF16.llvm, 32)
-        function = self._declared("llvm.x86.avx512bf16.dpbf16ps.512", total.llvm.type, [total.llvm.type, pairs, pairs])
+        function = self.declared("llvm.x86.avx512bf16.dpbf16ps.512", total.llvm.type, [total.llvm.type, pairs, pairs])
         given = [total.llvm, *(self.builder.bitcast(x.llvm, pairs) for x in (a, b))]
         return Value(self, self.builder.call(function, given), F32, 16)
 
@@ -180,10 +185,28 @@ class Kernel:
             return self.number(1.0, value.type, value.lanes) / value
         mask = ir.Constant(ir.IntType(16), -1)
         zero = self.number(0.0, value.type, 16).llvm
-        function = self._declared("llvm.x86.avx512.rcp14.ps.512", value.llvm.type, [value.llvm.type, value.llvm.type, ir.IntType(16)])
+        function = self.declared("llvm.x86.avx512.rcp14.ps.512", value.llvm.type, [value.llvm.type, value.llvm.type, ir.IntType(16)])
         guess = Value(self, self.builder.call(function, [value.llvm, zero, mask]), value.type, 16)
         error = self.fma(-value, guess, self.number(1.0, value.type, 16))
         return self.fma(guess, error, guess)
+
+    def scales(self, lanes: int) -> bool:
+        """The processor multiplies vectors of so many f32 by powers of 2 in one instruction: see `scaled`."""
+        return lanes == 16 and self.target is not None and self.target.has("avx512f")
+
+    def scaled(self, value: Value, power: Value) -> Value:
+        """value * 2**floor(power) of 16 f32, subnormal and infinite results included."""
+        mask, rounding = ir.Constant(ir.IntType(16), -1), ir.Constant(ir.IntType(32), 4)
+        kind = value.llvm.type
+        function = self.declared("llvm.x86.avx512.mask.scalef.ps.512", kind, [kind, kind, kind, mask.type, rounding.type])
+        given = [value.llvm, power.llvm, value.llvm, mask, rounding]
+        return Value(self, self.builder.call(function, given), value.type, value.lanes)
+
+    def picked_of_two(self, low: Value, high: Value, numbers: Value) -> Value:
+        """Lanes of two vectors of 16 f32 by their numbers, of which the last 5 bits count (AVX-512)."""
+        kind = low.llvm.type
+        function = self.declared("llvm.x86.avx512.vpermi2var.ps.512", kind, [kind, numbers.llvm.type, kind])
+        return Value(self, self.builder.call(function, [low.llvm, numbers.llvm, high.llvm]), F32, 16)
 
     def intrinsic(self, name: str, value: Value) -> Value:
         """LLVM's `floor`, `rint`, `sqrt`, `fabs`, ... of a float."""
@@ -195,14 +218,15 @@ class Kernel:
     def _intrinsic(self, name: str, values: Sequence[Value]) -> Value:
         first = values[0]
         suffix = f"{'' if first.lanes == 1 else f'v{first.lanes}'}f{first.type.bits}"
-        function = self._declared(f"llvm.{name}.{suffix}", first.llvm.type, [v.llvm.type for v in values])
+        function = self.declared(f"llvm.{name}.{suffix}", first.llvm.type, [v.llvm.type for v in values])
         return Value(self, self.builder.call(function, [v.llvm for v in values]), first.type, first.lanes)
 
     def call_intrinsic(self, name: str, *arguments: Any) -> None:
         """An instruction of the machine without a result, by LLVM's name for it."""
-        self.builder.call(self._declared(name, ir.VoidType(), [argument.type for argument in arguments]), arguments)
+        self.builder.call(self.declared(name, ir.VoidType(), [argument.type for argument in arguments]), arguments)
 
-    def _declared(self, name: str, result: Any, arguments: Sequence[Any]) -> Any:
+    def declared(self, name: str, result: Any, arguments: Sequence[Any]) -> Any:
+        """A function of LLVM by its name."""
         return self.module.globals.get(name) or ir.Function(self.module, ir.FunctionType(result, list(arguments)), name)
 
     # ---- memory (addresses are 64-bit integers; any alignment)
@@ -229,7 +253,7 @@ class Kernel:
         """Consecutive numbers where the mask is true, `fill` elsewhere: that memory is not touched."""
         pointer = self.pointer(address, type_, mask.lanes)
         vector = ir.VectorType(type_.llvm, mask.lanes)
-        function = self._declared(_masked_name("load", type_, mask.lanes), vector, [pointer.type, ir.IntType(32), mask.llvm.type, vector])
+        function = self.declared(_masked_name("load", type_, mask.lanes), vector, [pointer.type, ir.IntType(32), mask.llvm.type, vector])
         other = self.number(fill, type_, mask.lanes).llvm
         return Value(self, self.builder.call(function, [pointer, ir.Constant(ir.IntType(32), 1), mask.llvm, other]), type_, mask.lanes)
 
@@ -237,7 +261,7 @@ class Kernel:
         """Numbers to memory where the mask is true."""
         pointer = self.pointer(address, value.type, value.lanes)
         kinds = [value.llvm.type, pointer.type, ir.IntType(32), mask.llvm.type]
-        function = self._declared(_masked_name("store", value.type, value.lanes), ir.VoidType(), kinds)
+        function = self.declared(_masked_name("store", value.type, value.lanes), ir.VoidType(), kinds)
         self.builder.call(function, [value.llvm, pointer, ir.Constant(ir.IntType(32), 1), mask.llvm])
 
     def fence(self) -> None:
@@ -248,7 +272,7 @@ class Kernel:
         """Ask for a cache line that will be read soon. Any address is safe."""
         byte = ir.IntType(8).as_pointer()
         word = ir.IntType(32)
-        function = self._declared("llvm.prefetch.p0", ir.VoidType(), [byte, word, word, word])
+        function = self.declared("llvm.prefetch.p0", ir.VoidType(), [byte, word, word, word])
         flags = [ir.Constant(word, n) for n in (0, 3, 1)]  # read, keep in all levels, data
         self.builder.call(function, [self.builder.inttoptr(address.llvm, byte), *flags])
 

@@ -32,14 +32,26 @@ def larger(k: Kernel, a: Value, b: Value) -> Value:
     """As NumPy's maximum: NaN when either is."""
     if a.type.kind != "float":
         return k.select(a > b, a, b)
-    return k.select(a.equals(a), k.select(b.equals(b), k.select(a > b, a, b), b), a)
+    return k.select(b.equals(b), k.select(b > a, b, a), b)  # nothing is above a NaN
 
 
 def smaller(k: Kernel, a: Value, b: Value) -> Value:
     """As NumPy's minimum: NaN when either is."""
     if a.type.kind != "float":
         return k.select(a < b, a, b)
-    return k.select(a.equals(a), k.select(b.equals(b), k.select(a < b, a, b), b), a)
+    return k.select(b.equals(b), k.select(b < a, b, a), b)  # nothing is below a NaN
+
+
+def negated(k: Kernel, condition: Value) -> Value:
+    """A condition the other way round."""
+    return Value(k, k.builder.not_(condition.llvm), condition.type, condition.lanes)
+
+
+def precedes(k: Kernel, a: Value, b: Value) -> Value:
+    """a comes before b in ascending order, in which NaN is last."""
+    if a.type.kind != "float":
+        return a < b
+    return (a < b) | (a.equals(a) & negated(k, b.equals(b)))
 
 
 def clamped(k: Kernel, x: Value, low: float, high: float) -> Value:

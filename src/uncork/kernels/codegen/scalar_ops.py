@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from uncork.kernels.codegen import functions
 from uncork.kernels.codegen.activations import exact_sigmoid, exact_tanh, exp
+from uncork.kernels.codegen.circular import CIRCULAR
 from uncork.kernels.codegen.emit import BOOL, F32, F64, INDEX_TYPES, Kernel, Type, Value
 
 Numbers = Sequence[float]
@@ -88,6 +89,31 @@ def _batch_norm(k: Kernel, v: Sequence[Value], n: Numbers) -> Value:
     return gamma * ((x - mean) / k.intrinsic("sqrt", variance + n[0])) + beta
 
 
+def _quotient(k: Kernel, a: Value, b: Value) -> Value:
+    """a / b rounded as a division rounds it, by products with 1 / b, which does not change along a row; b is 0 or a normal number."""
+    if a.type != F32:
+        return a / b
+    share = _number(k, b, 1.0) / b
+    guess = a * share
+    for _ in range(2):  # the first may be 2 units off
+        guess = k.fma(k.fma(-guess, b, a), share, guess)
+    return guess
+
+
+def _fake_quantized(k: Kernel, v: Sequence[Value], n: Numbers) -> Value:
+    """The nearest of so many levels between two limits, counted from the first of two others; see `ops/fake_quantize.py`."""
+    x, input_low, input_high, output_low, output_high = v
+    steps, width = n[0], input_high - input_low
+    size = k.intrinsic("fabs", width)
+    smallest = 2.0**-125 if x.type == F32 else 0.0
+    k.stop_unless(k.all_of(size.equals(0.0) | (size >= smallest) | _not(k, size.equals(size))), k.integer(1))
+    step = k.intrinsic("rint", _quotient(k, x - input_low, width) * steps)
+    between = step * _number(k, x, 1.0 / steps) * (output_high - output_low) + output_low
+    above = x > functions.larger(k, input_low, input_high)
+    below = x <= functions.smaller(k, input_low, input_high)
+    return k.select(below, output_low, k.select(above, output_high, between))
+
+
 def _is_finite(k: Kernel, a: Value) -> Value:
     return k.intrinsic("fabs", a) < math.inf
 
@@ -124,6 +150,7 @@ _UNARY: dict[str, Callable[[Kernel, Value], Value]] = {
     "square": _square,
     "cube": lambda k, a: a * a * a,
     "not": _not,
+    **CIRCULAR,
     "is_nan": lambda k, a: _not(k, a.equals(a)),
     "is_finite": _is_finite,
 }
@@ -171,6 +198,7 @@ WORDS: dict[str, Word] = {
     "is_infinite": lambda k, v, n: _is_infinite(k, v[0], n),
     "select": lambda k, v, n: k.select(v[0], v[1], v[2]),
     "batch_norm": _batch_norm,
+    "fake_quantize": _fake_quantized,
 }
 
 

@@ -15,12 +15,13 @@ import numpy as np
 
 from uncork.kernels.convolution.geometry import Geometry, Work, known, pixels_of, runs_of_images, typical
 from uncork.kernels.convolution.layout import Layout, blocks_of, direct, lanes_for, layout_of
-from uncork.kernels.convolution.spec import ARGUMENTS, Planes
+from uncork.kernels.convolution.spec import Planes
 from uncork.kernels.extents import certainly, is_empty, is_known, nanoseconds, same
 from uncork.kernels.gemm.places import placed
 from uncork.kernels.kernel_plan import In, KernelCall, Native, Operand, Out, Room, Stages, shares
 from uncork.kernels.movement.strided_copy import Loop, placing
 from uncork.kernels.runtime.packed_weights import packed
+from uncork.kernels.select_epilogue import words_for
 from uncork.symbolic import Size, SizeLike, plain
 from uncork.types import Array
 
@@ -98,8 +99,8 @@ class _Maker:
         taps, tap_rows = (g.inner, g.rows.taps) if self.alone else (0, 1)
         eights = g.outputs >= _BLOCK and not self.alone
         self.far = layout_of(g, g.rows.count, g.images, g.groups * g.channels).is_open
-        ended = work.bias, work.activation
-        self.spec = Planes(lanes, vectors, eights, rest, taps, tap_rows, *ended, not isinstance(columns, int), self.far)
+        self.others = work.others
+        self.spec = Planes(lanes, vectors, eights, rest, taps, tap_rows, work.end, not isinstance(columns, int), self.far)
         how = ("planes", g.weights, self.alone, work.type_name)
         self.packing = packed([work.source], how, lambda: filters_for(g, work.filters, self.alone))
         self.table = np.array([(first * 4, v, (last - first) * 4) for first, v, last in self.blocks], np.int64)
@@ -208,13 +209,13 @@ class _Maker:
             source = In(0, (channel * g.cells + part.rows[0] * g.rows.stride * g.columns.size) * 4)
         first, count = part.channels
         channel = (part.images[0] * g.groups + part.groups[0]) * g.outputs + first
+        begin = (channel * g.pixels + part.rows[0] * g.columns.count) * 4
         ends = first + count == g.outputs
         spec = self.spec if self.alone or ends else replace(self.spec, rest=())
         words: dict[str, Operand] = {
             "source": source,
-            "target": Out(0, (channel * g.pixels + part.rows[0] * g.columns.count) * 4),
+            "target": Out(0, begin),
             "filters": self.packing.arrays[0].ctypes.data + (part.groups[0] * g.outputs + first) * g.inner * 4,
-            "bias": In(2, (part.groups[0] * g.outputs + first) * 4) if spec.bias else 0,
             "offsets": Room(room + self.laid_out(part)) if self.far else self._offsets_of(layout),
             "inner": g.inner,
             "block_table": self.table.ctypes.data,
@@ -227,7 +228,7 @@ class _Maker:
             "source_group": g.channels * layout.channel,
             "target_group": g.outputs * g.pixels * 4,
             "filters_group": g.outputs * g.inner * 4,
-            "bias_group": g.outputs * 4 if spec.bias else 0,
+            "end_group": g.outputs * 4,
             "rows": part.rows[1],
             "source_row": g.rows.stride * layout.row,
             "target_row": g.columns.count * 4,
@@ -235,7 +236,8 @@ class _Maker:
             "channels": count,
             "target_channel": g.pixels * 4,
         }
-        return spec, [words[name] for name in ARGUMENTS]
+        words |= zip(spec.end.arguments, words_for(spec.end, self.others, (part.groups[0] * g.outputs + first) * 4, begin))
+        return spec, [words[name] for name in spec.arguments]
 
     def _offsets_of(self, layout: Layout) -> int:
         """The address of the table of a layout that is known."""

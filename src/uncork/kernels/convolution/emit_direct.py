@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from uncork.kernels.codegen.activations import STANDALONE
 from uncork.kernels.codegen.emit import F32, I32, I64, Kernel, Value
-from uncork.kernels.convolution.spec import ARGUMENTS, BLOCK_WORDS, MASKED, Planes
+from uncork.kernels.codegen.epilogue import advanced, ended, relative
+from uncork.kernels.convolution.spec import BLOCK_WORDS, MASKED, Planes
+from uncork.kernels.epilogue import CHANNEL, ELEMENT
 from uncork.kernels.gemm.microkernel import in_chains, joined
 from uncork.kernels.runtime.target import Target
 
@@ -20,19 +21,20 @@ _CHAIN, _CHAINS = 4, 3
 
 def emit_planes(spec: Planes, machine: Target) -> str:
     """The LLVM text of the kernel."""
-    k = Kernel(spec.name, ARGUMENTS, machine)
-    a = dict(zip(ARGUMENTS, k.arguments))
+    k = Kernel(spec.name, spec.arguments, machine)
+    a = dict(zip(spec.arguments, k.arguments))
+    places = relative(spec.end, a, a["target"])
     channels = (*((8,) if spec.eights else ()), *spec.rest)
     blocks = None if spec.taps else {(n, v): _block(k, spec, n, v) for n in channels for v in _kinds(spec)}
     with k.loop(0, a["images"]) as image, k.loop(0, a["groups"]) as group:
         source = a["source"] + image * a["source_image"] + group * a["source_group"]
         target = a["target"] + image * a["target_image"] + group * a["target_group"]
         filters = a["filters"] + group * a["filters_group"]
-        bias = a["bias"] + group * a["bias_group"]
+        ends = advanced(spec.end, places, group * a["end_group"])
         if blocks is None:
-            _each_channel(k, spec, a, source, target, filters, bias)
+            _each_channel(k, spec, a, source, target, filters, ends)
         else:
-            _by_blocks(k, spec, a, blocks, source, target, filters, bias)
+            _by_blocks(k, spec, a, blocks, source, target, filters, ends)
     k.finish()
     return k.text()
 
@@ -50,7 +52,7 @@ def _by_blocks(
     source: Value,
     target: Value,
     filters: Value,
-    bias: Value,
+    ends: Mapping[str, Value],
 ) -> None:
     """Every block of pixels, with all blocks of channels while it is near."""
 
@@ -60,8 +62,8 @@ def _by_blocks(
         def run(channels: int, done: Value, filters: Value, result: Value) -> None:
             for v in _kinds(spec):
                 with k.when(vectors.equals(v)):
-                    given = [pixels, last, filters, a["offsets"], a["inner"], result, a["target_channel"], bias + done * 4]
-                    k.call(blocks[channels, v], given)
+                    given = [pixels, last, filters, a["offsets"], a["inner"], result, a["target_channel"]]
+                    k.call(blocks[channels, v], [*given, *advanced(spec.end, ends, done * 4).values()])
 
         if spec.eights:
             with k.loop(0, a["eights"]) as eight:
@@ -100,9 +102,10 @@ def _block(outer: Kernel, spec: Planes, channels: int, vectors: int) -> Kernel:
     """
     if vectors == MASKED:
         return _masked_block(outer, spec, channels)
-    arguments = ["source", "last", "filters", "offsets", "inner", "target", "target_channel", "bias"]
+    arguments = ["source", "last", "filters", "offsets", "inner", "target", "target_channel", *spec.end.arguments]
     k = Kernel(f"block_{channels}_{vectors}", arguments, inside=outer)
-    source, last, filters, offsets, inner, target, target_channel, bias = k.arguments
+    source, last, filters, offsets, inner, target, target_channel, *others = k.arguments
+    ends = dict(zip(spec.end.arguments, others))
 
     def at(vector: int, address: Value) -> Value:
         return address + last if vector == vectors - 1 > 0 else address + vector * spec.lanes * 4
@@ -121,19 +124,20 @@ def _block(outer: Kernel, spec: Planes, channels: int, vectors: int) -> Kernel:
 
     in_chains(k, inner, chains, step)
     for channel in range(channels):
-        added = k.load(bias + channel * 4, F32) if spec.bias else None
+        held = _held(k, spec, ends, channel)
         for v in range(vectors):
-            total = joined([chain[channel][v] for chain in sums])
-            k.store(_ended(k, spec, total, added), at(v, target + target_channel * channel))
+            total, place = joined([chain[channel][v] for chain in sums]), at(v, target + target_channel * channel)
+            k.store(_ended(k, spec, total, ends, held, place), place)
     k.finish()
     return k
 
 
 def _masked_block(outer: Kernel, spec: Planes, channels: int) -> Kernel:
     """`channels` channels of one vector of which the first `count` pixels exist."""
-    arguments = ["source", "count", "filters", "offsets", "inner", "target", "target_channel", "bias"]
+    arguments = ["source", "count", "filters", "offsets", "inner", "target", "target_channel", *spec.end.arguments]
     k = Kernel(f"block_{channels}_masked", arguments, inside=outer)
-    source, count, filters, offsets, inner, target, target_channel, bias = k.arguments
+    source, count, filters, offsets, inner, target, target_channel, *others = k.arguments
+    ends = dict(zip(spec.end.arguments, others))
     mask = k.lanes_below(count, spec.lanes)
     chains = 4 if channels <= 2 else 2 if channels <= 4 else 1
     sums = [[k.variable(k.number(0.0, F32, spec.lanes)) for _ in range(channels)] for _ in range(chains)]
@@ -146,9 +150,9 @@ def _masked_block(outer: Kernel, spec: Planes, channels: int) -> Kernel:
 
     in_chains(k, inner, chains, step)
     for channel in range(channels):
-        added = k.load(bias + channel * 4, F32) if spec.bias else None
-        total = joined([chain[channel] for chain in sums])
-        k.store_masked(_ended(k, spec, total, added), target + target_channel * channel, mask)
+        held = _held(k, spec, ends, channel)
+        total, place = joined([chain[channel] for chain in sums]), target + target_channel * channel
+        k.store_masked(_ended(k, spec, total, ends, held, place, mask), place, mask)
     k.finish()
     return k
 
@@ -158,7 +162,9 @@ def _offset(k: Kernel, spec: Planes, offsets: Value, position: Value | int) -> V
     return k.load(offsets + position * 8, I64) if spec.far else k.load(offsets + position * 4, I32).to(I64)
 
 
-def _each_channel(k: Kernel, spec: Planes, a: dict[str, Value], source: Value, target: Value, filters: Value, bias: Value) -> None:
+def _each_channel(
+    k: Kernel, spec: Planes, a: dict[str, Value], source: Value, target: Value, filters: Value, ends: Mapping[str, Value]
+) -> None:
     """One channel of data for each group: few products to a sum, all written out."""
     lanes = spec.lanes
     across = spec.taps // spec.tap_rows
@@ -168,7 +174,7 @@ def _each_channel(k: Kernel, spec: Planes, a: dict[str, Value], source: Value, t
     with k.loop(0, a["channels"]) as channel:
         own = filters + channel * (spec.taps * 4)
         held = [k.splat(k.load(own + tap * 4, F32), lanes) for tap in range(min(spec.taps, _HELD))]
-        added = k.load(bias + channel * 4, F32) if spec.bias else None
+        numbers = _held(k, spec, advanced(spec.end, ends, channel * 4), 0)
         plane = target + channel * a["target_channel"]
         with k.loop(0, a["rows"]) as row:
             pixels, result = source + row * a["source_row"], plane + row * a["target_row"]
@@ -181,7 +187,7 @@ def _each_channel(k: Kernel, spec: Planes, a: dict[str, Value], source: Value, t
                     place = lines[tap // across] + right[tap % across]
                     pixel = k.load(place, F32, lanes) if mask is None else k.load_masked(place, F32, mask)
                     sums[tap % len(sums)] = k.fma(weight, pixel, sums[tap % len(sums)])
-                total = _ended(k, spec, functools.reduce(operator.add, sums), added)
+                total = _ended(k, spec, functools.reduce(operator.add, sums), ends, numbers, result + column, mask)
                 if mask is None:
                     k.store(total, result + column)
                 else:
@@ -203,7 +209,27 @@ def _each_channel(k: Kernel, spec: Planes, a: dict[str, Value], source: Value, t
                 line()
 
 
-def _ended(k: Kernel, spec: Planes, total: Value, bias: Value | None) -> Value:
-    if bias is not None:
-        total = total + bias
-    return STANDALONE[spec.activation](k, total) if spec.activation else total
+def _held(k: Kernel, spec: Planes, ends: Mapping[str, Value], channel: int) -> dict[str, Value]:
+    """The numbers of a channel that are the same for all of its pixels."""
+    places = zip(spec.end.arguments, spec.end.operands)
+    return {name: k.load(ends[name] + (channel * 4 if kind == CHANNEL else 0), F32) for name, kind in places if kind != ELEMENT}
+
+
+def _ended(
+    k: Kernel,
+    spec: Planes,
+    total: Value,
+    ends: Mapping[str, Value],
+    held: Mapping[str, Value],
+    place: Value,
+    mask: Value | None = None,
+) -> Value:
+    """What is stored at a place for some sums."""
+
+    def operand(name: str, kind: str) -> Value:
+        if kind != ELEMENT:
+            return held[name]
+        address = place + ends[name]
+        return k.load(address, F32, total.lanes) if mask is None else k.load_masked(address, F32, mask)
+
+    return ended(k, spec.end, total, operand)

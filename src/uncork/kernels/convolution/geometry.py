@@ -11,6 +11,7 @@ from typing import Union
 
 import numpy as np
 
+from uncork.kernels.epilogue import PLAIN, Epilogue
 from uncork.kernels.extents import certainly, is_known, largest, product, same, smallest
 from uncork.ops import Operation
 from uncork.ops._common.spatial import extent
@@ -144,8 +145,29 @@ class Work:
     #: The constant that the filters come from, and the type of the operation, by which the order of its dimensions is told.
     source: Array
     type_name: str
-    bias: bool = False
-    activation: str = ""
+    end: Epilogue = PLAIN
+    #: The input that each operand of the end is.
+    others: Sequence[int] = ()
+
+
+@dataclass(frozen=True)
+class Windows:
+    """A convolution along any number of axes, those left out along which nothing slides; `filters [groups, outputs, channels, ..]`."""
+
+    images: SizeLike
+    axes: Sequence[Axis]
+    filters: Array
+
+    @property
+    def planar(self) -> Geometry:
+        """The same along rows and columns, where there are no more axes."""
+        rows, columns = [Axis(1, 1, 1)] * (2 - len(self.axes)) + list(self.axes)
+        groups, outputs, channels = self.filters.shape[:3]
+        return Geometry(self.images, groups, channels, outputs, rows, columns)
+
+    def ordered(self, g: Geometry) -> Array:
+        """The filters `[groups, outputs, channels, rows, columns]`."""
+        return np.ascontiguousarray(self.filters.reshape(g.groups, g.outputs, g.channels, g.rows.taps, g.columns.taps))
 
 
 def geometry(
@@ -155,6 +177,18 @@ def geometry(
 
     `sized`: the sizes of the output were an input of the operation.
     """
+    found = windows(operation, data, filters, output, sized)
+    if isinstance(found, str):
+        return found
+    if len(found.axes) > 2:
+        return "no kernel for three spatial axes"
+    return found.planar, found.ordered(found.planar)
+
+
+def windows(
+    operation: Operation, data: Sequence[SizeLike], filters: Array, output: Sequence[SizeLike], sized: bool = False
+) -> Union[Windows, str]:
+    """What slides along which axes; or why no kernel can tell."""
     assert isinstance(operation, (Convolution1, ConvolutionBackpropData1))
     grouped = filters if operation.lead == 3 else filters[np.newaxis]
     if isinstance(operation, ConvolutionBackpropData1):
@@ -164,16 +198,12 @@ def geometry(
         axes = _transposed_axes(operation, data[2:], grouped.shape[3:], output[2:], sized)
     else:
         axes = _axes(operation, data[2:], grouped.shape[3:], output[2:])
-    groups, outputs, channels = grouped.shape[:3]
     if all(axis.pointwise for axis in axes):
         size = product(axis.size for axis in axes)
         axes = [Axis(size, 1, size)]  # all pixels in a row
-    axes = [axis for axis in axes if not axis.trivial]
-    if len(axes) > 2:
-        return "no kernel for three spatial axes"
-    rows, columns = [Axis(1, 1, 1)] * (2 - len(axes)) + axes
-    found = Geometry(data[0], groups, channels, outputs, rows, columns)
-    return found, np.ascontiguousarray(grouped.reshape(groups, outputs, channels, rows.taps, columns.taps))
+    kept = [place for place, axis in enumerate(axes) if not axis.trivial]
+    taps = [axes[place].taps for place in kept]
+    return Windows(data[0], [axes[place] for place in kept], grouped.reshape(*grouped.shape[:3], *taps))
 
 
 def typical(g: Geometry) -> Geometry:

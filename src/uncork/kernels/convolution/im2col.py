@@ -21,6 +21,7 @@ from uncork.kernels.kernel_plan import In, KernelCall, Native, Operand, Out, Roo
 from uncork.kernels.movement.select_transpose import blocks_fit, turning
 from uncork.kernels.movement.strided_copy import Loop, placing
 from uncork.kernels.runtime.packed_weights import packed
+from uncork.kernels.select_epilogue import words_for
 from uncork.symbolic import SizeLike
 from uncork.types import Array
 
@@ -104,7 +105,8 @@ class _Maker:
         self.g = g = work.geometry
         self.widest = widest
         self.layout = layout(g)
-        self.spec = products(g.outputs, widest, certainly(g.pixels, 1), work.bias, work.activation)
+        self.spec = products(g.outputs, widest, certainly(g.pixels, 1), work.end)
+        self.others = work.others
         how = ("rows", g.weights, self.layout.way == "direct", self.spec, work.type_name)
         self.packing = packed([work.source], how, lambda: [panels(self.spec, self._ordered(work.filters))])
         self.keep: list[object] = [self.packing]
@@ -232,7 +234,6 @@ class _Maker:
             "source": In(0, first * lay.image) if lay.way == "direct" else Room(0),
             "target": Out(0, image),
             "matrix": self.packing.arrays[0].ctypes.data,
-            "bias": In(2) if self.spec.bias else 0,
             "sources": sources,
             "targets": targets,
             "rows": rows[1],
@@ -245,6 +246,7 @@ class _Maker:
             "room": Room(room + rows[0] * 8),
             "scratch": Room(room + held * g.pixels * 8 + share * self.spec.scratch_bytes),
         }
+        operands |= zip(self.spec.end.arguments, words_for(self.spec.end, self.others, 0, image))
         return multiplied(self.spec, operands)
 
     def calls(self, room: int, threads: int) -> Iterator[list[KernelCall]]:

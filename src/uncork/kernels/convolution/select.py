@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from uncork.internal_ops.fused_convolution import FusedConvolution
+from uncork.internal_ops.blocks import BlockedConvolution
+from uncork.internal_ops.fused import FusedConvolution
 from uncork.kernels.convolution import direct, im2col
-from uncork.kernels.convolution.geometry import Geometry, Work, geometry, known, typical
+from uncork.kernels.convolution.blocks import BlockedWork, block_of, direct_over_blocks
+from uncork.kernels.convolution.blocks_apart import depthwise_over_blocks, winograd_over_blocks
+from uncork.kernels.convolution.by_planes import by_phases, over_volumes, phases_pay
+from uncork.kernels.convolution.geometry import Geometry, Work, geometry, known, typical, windows
+from uncork.kernels.convolution.volumes import fits_blocks, over_volumes_in_blocks
 from uncork.kernels.extents import extents, is_empty
 from uncork.kernels.kernel_plan import Choice
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import chooses
+from uncork.kernels.select_epilogue import epilogue_of
 from uncork.ops import Operation
 from uncork.ops.convolution import Convolution1, GroupConvolution1
 from uncork.ops.convolution_backprop import ConvolutionBackpropData1, GroupConvolutionBackpropData1
@@ -24,11 +31,8 @@ _LARGEST = 1 << 31
 def choose_convolution(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
     data, filters = inputs[0], inputs[1]
     assert data is not None and filters is not None
-    fused = isinstance(operation, FusedConvolution)
     product = operation.product if isinstance(operation, FusedConvolution) else operation
-    bias = fused and len(inputs) > 2 and inputs[2] is not None
-    sized = len(inputs) > (3 if fused else 2)
-    activation = operation.activation if isinstance(operation, FusedConvolution) else None
+    sized = (operation.given if isinstance(operation, FusedConvolution) else len(inputs)) > 2
     if data.element_type is not ElementType.f32:
         return f"no kernel for {data.element_type}"
     if filters.value is None:
@@ -36,17 +40,60 @@ def choose_convolution(operation: Operation, inputs: Sequence[TensorSpec | None]
     sizes, output = extents(data), extents(outputs[0])
     if is_empty((*sizes, *output, *filters.value.shape)):
         return "no kernel for empty tensors"
-    found = geometry(product, sizes, filters.value, output, sized)
+    found = windows(product, sizes, filters.value, output, sized)
     if isinstance(found, str):
         return found
-    g, ordered = found
+    end, others = epilogue_of(operation, inputs, outputs[0], 1)
+    ordered, source = found.filters, filters.value
+
+    def work(g: Geometry) -> Work:
+        """The work of a geometry, with the filters as they are."""
+        return Work(g, ordered, source, product.type_name, end, others)
+
+    def planes(work: Work) -> Choice:
+        return planar(work, target.lanes)
+
+    if len(found.axes) > 2:
+        inner, lanes = (block_of(found.filters.shape[axis], target) for axis in (2, 1))
+        if fits_blocks(found, end.operands, inner, lanes):
+            return over_volumes_in_blocks(found, work, inner, lanes, product.direct_sums, target)
+        return over_volumes(found, work, planes, target.lanes)
+    if phases_pay(found, end.operands):
+        return by_phases(found, work, planes, target.lanes)
+    whole = work(found.planar)
+    return planes(replace(whole, filters=found.ordered(whole.geometry)))
+
+
+def planar(work: Work, widest: int) -> Choice:
+    """Over planes of pixels, or window by window."""
+    g = work.geometry
     if not g.is_open and g.groups * g.channels * _seen(g) * 4 >= _LARGEST:
         return "no kernel for images of 2 GB and more"
-    work = Work(g, ordered, filters.value, product.type_name, bias, "" if activation is None else activation.type_name.lower())
-    widest = target.lanes
     one = typical(g)
     few_pixels = not direct.for_themselves(g) and im2col.serves(g) and im2col.cost(one, widest) < direct.cost(one, widest)
     return (im2col.by_rows if few_pixels else direct.over_planes)(work, widest)
+
+
+@chooses(BlockedConvolution)
+def choose_blocked(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+    assert isinstance(operation, BlockedConvolution)
+    filters = inputs[1]
+    plain = operation.plain(inputs)
+    assert filters is not None and filters.value is not None and inputs[0] is not None
+    (result,) = operation.operation.describe(plain)
+    own = operation.operation
+    product = own.product if isinstance(own, FusedConvolution) else own
+    data = extents(inputs[0])
+    inner, lanes = data[-1], operation.block
+    assert isinstance(inner, int) and plain[0] is not None
+    found = geometry(product, extents(plain[0]), filters.value, extents(result))
+    if isinstance(found, str):
+        return found
+    g, ordered = found
+    work = BlockedWork(g, ordered, filters.value, inner, lanes, *epilogue_of(own, plain, result, 1))
+    if g.groups > 1:
+        return depthwise_over_blocks(work)
+    return winograd_over_blocks(work, operation.side, target) if operation.side else direct_over_blocks(work, target)
 
 
 def _seen(g: Geometry) -> int:

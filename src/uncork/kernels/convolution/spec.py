@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from uncork.kernels.epilogue import PLAIN, Epilogue
+
 #: Words of an entry of the table of blocks of pixels: bytes from the beginning of their row, vectors, bytes from the first to the last.
 BLOCK_WORDS = 3
 #: In place of a number of vectors: one, of which only the first pixels exist.
 MASKED = -1
 ARGUMENTS = (
-    "source", "target", "filters", "bias", "offsets", "inner", "block_table", "blocks", "columns",
-    "images", "source_image", "target_image", "groups", "source_group", "target_group", "filters_group", "bias_group",
+    "source", "target", "filters", "offsets", "inner", "block_table", "blocks", "columns",
+    "images", "source_image", "target_image", "groups", "source_group", "target_group", "filters_group", "end_group",
     "rows", "source_row", "target_row", "eights", "channels", "target_channel",
 )  # fmt: skip
 
@@ -30,8 +32,7 @@ class Planes:
     rest: tuple[int, ...]
     taps: int = 0
     tap_rows: int = 1
-    bias: bool = False
-    activation: str = ""
+    end: Epilogue = PLAIN
     #: Only the call knows how many columns there are: no table of blocks is given, and there may be fewer than lanes.
     open: bool = False
     #: Offsets have 64 bits: they are made in the call.
@@ -43,6 +44,10 @@ class Planes:
         channels = (
             f"taps_{self.tap_rows}x{self.taps // self.tap_rows}" if self.taps else "_".join(map(str, [8] * self.eights + list(self.rest)))
         )
-        flags = f"{'_bias' if self.bias else ''}{'_' + self.activation if self.activation else ''}"
-        flags += f"{'_open' if self.open else ''}{'_far' if self.far else ''}"
-        return f"convolution_{blocks}x{self.lanes}_{channels}{flags}"
+        flags = f"{'_open' if self.open else ''}{'_far' if self.far else ''}"
+        return f"convolution_{blocks}x{self.lanes}_{channels}{self.end.name}{flags}"
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The kernel's arguments."""
+        return (*ARGUMENTS, *self.end.arguments)

@@ -38,6 +38,7 @@ class Said:
 
 Saying = Callable[[Operation, Sequence[TensorSpec], TensorSpec], Union[Said, str]]
 
+_CIRCULAR = ("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cos", "Cosh", "Sin", "Sinh", "Tan")
 #: Operation types whose word says everything: the word, and the types of their first input.
 _PLAIN: dict[str, tuple[str, frozenset[str]]] = {
     "Add": ("add", _NUMBERS),
@@ -79,6 +80,7 @@ _PLAIN: dict[str, tuple[str, frozenset[str]]] = {
     "Erf": ("erf", _SINGLE),
     "SoftPlus": ("softplus", _SINGLE),
     "Mish": ("mish", _SINGLE),
+    **{name: (name.lower(), _SINGLE) for name in _CIRCULAR},
     "IsNaN": ("is_nan", _FLOATS),
     "IsFinite": ("is_finite", _FLOATS),
 }
@@ -130,6 +132,11 @@ def _selu(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec
 
 def _hard_sigmoid(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Said | str:
     return _with_parameters(operation, inputs, "hard_sigmoid", _FLOATS)
+
+
+def _fake_quantize(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Said | str:
+    levels: int = getattr(operation, "levels", 2)
+    return _all(operation, inputs, "fake_quantize", _FLOATS, [levels - 1])
 
 
 def _with_parameters(operation: Operation, inputs: Sequence[TensorSpec], word: str, types: frozenset[str]) -> Said | str:
@@ -236,6 +243,7 @@ def _converts(source: ElementType, target: ElementType) -> bool:
 _SAYINGS: dict[str, Saying] = {
     "Select": _select,
     "Round": _round,
+    "FakeQuantize": _fake_quantize,
     "Gelu": _gelu,
     "Swish": _swish,
     "Selu": _selu,

@@ -20,6 +20,8 @@ from uncork.types import ElementType, TensorSpec
 _MOST_LOOPS = 6
 #: Rough cost in nanoseconds of a vector of a word; all others are one step of arithmetic.
 _COSTS = dict.fromkeys(("sigmoid", "tanh", "exp", "log", "erf", "gelu", "gelu_tanh", "softplus", "mish", "swish", "elu", "selu"), 8.0)
+_COSTS |= dict.fromkeys(("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"), 16.0)
+_COSTS["fake_quantize"] = 6.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from uncork.kernels.codegen.emit import F32, I64, Kernel, Value
+from uncork.kernels.codegen.epilogue import advanced, relative
+from uncork.kernels.epilogue import ELEMENT
 from uncork.kernels.gemm.microkernel import End, Microkernel, Row, finished
-from uncork.kernels.gemm.spec_indirect import ARGUMENTS, Products
+from uncork.kernels.gemm.spec_indirect import Products
 from uncork.kernels.runtime.target import Target
 
-_EXTRA = ("target", "targets", "column", "bias", "scratch")
+_EXTRA = ("target", "targets", "column", "scratch")
 #: Numbers that go apart in one turn of a loop.
 _UNROLLED = 4
 
 
 def emit_products(spec: Products, machine: Target) -> str:
     """The LLVM text of the kernel."""
-    k = Kernel(spec.name, ARGUMENTS, machine)
-    a = dict(zip(ARGUMENTS, k.arguments))
-    full = Microkernel(k, "full", spec.lanes, spec.vectors, _EXTRA, _end(spec, spec.width))
-    tail = Microkernel(k, "tail", spec.lanes, spec.vectors, _EXTRA, _end(spec, spec.tail)) if spec.tail else None
+    k = Kernel(spec.name, spec.arguments, machine)
+    a = dict(zip(spec.arguments, k.arguments))
+    extra = (*_EXTRA, *spec.end.arguments)
+    full = Microkernel(k, "full", spec.lanes, spec.vectors, extra, _end(spec, spec.width))
+    tail = Microkernel(k, "tail", spec.lanes, spec.vectors, extra, _end(spec, spec.tail)) if spec.tail else None
+    places = relative(spec.end, a, a["target"])
     whole = a["columns"] // spec.width
     panel_bytes = a["inner"] * (spec.width * 4)
     matrix_bytes = (a["columns"] + (spec.width - 1)) // spec.width * panel_bytes
@@ -26,16 +30,16 @@ def emit_products(spec: Products, machine: Target) -> str:
         source = a["source"] + batch * a["source_batch"]
         target = a["target"] + batch * a["target_batch"]
         matrix = a["matrix"] + batch * matrix_bytes
-        bias = a["bias"] + batch * a["columns"] * 4
+        ends = advanced(spec.end, places, batch * a["columns"] * 4)
         with k.loop(0, a["rows"]) as row:
             k.store(source + k.load(a["sources"] + row * 8, I64), a["room"] + row * 8)
 
-        def run(kernel: Microkernel, panel: Value, matrix: Value = matrix, target: Value = target, bias: Value = bias) -> None:
+        def run(kernel: Microkernel, panel: Value, matrix: Value = matrix, target: Value = target) -> None:
             given = {
                 "target": target + panel * a["column"] * spec.width,
                 "column": a["column"],
-                "bias": bias + panel * (spec.width * 4),
                 "scratch": a["scratch"],
+                **advanced(spec.end, ends, panel * (spec.width * 4)),
             }
             kernel.run(
                 k,
@@ -60,22 +64,33 @@ def _end(spec: Products, columns: int) -> End:
     def end(k: Kernel, row: Row) -> None:
         target = row.extra["target"] + k.load(row.extra["targets"] + row.number * 8, I64)
         whole = target if spec.neighbours else row.extra["scratch"]
-        for column, part in finished(k, row, spec.lanes, columns, spec.bias, spec.activation):
+        rows: dict[str, Value] = {}  # where a row of each operand lies that is like the result
+        for name, kind in zip(spec.end.arguments, spec.end.operands):
+            if kind == ELEMENT:
+                place = target + row.extra[name]
+                rows[name] = place if spec.neighbours else whole + spec.width * 4 * (1 + len(rows))
+                if not spec.neighbours:
+                    _moved(k, place, row.extra["column"], rows[name], k.integer(4), columns)
+        for column, part in finished(k, row, spec.lanes, columns, spec.end, lambda name, column, n: k.load(rows[name] + column * 4, F32, n)):
             k.store(part, whole + column * 4)
         if not spec.neighbours:
-            _apart(k, whole, target, columns, row.extra["column"])
+            _moved(k, whole, k.integer(4), target, row.extra["column"], columns)
 
     return end
 
 
-def _apart(k: Kernel, source: Value, target: Value, columns: int, step: Value) -> None:
-    """Neighbours to places that are `step` bytes apart: by a loop, for written out it would be most of the kernel."""
+def _moved(k: Kernel, source: Value, step: Value, target: Value, to: Value, columns: int) -> None:
+    """Numbers that are `step` bytes apart to places `to` bytes apart: by a loop, for written out it would be most of the kernel."""
     unrolled = columns // _UNROLLED * _UNROLLED
-    place = k.variable(target)
-    with k.loop(0, unrolled, _UNROLLED) as first:
-        for column in range(_UNROLLED):
-            k.store(k.load(source + (first + column) * 4, F32), place.get())
-            place.set(place.get() + step)
-    for column in range(unrolled, columns):
-        k.store(k.load(source + column * 4, F32), place.get())
-        place.set(place.get() + step)
+    read, place = k.variable(source), k.variable(target)
+
+    def one() -> None:
+        k.store(k.load(read.get(), F32), place.get())
+        read.set(read.get() + step)
+        place.set(place.get() + to)
+
+    with k.loop(0, unrolled, _UNROLLED):
+        for _ in range(_UNROLLED):
+            one()
+    for _ in range(unrolled, columns):
+        one()

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from uncork.kernels.codegen.activations import STANDALONE
 from uncork.kernels.codegen.emit import F32, Kernel, Value
+from uncork.kernels.codegen.epilogue import advanced, ended, relative
+from uncork.kernels.epilogue import CHANNEL, ELEMENT
 from uncork.kernels.gemm.microkernel import End, Microkernel, Row, finished
-from uncork.kernels.gemm.spec_matmul import ARGUMENTS, MASKED, Linear
+from uncork.kernels.gemm.spec_matmul import MASKED, Linear
 from uncork.kernels.runtime.target import Target
 
 #: What the end of a row is told besides its sums: `left` columns of the row exist from this panel on.
-_EXTRA = ("target", "target_row", "bias", "left")
+_EXTRA = ("target", "target_row", "left")
 
 
 def emit_linear(spec: Linear, machine: Target) -> str:
     """The LLVM text of a linear kernel."""
-    k = Kernel(spec.name, ARGUMENTS, machine)
-    a = dict(zip(ARGUMENTS, k.arguments))
-    full = Microkernel(k, "full", spec.lanes, spec.vectors, _EXTRA, _end(spec, spec.width))
+    k = Kernel(spec.name, spec.arguments, machine)
+    a = dict(zip(spec.arguments, k.arguments))
+    extra = (*_EXTRA, *spec.end.arguments)
+    full = Microkernel(k, "full", spec.lanes, spec.vectors, extra, _end(spec, spec.width))
     last = _masked_end(spec) if spec.tail == MASKED else _end(spec, spec.tail)
-    tail = Microkernel(k, "tail", spec.lanes, spec.vectors, _EXTRA, last) if spec.tail else None
+    tail = Microkernel(k, "tail", spec.lanes, spec.vectors, extra, last) if spec.tail else None
+    places = relative(spec.end, a, a["output"])
     whole = a["columns"] // spec.width
     row_bytes = a["columns"] * 4
     panel_bytes = a["inner"] * (spec.width * 4)
@@ -41,8 +44,8 @@ def emit_linear(spec: Linear, machine: Target) -> str:
                 lambda row: {
                     "target": output + row * row_bytes + panel * (spec.width * 4),
                     "target_row": row_bytes,
-                    "bias": a["bias"] + panel * (spec.width * 4),
                     "left": a["columns"] - panel * spec.width,
+                    **advanced(spec.end, places, panel * (spec.width * 4)),
                 },
             )
 
@@ -60,7 +63,11 @@ def _end(spec: Linear, columns: int) -> End:
 
     def end(k: Kernel, row: Row) -> None:
         target = row.extra["target"] + row.extra["target_row"] * row.number
-        for column, part in finished(k, row, spec.lanes, columns, spec.bias, spec.activation):
+
+        def element(name: str, column: int, lanes: int) -> Value:
+            return k.load(target + row.extra[name] + column * 4, F32, lanes)
+
+        for column, part in finished(k, row, spec.lanes, columns, spec.end, element):
             k.store(part, target + column * 4)
 
     return end
@@ -73,10 +80,15 @@ def _masked_end(spec: Linear) -> End:
         target = row.extra["target"] + row.extra["target_row"] * row.number
         for v, total in enumerate(row.sums):
             mask = k.lanes_below(row.extra["left"] - v * spec.lanes, spec.lanes)
-            if spec.bias:
-                total = total + k.load_masked(row.extra["bias"] + v * spec.lanes * 4, F32, mask)
-            activated = STANDALONE[spec.activation](k, total) if spec.activation else total
-            k.store_masked(activated, target + v * spec.lanes * 4, mask)
+            place = target + v * spec.lanes * 4
+
+            def operand(name: str, kind: str, mask: Value = mask, place: Value = place, v: int = v) -> Value:
+                if kind == ELEMENT:
+                    return k.load_masked(place + row.extra[name], F32, mask)
+                address = row.extra[name]
+                return k.load_masked(address + v * spec.lanes * 4, F32, mask) if kind == CHANNEL else k.load(address, F32)
+
+            k.store_masked(ended(k, spec.end, total, operand), place, mask)
 
     return end
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from uncork.kernels.gemm.spec_indirect import ARGUMENTS, Products
+from uncork.kernels.gemm.spec_indirect import Products
 from uncork.kernels.kernel_plan import KernelCall, Operand
 from uncork.types import Array
 
@@ -23,4 +23,4 @@ def panels(spec: Products, matrices: Array) -> Array:
 
 def multiplied(spec: Products, operands: dict[str, Operand]) -> KernelCall:
     """A call of the kernel."""
-    return spec, [operands[name] for name in ARGUMENTS]
+    return spec, [operands[name] for name in spec.arguments]

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from uncork.kernels.codegen.activations import STANDALONE
 from uncork.kernels.codegen.emit import F32, I32, I64, Kernel, Value, Variable, pieces
+from uncork.kernels.codegen.epilogue import ended
+from uncork.kernels.epilogue import CHANNEL, ELEMENT, Epilogue
 
 End = Callable[[Kernel, "Row"], None]
 
@@ -70,18 +71,24 @@ class Microkernel:
                 done.set(row + size)
 
 
-def finished(k: Kernel, row: Row, lanes: int, columns: int, bias: bool, activation: str) -> Iterator[tuple[int, Value]]:
-    """The sums of a row with its bias added and its activation applied, piece by piece: (the first column, its numbers).
+def finished(
+    k: Kernel, row: Row, lanes: int, columns: int, end: Epilogue, element: Callable[[str, int, int], Value]
+) -> Iterator[tuple[int, Value]]:
+    """What is stored for the sums of a row, piece by piece: (the first column, its numbers).
 
-    Only the first `columns` of the panel exist in memory.
+    Only the first `columns` of the panel exist in memory. `element(name, column, lanes)` loads from an operand of elements.
     """
     for v, total in enumerate(row.sums):
         count = min(lanes, columns - v * lanes)
         for first, n in pieces(max(0, count), lanes):
-            part, column = total.part(first, n), v * lanes + first
-            if bias:
-                part = part + k.load(row.extra["bias"] + column * 4, F32, n)
-            yield column, STANDALONE[activation](k, part) if activation else part
+            column = v * lanes + first
+
+            def operand(name: str, kind: str, column: int = column, n: int = n) -> Value:
+                if kind == ELEMENT:
+                    return element(name, column, n)
+                return k.load(row.extra[name] + column * 4, F32, n) if kind == CHANNEL else k.load(row.extra[name], F32)
+
+            yield column, ended(k, end, total.part(first, n), operand)
 
 
 def in_chains(k: Kernel, inner: Value, chains: int, step: Callable[[Value, int], None]) -> None:

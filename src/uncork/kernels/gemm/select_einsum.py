@@ -170,7 +170,6 @@ def _native(
             "source": In(data, source),
             "target": Out(0, target),
             "matrix": packing.arrays[0].ctypes.data + number * together * matrix_bytes,
-            "bias": 0,
             "sources": tables.source(first),
             "targets": tables.target(first),
             "rows": some,

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from uncork.internal_ops.fused import FusedLinear
+from uncork.kernels.epilogue import PLAIN, Epilogue
 from uncork.kernels.extents import certainly, extents, is_empty, nanoseconds, product, same_extents
-from uncork.kernels.gemm.spec_matmul import ARGUMENTS, MASKED, Linear
+from uncork.kernels.gemm.spec_matmul import MASKED, Linear
 from uncork.kernels.kernel_plan import Choice, In, KernelCall, Native, Operand, Out, Room, Stages, shares
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import chooses
+from uncork.kernels.select_epilogue import epilogue_of, words_for
 from uncork.ops import Operation
 from uncork.ops.matmul import MatMul
 from uncork.symbolic import SizeLike
@@ -26,12 +28,12 @@ _LARGE = 1 << 22
 _BLOCK = 8
 
 
-def specialised(width: int, columns: SizeLike, bias: bool = False, activation: str = "", packed: bool = True) -> Linear:
+def specialised(width: int, columns: SizeLike, end: Epilogue = PLAIN, packed: bool = True) -> Linear:
     """The kernel for vectors of `width` lanes and a number of columns; where only the call knows it, the last panel is masked."""
     if not isinstance(columns, int):
-        return Linear(2, MASKED, width, bias, activation, packed)
+        return Linear(2, MASKED, width, end, packed)
     vectors = max(1, min(3, -(-columns // width)))
-    return Linear(vectors, columns % (vectors * width), width, bias, activation, packed)
+    return Linear(vectors, columns % (vectors * width), width, end, packed)
 
 
 def pack(spec: Linear, matrix: Array) -> Array:
@@ -58,15 +60,13 @@ def choose_linear(operation: Operation, inputs: Sequence[TensorSpec | None], out
     columns = right[-2] if matmul.transpose_b else right[-1]
     if (isinstance(inner, int) and inner > _LONGEST) or is_empty((*left, *right)):
         return "no kernel for empty or very long inner products"
-    bias = inputs[2] if len(inputs) > 2 else None
-    activation = operation.activation if isinstance(operation, FusedLinear) else None
-    word = "" if activation is None else activation.type_name.lower()
+    end, others = epilogue_of(operation, inputs, outputs[0], -1)
     rows, batches = left[-2], product(left[:-2])
     if len(right) == 2:
         rows, batches = rows * batches, 1  # one matrix for all batches: they are rows of one product
     elif not same_extents(left[:-2], right[:-2]):
         return "no kernel for batches that stretch"
-    spec = specialised(target.lanes, columns, bias is not None, word, packed=b.value is not None and len(right) == 2)
+    spec = specialised(target.lanes, columns, end, packed=b.value is not None and len(right) == 2)
     keep: list[object] = []
     table = rows * 8
     matrix: list[Operand]
@@ -84,9 +84,10 @@ def choose_linear(operation: Operation, inputs: Sequence[TensorSpec | None], out
 
     def rows_of(first: SizeLike, count: SizeLike) -> KernelCall:
         """The product of some rows, of every batch."""
-        words: list[Operand] = [In(0, first * inner * 4), inner * 4, rows * inner * 4, *matrix, In(2) if bias is not None else 0]
+        words: list[Operand] = [In(0, first * inner * 4), inner * 4, rows * inner * 4, *matrix]
         words += [Out(0, first * columns * 4), batches, count, inner, columns, Room(first * 8), Room(table)]
-        assert len(words) == len(ARGUMENTS)
+        words += words_for(end, others, 0, first * columns * 4)
+        assert len(words) == len(spec.arguments)
         return spec, words
 
     def split(threads: int) -> Stages:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from uncork.kernels.epilogue import ELEMENT, PLAIN, Epilogue
+
 
 @dataclass(frozen=True, slots=True)
 class Products:
@@ -16,13 +18,16 @@ class Products:
     lanes: int
     #: The numbers of a row of the result are neighbours.
     neighbours: bool
-    bias: bool = False
-    activation: str = ""
+    end: Epilogue = PLAIN
 
     @property
     def name(self) -> str:
-        flags = f"{'' if self.neighbours else '_apart'}{'_bias' if self.bias else ''}{'_' + self.activation if self.activation else ''}"
-        return f"products_{self.vectors}x{self.lanes}_{self.tail}{flags}"
+        return f"products_{self.vectors}x{self.lanes}_{self.tail}{'' if self.neighbours else '_apart'}{self.end.name}"
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The kernel's arguments."""
+        return (*ARGUMENTS, *self.end.arguments)
 
     @property
     def width(self) -> int:
@@ -31,19 +36,20 @@ class Products:
 
     @property
     def scratch_bytes(self) -> int:
-        """Room for a row of a panel, before its numbers go apart."""
-        return 0 if self.neighbours else self.width * 4
+        """Room for a row of a panel, before its numbers go apart, and for one of each operand that lies like the result."""
+        return 0 if self.neighbours else self.width * 4 * (1 + self.end.operands.count(ELEMENT))
 
 
-#: `batches` products, each with a matrix and a bias of its own; the tables hold bytes from `source` and `target`, i64, one for each row.
-#: `column` is the bytes between numbers of a result; `room` takes the addresses of all rows, `scratch` what `scratch_bytes` says.
+#: `batches` products, each with a matrix and operands of channels of its own. The tables hold bytes from `source` and `target`,
+#: i64, one for each row. `column` is the bytes between numbers of a result; `room` takes the addresses of all rows, `scratch`
+#: what `scratch_bytes` says.
 ARGUMENTS = (
-    "source", "target", "matrix", "bias", "sources", "targets", "rows", "inner", "columns", "column",
+    "source", "target", "matrix", "sources", "targets", "rows", "inner", "columns", "column",
     "batches", "source_batch", "target_batch", "room", "scratch",
 )  # fmt: skip
 
 
-def products(columns: int, lanes: int, neighbours: bool, bias: bool = False, activation: str = "") -> Products:
+def products(columns: int, lanes: int, neighbours: bool, end: Epilogue = PLAIN) -> Products:
     """The kernel for a number of columns."""
     vectors = max(1, min(3, -(-columns // lanes)))
-    return Products(vectors, columns % (vectors * lanes), lanes, neighbours, bias, activation)
+    return Products(vectors, columns % (vectors * lanes), lanes, neighbours, end)

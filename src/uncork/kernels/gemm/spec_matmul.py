@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from uncork.kernels.epilogue import PLAIN, Epilogue
+
 #: The tail of a kernel for any number of columns.
 MASKED = -1
 
@@ -17,15 +19,19 @@ class Linear:
     vectors: int
     tail: int
     lanes: int
-    bias: bool = False
-    activation: str = ""
+    end: Epilogue = PLAIN
     #: The second matrix comes packed (see `pack`), not as an array of the call.
     packed: bool = True
 
     @property
     def name(self) -> str:
-        flags = f"{'_bias' if self.bias else ''}{'_' + self.activation if self.activation else ''}{'_packed' if self.packed else ''}"
-        return f"linear_{self.vectors}x{self.lanes}_{'masked' if self.tail == MASKED else self.tail}{flags}"
+        tail = "masked" if self.tail == MASKED else self.tail
+        return f"linear_{self.vectors}x{self.lanes}_{tail}{self.end.name}{'_packed' if self.packed else ''}"
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The kernel's arguments."""
+        return (*ARGUMENTS, *self.end.arguments)
 
     @property
     def width(self) -> int:
@@ -35,5 +41,5 @@ class Linear:
 
 #: Addresses, strides in bytes, counts. `rows` of one batch; `table` has room for as many addresses, `panels` for a packed matrix.
 ARGUMENTS = (
-    "a", "a_row", "a_batch", "b", "b_inner", "b_column", "b_batch", "bias", "output", "batches", "rows", "inner", "columns", "table", "panels",
+    "a", "a_row", "a_batch", "b", "b_inner", "b_column", "b_batch", "output", "batches", "rows", "inner", "columns", "table", "panels",
 )  # fmt: skip

@@ -42,11 +42,11 @@ def _blocks(k: Kernel, a: dict[str, Value], side: int, source: Value, target: Va
             begin = source + row * a["row"] + column * 4
             rows = [k.load(begin + a["row"] * n, I32, side) for n in range(side)]
             end = target + column * a["column"] + row * 4
-            for n, turned in enumerate(_turned(rows)):
+            for n, turned in enumerate(columns_of(rows)):
                 k.store(turned, end + a["column"] * n)
 
 
-def _turned(rows: Sequence[Value]) -> list[Value]:
+def columns_of(rows: Sequence[Value]) -> list[Value]:
     """The columns of a block: ever smaller quarters change places."""
     side, turned = len(rows), list(rows)
     distance = side // 2

@@ -112,7 +112,7 @@ def _transpose(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy
 
 
 def _tile(operation: Operation, inputs: Specs, outputs: Specs) -> list[Copy] | None:
-    repeats = inputs[1].integers()
+    repeats = inputs[1].sizes()
     result = extents(outputs[0])
     if repeats is None or any(n is None for n in repeats):
         return None

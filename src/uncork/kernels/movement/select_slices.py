@@ -144,7 +144,10 @@ def _first(start: SizeLike, size: SizeLike, step: int) -> SizeLike | None:
 
 
 def _index(index: SizeLike, size: SizeLike) -> SizeLike | None:
-    """The place of an index; None where only the call knows whether it counts from the end, and whether it is inside."""
+    """The place of an index that shapes say is inside; None where only the call knows whether it counts from the end."""
+    if isinstance(index, Size) and index.facts is not None:
+        from_end = index.facts.certainly_at_least(-1, index)
+        return size + index if from_end else index if index.facts.certainly_at_least(index, 0) else None
     if not isinstance(index, int):
         return None
     return index if index >= 0 else size + index

@@ -15,34 +15,12 @@ from llvmlite import ir
 from uncork.kernels.codegen import functions
 from uncork.kernels.codegen.activations import exp
 from uncork.kernels.codegen.emit import F32, I32, Kernel, Type, Value, Variable
+from uncork.kernels.codegen.joining import COMBINE, Combine, joined, plus
+from uncork.kernels.codegen.joining import identity as identity_of
 from uncork.kernels.codegen.scalar_ops import COMPUTED, absolute
 from uncork.kernels.elementwise.emit import STORED, narrowed, widened
 from uncork.kernels.reduction.spec import Reduction, Rows
 from uncork.kernels.runtime.target import Target
-
-Combine = Callable[[Kernel, Value, Value], Value]
-
-
-def _sum(k: Kernel, a: Value, b: Value) -> Value:
-    return a + b
-
-
-def _product(k: Kernel, a: Value, b: Value) -> Value:
-    return a * b
-
-
-#: How two partial results are joined. A mean is a sum divided; norms are sums of what `_term` makes.
-_COMBINE: dict[str, Combine] = {"max": functions.larger, "min": functions.smaller, "prod": _product}
-
-
-def _identity(word: str, type_: Type) -> float:
-    if word not in ("max", "min"):
-        return 1 if word == "prod" else 0
-    if type_.kind == "float":
-        return -math.inf if word == "max" else math.inf
-    low = -(1 << (type_.bits - 1)) if type_.kind == "signed" else 0
-    high = (1 << (type_.bits - (type_.kind == "signed"))) - 1
-    return low if word == "max" else high
 
 
 def _term(k: Kernel, word: str, x: Value) -> Value:
@@ -55,14 +33,6 @@ def _ended(k: Kernel, word: str, total: Value, count: Value) -> Value:
     if word == "mean":
         return total / k.splat(count.to(total.type), total.lanes)
     return k.intrinsic("sqrt", total) if word == "l2" else total
-
-
-def joined(k: Kernel, value: Value, combine: Combine) -> Value:
-    """The lanes of a vector joined into one number."""
-    while value.lanes > 1:
-        half = value.lanes // 2
-        value = combine(k, value.part(0, half), value.part(half, half))
-    return value
 
 
 def _from(k: Kernel, first: Value, lanes: int) -> Value:
@@ -156,9 +126,9 @@ def emit_reduction(spec: Reduction, machine: Target) -> str:
     k = Kernel(spec.name, ["data", "output", "outer", "count", "inner"], machine)
     data, output, outer, count, inner = k.arguments
     stored, computed = STORED[spec.element_type], COMPUTED[spec.element_type]
-    combine = _COMBINE.get(spec.word, _sum)
+    combine = COMBINE.get(spec.word, plus)
     lanes, size = spec.lanes, stored.bytes
-    identity = k.number(_identity(spec.word, computed), computed, lanes)
+    identity = k.number(identity_of(spec.word, computed), computed, lanes)
 
     def term(address: Value, mask: Value | None) -> Value:
         return _term(k, spec.word, widened(k, spec.element_type, load_row(k, address, stored, lanes, mask)))
@@ -213,7 +183,7 @@ def _softmax(spec: Rows, machine: Target) -> str:
                 store_row(k, value, target + i * 4, mask)
             return value
 
-        total = folded(k, count, lanes, zero, _sum, raised, spec.chains, spec.open_row)
+        total = folded(k, count, lanes, zero, plus, raised, spec.chains, spec.open_row)
         if spec.kind == "softmax":
             scale = k.splat(k.number(1.0, F32) / total, lanes)
             _scaled(k, count, lanes, target, scale, spec.open_row)
@@ -262,7 +232,7 @@ def _standardising(spec: Rows, machine: Target) -> str:
         def value_at(i: Value, mask: Value | None) -> Value:
             return load_row(k, source + i * 4, F32, lanes, mask)
 
-        total = folded(k, count, lanes, zero, _sum, value_at, spec.chains, spec.open_row)
+        total = folded(k, count, lanes, zero, plus, value_at, spec.chains, spec.open_row)
         mean = k.splat(total / size, lanes)
 
         def centred(i: Value, mask: Value | None) -> Value:
@@ -278,7 +248,7 @@ def _standardising(spec: Rows, machine: Target) -> str:
         if spec.kind == "centre":
             _along(k, count, lanes, store_centred, spec.open_row)
             return
-        variance = folded(k, count, lanes, zero, _sum, squared, spec.chains, spec.open_row) / size
+        variance = folded(k, count, lanes, zero, plus, squared, spec.chains, spec.open_row) / size
         inside = spec.kind == "standardise"
         deviation = k.intrinsic("sqrt", variance + spec.epsilon) if inside else k.intrinsic("sqrt", variance) + spec.epsilon
         divisor = k.splat(deviation, lanes)

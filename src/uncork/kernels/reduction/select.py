@@ -9,6 +9,7 @@ import numpy as np
 
 from uncork.kernels.extents import certainly, extents, is_empty, nanoseconds, product
 from uncork.kernels.kernel_plan import Choice, In, Native, Operand, Out
+from uncork.kernels.loops import rows as nests
 from uncork.kernels.reduction.spec import Reduction, Rows
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import chooses
@@ -64,8 +65,10 @@ def choose_reduction(operation: Operation, inputs: Sequence[TensorSpec | None], 
         return "no kernel for f16 on this machine"
     shape = extents(data)
     folds = _folds(shape, normalised_axes(operation, axes.value, len(shape)))
-    if folds is None or (not axes.value.size and word in ("l1", "l2")):
-        return "no kernel for no axes, or axes that are not next to each other"
+    if not axes.value.size and word in ("l1", "l2"):
+        return "no kernel for no axes"
+    if folds is None:
+        return nests.reduction(word, shape, normalised_axes(operation, axes.value, len(shape)), name, target)
     outer, count, inner = folds
     if isinstance(count, int) and count > _LONGEST:
         return "NumPy adds long rows as fast"
@@ -103,14 +106,17 @@ def _rows(kind: str, rows: SizeLike, count: SizeLike, epsilon: float, cost: floa
 def choose_softmax(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
     data = inputs[0]
     assert data is not None
-    if data.element_type is not ElementType.f32:
-        return "no kernel for types other than f32"
+    name = data.element_type.name
+    if name not in ("f32", "f16", "bf16"):
+        return f"no kernel for {name}"
     shape = extents(data)
+    if not shape:
+        return "no kernel for a scalar"
     axis: int = getattr(operation, "axis", -1)
-    along = normalised_axis(operation, axis, len(shape)) if shape else 0
-    if not shape or not certainly(product(shape[along + 1 :]), 1):
-        return "no kernel along other axes than the last"
+    along = normalised_axis(operation, axis, len(shape))
     kind = "log_softmax" if operation.type_name == "LogSoftmax" else "softmax"
+    if name != "f32" or not certainly(product(shape[along + 1 :]), 1):
+        return nests.softmax(kind, shape, along, name, target)
     return _rows(kind, product(shape[:along]), shape[along], 0.0, 2.0, target)
 
 
@@ -118,8 +124,6 @@ def choose_softmax(operation: Operation, inputs: Sequence[TensorSpec | None], ou
 def choose_standardising(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
     data = inputs[0]
     assert data is not None
-    if data.element_type is not ElementType.f32:
-        return "no kernel for types other than f32"
     shape = extents(data)
     if operation.opset < 6:
         axes, outside = cast("MVN1", operation).axes(len(shape)), False
@@ -130,9 +134,10 @@ def choose_standardising(operation: Operation, inputs: Sequence[TensorSpec | Non
             return "axes are known at the call only"
         axes, outside = normalised_axes(operation, given.value, len(shape)), cast("MVN6", operation).eps_mode == "outside_sqrt"
     folds = _folds(shape, axes)
-    if folds is None or not certainly(folds[2], 1) or not axes:
-        return "no kernel along other axes than the last"
     divide: bool = cast("MVN1", operation).normalize_variance
+    if data.element_type is not ElementType.f32 or folds is None or not certainly(folds[2], 1) or not axes:
+        epsilon = cast("MVN1", operation).eps
+        return nests.standardised(shape, axes, epsilon, data.element_type.name, target, divide, not outside)
     kind = ("standardise_outside" if outside else "standardise") if divide else "centre"
     epsilon = float(np.float32(cast("MVN1", operation).eps)) if divide else 0.0
     return _rows(kind, folds[0], folds[1], epsilon, 1.0, target)

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from uncork.kernels.extents import certainly, extents, nanoseconds, product
-from uncork.kernels.kernel_plan import Choice, In, Native, Operand, Out
+from uncork.kernels.kernel_plan import AtLeast, Choice, In, KernelCall, Native, Operand, Out, Stages, shares
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import chooses
-from uncork.kernels.selection.spec import Best, Elements
+from uncork.kernels.selection.spec import Best, Columns, Elements, Ranked
 from uncork.ops import Operation
+from uncork.symbolic import Size, SizeLike
 from uncork.types import ElementType, TensorSpec
 
-#: With more of a row than this, sorting the row is no slower than keeping the best of it in order.
+#: With more of a row than this a heap of the best is faster than keeping them in order.
 _MOST_BEST = 64
+#: So few of columns are kept in order, a vector of columns at once.
+_FEW = 16
 
 
 @chooses("GatherElements")
@@ -33,20 +36,41 @@ def choose_elements(operation: Operation, inputs: Sequence[TensorSpec | None], o
 
 @chooses("TopK")
 def choose_best(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
-    data = inputs[0]
-    assert data is not None
-    if data.element_type is not ElementType.f32:
-        return "no kernel for types other than f32"
-    if getattr(operation, "sort", "") == "index":
-        return "no kernel for the order of indices"
+    data, k = inputs
+    assert data is not None and k is not None
+    if None in (k.sizes() or [None]):
+        return "how many are wanted is known at the call only"  # and may be more than there are
     shape = extents(data)
     axis: int = getattr(operation, "axis", 0) % len(shape)
-    count = extents(outputs[0])[axis]
-    if not certainly(product(shape[axis + 1 :]), 1):
-        return "no kernel along other axes than the last"
-    if not isinstance(count, int) or not 0 < count <= _MOST_BEST:
-        return "NumPy sorts as fast for that many"
-    spec = Best(getattr(operation, "mode", "") == "max", outputs[1].element_type.name, target.lanes)
+    count, inner = extents(outputs[0])[axis], product(shape[axis + 1 :])
+    largest, by_index = getattr(operation, "mode", "") == "max", getattr(operation, "sort", "") == "index"
+    rows, index = product(shape[:axis]), outputs[1].element_type
+    is_few = isinstance(count, int) and 0 < count <= _MOST_BEST
+    if data.element_type is ElementType.f32 and is_few and certainly(inner, 1) and not by_index:
+        best = Best(largest, index.name, target.lanes)
+        return Native(best.name, [(best, [In(0), Out(0), Out(1), rows, shape[axis], count])], cost=nanoseconds(product(shape), 1 / 4))
+    if data.element_type is ElementType.f16 and target.has("sse2") and not target.has("f16c"):
+        return "no kernel for f16 on this machine"
+    item = data.element_type.dtype.itemsize
+    lanes = max(1, target.lanes * 4 // max(4, item)) if certainly(inner, 1) else 1
+    ranked: Ranked | Columns = Ranked(data.element_type.name, index.name, largest, by_index, lanes)
+    width = target.lanes * 4 // max(4, item)
+    columns = Columns(data.element_type.name, index.name, largest, width)
+    are_few = isinstance(count, int) and count <= _FEW and not by_index and width > 1
+    if are_few and isinstance(inner, int) and inner >= width:
+        ranked = columns
 
-    words: list[Operand] = [In(0), Out(0), Out(1), product(shape[:axis]), shape[axis], count]
-    return Native(spec.name, [(spec, words)], cost=nanoseconds(product(shape), 1 / 4))
+    def part(first: SizeLike, some: SizeLike) -> KernelCall:
+        made = first * count * inner
+        there = In(0, first * shape[axis] * inner * item)
+        return ranked, [there, Out(0, made * item), Out(1, made * index.dtype.itemsize), some, shape[axis], inner, count]
+
+    def split(threads: int) -> Stages:
+        return Stages([[part(*share) for share in shares(rows, threads)]], 0)
+
+    cost = nanoseconds(product(shape), 1.0 if lanes > 1 else 4.0)
+    if are_few and isinstance(inner, Size):
+        whole = part(0, rows)
+        when = [AtLeast(inner, width), AtLeast(inner, width, otherwise=True)]
+        return Native(columns.name, [(columns, whole[1]), whole], cost=cost, when=when)
+    return Native(ranked.name, [part(0, rows)], cost=cost, split=None if certainly(rows, 1) else split)

@@ -31,3 +31,36 @@ class Best:
     @property
     def name(self) -> str:
         return f"{'largest' if self.largest else 'smallest'}_{self.index}_{self.lanes}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """What a kernel of the best of rows of any type is specialised for; with `by_index` they come in the order of the row."""
+
+    emitter: ClassVar[str] = "uncork.kernels.selection.emit_ranked:emit_ranked"
+    element: str
+    index: str
+    largest: bool
+    by_index: bool
+    #: Elements looked at together; 1 where those of a row do not lie side by side.
+    lanes: int
+
+    @property
+    def name(self) -> str:
+        order = "in_place" if self.by_index else "in_order"
+        return f"ranked_{self.element}_{self.index}_{'largest' if self.largest else 'smallest'}_{order}_{self.lanes}"
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What a kernel of the few best of columns is specialised for."""
+
+    emitter: ClassVar[str] = "uncork.kernels.selection.emit_columns:emit_columns"
+    element: str
+    index: str
+    largest: bool
+    lanes: int
+
+    @property
+    def name(self) -> str:
+        return f"columns_{self.element}_{self.index}_{'largest' if self.largest else 'smallest'}_{self.lanes}"

@@ -61,7 +61,8 @@ class Embedding(Operation):
         """Refuse an index without a row; positions before `first` are not looked up."""
         wrong = (indices < 0) | (indices >= len(table))
         wrong[:first] = False
-        refuse_first(self, "indices", indices, wrong, below(len(table), "'emb_table' has no rows"))
+        expected = below(len(table), "'emb_table' has no rows")
+        refuse_first(self, "indices", indices, wrong, expected, 0, len(table) - 1)
 
     def summed(
         self, table: Array, indices: Array, owners: Array, count: int, weights: Array | None, default: Array | None = None, bag: str = "bag"
@@ -119,6 +120,7 @@ def below(size: int, otherwise: str) -> str:
 
 def _first_missing(owners: Array) -> int:
     """The smallest bag that owns no position."""
-    present = np.unique(owners)
+    ordered = np.sort(owners)
+    present = ordered[np.diff(ordered, prepend=-1) != 0]
     gaps = np.flatnonzero(present != np.arange(len(present)))
     return int(gaps[0]) if len(gaps) else len(present)

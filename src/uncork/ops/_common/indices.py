@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from uncork.ops._operation import Operation
@@ -22,9 +24,29 @@ def normalised_axes(operation: Operation, axes: Array, rank: int, name: str = "a
     return normal
 
 
-def refuse_first(operation: Operation, name: str, values: Array, wrong: Array, expected: str) -> None:
-    """Refuse a call when any element of `wrong` is set, naming the first such position and its value."""
+def refuse_first(
+    operation: Operation,
+    name: str,
+    values: Array,
+    wrong: Array,
+    expected: str,
+    low: int | None = None,
+    high: int | None = None,
+) -> None:
+    """Refuse a call when any element of `wrong` is set, naming the first such position and its value.
+
+    `low` and `high` are the least and the greatest value that is allowed, where there are such.
+    """
     if wrong.any():
         position = tuple(int(i) for i in np.unravel_index(int(np.argmax(wrong)), wrong.shape))
         where = f"[{', '.join(map(str, position))}]" if position else ""
-        operation.refuse("input '{}': {}{} is {}, expected {}", name, name, where, values[position], expected)
+        value = values[position]
+        known = {"input": name, "position": position, "value": _plain(value), "low": low, "high": high}
+        operation.refuse("input '{}': {}{} is {}, expected {}", name, name, where, value, expected, **known)
+
+
+def _plain(value: Any) -> Any:
+    """A value of an array as Python's; a float as the shortest number that its type rounds to it."""
+    if isinstance(value, np.floating):
+        return float(str(value))
+    return value.item() if isinstance(value, np.generic) else value

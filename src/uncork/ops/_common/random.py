@@ -7,6 +7,7 @@ and the Mersenne Twister MT19937 (as PyTorch uses it); and for each the way from
 from __future__ import annotations
 
 import numpy as np
+import numpy.random  # NumPy imports it when it is first asked for: here, and not in the middle of a call
 
 from uncork.types import Array, ElementType
 

@@ -57,7 +57,7 @@ def check_lengths(operation: Operation, name: str, lengths: TensorSpec | None, l
     if limit.high is not None:
         wrong = wrong | (lengths.value > limit.high)
         expected = f"0 to {limit.high} ({limit_name})"
-    refuse_first(operation, name, lengths.value, wrong, expected)
+    refuse_first(operation, name, lengths.value, wrong, expected, 0, limit.high)
 
 
 def check_blank(operation: Operation, blank_index: TensorSpec | None, data: TensorSpec, sizes: Sizes, vector: bool = False) -> None:
@@ -74,4 +74,4 @@ def check_blank(operation: Operation, blank_index: TensorSpec | None, data: Tens
         classes.covers(max(0, int(blank_index.value.max())) + 1)
         last = np.inf if classes.high is None else classes.high - 1
         wrong = np.asarray((blank_index.value < 0) | (blank_index.value > last))
-        refuse_first(operation, "blank_index", blank_index.value, wrong, f"a class, 0 to {last}")
+        refuse_first(operation, "blank_index", blank_index.value, wrong, f"a class, 0 to {last}", 0)

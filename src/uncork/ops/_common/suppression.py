@@ -75,7 +75,9 @@ class Suppression(Operation):
                 require_one(self, port.name, threshold)
         number = 0 if maximum is None else scalar(self, "max_output_boxes_per_class", maximum)
         if number is not None:
-            self.require(number >= 0 or not self.strict, "input 'max_output_boxes_per_class' is {}, expected 0 or more", number)
+            name = "max_output_boxes_per_class"
+            fits = number >= 0 or not self.strict
+            self.require(fits, "input '{}' is {}, expected 0 or more", name, number, input=name, value=number, low=0)
         boxes, classes, batches = (sizes.get(name, DYNAMIC).high for name in ("num_boxes", "num_classes", "num_batches"))
         kept = boxes if number is None else max(0, number) if boxes is None else min(boxes, max(0, number))
         rows = Dimension(0, kept) * Dimension(0, classes) * Dimension(0, batches)

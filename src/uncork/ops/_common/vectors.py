@@ -106,8 +106,9 @@ def places(operation: Operation, name: str, indices: Array, size: int | Array, f
         place = np.where(place < 0, place + sizes, place)
     if not inside.all():
         limit = int(sizes.reshape(-1)[int(np.argmin(inside))])
-        expected = f"{-limit if from_end else 0} to {limit - 1}" if limit else "none at all: the axis is empty"
-        refuse_first(operation, name, indices, ~inside, expected)
+        low = -limit if from_end else 0
+        expected = f"{low} to {limit - 1}" if limit else "none at all: the axis is empty"
+        refuse_first(operation, name, indices, ~inside, expected, low, limit - 1)
     return place
 
 

@@ -16,10 +16,10 @@ import numpy as np
 from uncork.errors import UnsupportedError
 from uncork.export.onnx.graph import BOOLEAN, I64, Graph, Tensor
 from uncork.export.onnx.registry import lowers
+from uncork.ir.bodies import GraphBody
 from uncork.ir.model import Source
-from uncork.ir.subgraphs import GraphBody
 from uncork.ir.validate import infer
-from uncork.ops._common.body import BodyInput, BodyMap, BodyOutput, Slicing
+from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing
 from uncork.ops.branch import If8
 from uncork.ops.iteration import Loop5, TensorIterator1
 from uncork.types import PartialShape, TensorSpec

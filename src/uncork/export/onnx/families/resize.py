@@ -28,8 +28,8 @@ from uncork.ops._common.resize import (
 )
 from uncork.ops.interpolate import (
     Interpolate1,
-    _Interpolate,
-    _InterpolateByInputs,
+    InterpolateByInputs,
+    Interpolating,
     at_least_f32,
     scaled_size,
 )
@@ -56,7 +56,7 @@ class _Plan:
 
 
 @lowers("Interpolate")
-def interpolate(g: Graph, op: _Interpolate, data: Tensor, *inputs: Tensor | None) -> Tensor:
+def interpolate(g: Graph, op: Interpolating, data: Tensor, *inputs: Tensor | None) -> Tensor:
     """ONNX's Resize where that reads the same cells with the same weights, else the cells one by
     one.
     """
@@ -66,7 +66,7 @@ def interpolate(g: Graph, op: _Interpolate, data: Tensor, *inputs: Tensor | None
     return _dynamic(g, plan)
 
 
-def _padded(g: Graph, op: _Interpolate, data: Tensor) -> Tensor:
+def _padded(g: Graph, op: Interpolating, data: Tensor) -> Tensor:
     pads = op.pads(g.rank(data))
     if not any(b or e for b, e in pads):
         return data
@@ -74,7 +74,7 @@ def _padded(g: Graph, op: _Interpolate, data: Tensor) -> Tensor:
     return g.op("Pad", data, [*(b for b, _ in pads), *(e for _, e in pads)], shape=dims)
 
 
-def _plan(g: Graph, op: _Interpolate, data: Tensor, inputs: Sequence[Tensor | None]) -> _Plan:
+def _plan(g: Graph, op: Interpolating, data: Tensor, inputs: Sequence[Tensor | None]) -> _Plan:
     rank = g.rank(data)
     if isinstance(op, Interpolate1):
         wanted = inputs[0]
@@ -94,7 +94,7 @@ def _plan(g: Graph, op: _Interpolate, data: Tensor, inputs: Sequence[Tensor | No
             True,
             Settings(op.mode, transformation, "simple", op.antialias, -0.75),
         )
-    assert isinstance(op, _InterpolateByInputs)
+    assert isinstance(op, InterpolateByInputs)
     by_sizes = op.shape_calculation_mode == "sizes"
     *choices, axes = inputs
     wanted = choices[0] if by_sizes or len(choices) == 1 else choices[1]

@@ -9,10 +9,10 @@ from uncork.export.torch import types
 from uncork.export.torch.names import variable
 from uncork.export.torch.registry import lowers
 from uncork.export.torch.writer import Method, Value, Writer, atom
+from uncork.ir.bodies import GraphBody
 from uncork.ir.model import Source
-from uncork.ir.subgraphs import GraphBody
 from uncork.ir.validate import infer
-from uncork.ops._common.body import BodyInput, BodyMap, BodyOutput, Slicing
+from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing
 from uncork.ops.branch import If8
 from uncork.ops.iteration import Loop5, TensorIterator1
 from uncork.types import PartialShape, TensorSpec

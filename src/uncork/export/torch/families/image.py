@@ -7,14 +7,14 @@ from __future__ import annotations
 from uncork.export.torch.registry import lowers
 from uncork.export.torch.writer import Code, Value, Writer
 from uncork.ops._operation import Operation
-from uncork.ops.interpolate import Interpolate1, _Interpolate, _InterpolateByInputs
+from uncork.ops.interpolate import Interpolate1, InterpolateByInputs, Interpolating
 from uncork.types import ElementType
 
 T = ElementType
 
 
 @lowers("Interpolate")
-def interpolate(w: Writer, op: _Interpolate, data: Value, *inputs: Value | None) -> str | Value:
+def interpolate(w: Writer, op: Interpolating, data: Value, *inputs: Value | None) -> str | Value:
     """Axis by axis, by the cells and weights that the operation has."""
     rank = w.rank(data)
     pads = op.pads(rank)
@@ -27,7 +27,7 @@ def interpolate(w: Writer, op: _Interpolate, data: Value, *inputs: Value | None)
         coordinates = "align_corners" if op.align_corners else word
         by_sizes, rounding, coefficient = True, "simple", -0.75
     else:
-        assert isinstance(op, _InterpolateByInputs)
+        assert isinstance(op, InterpolateByInputs)
         by_sizes = op.shape_calculation_mode == "sizes"
         *choices, named = inputs
         wanted = choices[0] if by_sizes or len(choices) == 1 else choices[1]

@@ -1,0 +1,29 @@
+"""A line that says how far a command is, on terminals only."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+
+@contextlib.contextmanager
+def progress_line(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A function that is told how many of how many are done; the line is gone at the end."""
+    if not sys.stderr.isatty():
+        yield lambda done, of: None
+        return
+    last = 0.0
+
+    def say(done: int, of: int) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last > 0.1:
+            last = now
+            print(f"\r{done:,} of {of:,} {what}\x1b[K", end="", file=sys.stderr, flush=True)
+
+    try:
+        yield say
+    finally:
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,85 @@
+"""Results as a person reads them: rows of numbers, the best classes by the labels that the model carries, words beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from uncork.cli._output import counted, printable, table
+from uncork.compiler.arguments import unique_names
+from uncork.compiler.compile import CompiledModel
+from uncork.errors import InputError
+from uncork.ir.labels import labels_of
+from uncork.types import Array, describe_array
+
+#: Rows, columns and classes that are shown of one result, and columns of a text.
+_ROWS, _COLUMNS, _BEST, _TEXT = 40, 8, 3, 40
+
+
+def read_beside(path: str) -> list[str]:
+    """The lines of a text, one for each row; empty lines and those that begin with # are left out. Raises InputError."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            lines = [" ".join(line.split()) for line in file]
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is no text in UTF-8"
+        raise InputError(f"cannot be read: {reason or error}", path) from None
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def results_text(compiled: CompiledModel, results: Sequence[Array], beside: Sequence[str] | None) -> str:
+    """Every result, one after the other."""
+    labels = labels_of(compiled.model)
+    parts = []
+    for name, array in zip(unique_names(compiled.outputs), results):
+        heading = f"{printable(name)} {describe_array(array)}"
+        parts.append(f"{heading}\n{_shown(array, labels, beside)}")
+    return "\n".join(parts)
+
+
+def _shown(array: Array, labels: Sequence[str], beside: Sequence[str] | None) -> str:
+    if not array.size:
+        return "  (empty)\n"
+    rows = array.reshape(1, -1) if array.ndim < 2 else array.reshape(len(array), -1)
+    whole_rows = array.ndim >= 2
+    if array.ndim == 1 and beside is not None and len(beside) == len(array):
+        rows, whole_rows = array.reshape(-1, 1), True
+    words = list(beside) if beside is not None and whole_rows and len(beside) == len(rows) else None
+    classified = len(labels) > 1 and rows.shape[1] == len(labels) and array.dtype.kind == "f" and array.ndim <= 2
+    lines = [_best(row, labels) if classified else _values(row) for row in rows[:_ROWS]]
+    width = max(map(len, lines))
+    cells = [line + [""] * (width - len(line)) for line in lines]
+    if words is not None:
+        cells = [[_cut(word), *line] for word, line in zip(words, cells)]
+    elif len(rows) > 1:
+        cells = [[str(i), *line] for i, line in enumerate(cells)]
+    aligned = range(1 if words is not None or len(rows) > 1 else 0, len(cells[0]))
+    text = table(cells, right=() if classified else [] if array.dtype.kind not in "fiub" else list(aligned), indent="  ")
+    more = len(rows) - _ROWS
+    return text + (f"  and {counted(more, 'row')} more\n" if more > 0 else "")
+
+
+def _best(row: Array, labels: Sequence[str]) -> list[str]:
+    """The classes with the largest values, largest first; as shares where the values are some."""
+    order = np.argsort(-row, kind="stable")[:_BEST]
+    share = bool((row >= 0).all()) and abs(float(row.sum(dtype=np.float64)) - 1) < 1e-3
+    return [f"{labels[int(i)]} {float(row[i]):.1%}" if share else f"{labels[int(i)]} {float(row[i]):.4g}" for i in order]
+
+
+def _values(row: Array) -> list[str]:
+    shown = [_value(value) for value in row[:_COLUMNS].tolist()]
+    more = len(row) - _COLUMNS
+    return [*shown, f"and {more:,} more"] if more > 0 else shown
+
+
+def _value(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return _cut(f'"{value}"') if isinstance(value, str) else str(value)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _TEXT else text[: _TEXT - 3] + "..."

@@ -1,0 +1,174 @@
+"""`compare`: a model against another system, layer by layer; the first layer whose result differs.
+
+from uncork.compare import compare
+found = compare("model.xml", "openvino", {"ids": ids})
+print(found.first)          # the first layer that differs by more than rounding, or None
+
+`peers/` opens the other side, `tensors` finds out which of its tensors is which, `walk` compares, `rounding` says what
+may differ, `difference` how far two arrays lie apart; `report` and `html` show it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from uncork.compare.difference import DIFFERS, Difference, difference
+from uncork.compare.peers.base import GivenInput
+from uncork.compare.peers.process import Failed, PeerProcess
+from uncork.compare.peers.saved import SavedPeer
+from uncork.compare.rounding import step, tolerance
+from uncork.compare.walk import Bad, LayerReport, Peer, Walk
+from uncork.compiler.arguments import accept, match, present, unique_names
+from uncork.compiler.compile import Backend, compile_model
+from uncork.errors import InputError
+from uncork.ir.model import Model
+from uncork.ir.read import read_structure
+from uncork.ir.validate import infer
+from uncork.types import Array
+
+#: What a model can be compared with, as it is written on the command line.
+AGAINST = "openvino, reference, onnxruntime:FILE.onnx, torch:FILE.pt2, OTHER.xml or SAVED.npz"
+
+
+@dataclass(frozen=True)
+class OutputReport:
+    """A result of the whole model, as both sides run it when nobody looks inside."""
+
+    name: str
+    verdict: str
+    reason: str = ""
+    difference: Difference | None = None
+
+
+@dataclass
+class Comparison:
+    """What was found. `layers` are in the order in which they run."""
+
+    model: Model
+    against: str
+    layers: list[LayerReport] = field(default_factory=list)
+    outputs: list[OutputReport] = field(default_factory=list)
+    bad: Bad | None = None
+    #: Why the results of the whole models were not compared.
+    outputs_note: str = ""
+
+    @property
+    def first(self) -> LayerReport | None:
+        """The first layer that differs by more than rounding, or that the other side could not run."""
+        return next((layer for layer in self.layers if layer.is_bad), None)
+
+    @property
+    def is_same(self) -> bool:
+        """Nothing differs by more than rounding, and something was compared."""
+        compared = any(layer.difference is not None for layer in self.layers) or any(out.difference is not None for out in self.outputs)
+        return compared and self.first is None and all(out.verdict != DIFFERS for out in self.outputs)
+
+
+def compare(
+    model: str | os.PathLike[str],
+    against: str,
+    inputs: Any,
+    *,
+    weights: str | os.PathLike[str] | None = None,
+    backend: Backend = "cpu",
+    saved: Mapping[str, Array] | None = None,
+    opened: Model | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Comparison:
+    """Compare every layer of a model with another system on the same inputs.
+
+    `against` is "openvino", "reference", "onnxruntime:FILE.onnx", "torch:FILE.pt2" or the path of another .xml; with `saved`, arrays
+    by the names of tensors or layers, it is what they are called. `inputs` are as a call of the model takes them.
+    `opened` is the model, where it is read already.
+
+    A layer that uncork lacks takes the other side's values. Raises UncorkError when a side cannot be opened.
+    """
+    opened = opened or open_model(model, weights)
+    arrays = _arrays(opened, inputs)
+    peer = open_peer(opened, os.fspath(model), against, arrays, None if weights is None else os.fspath(weights), saved)
+    try:
+        walk = Walk(opened, arrays, peer, backend)
+        found = Comparison(opened, peer.name)
+        if not walk.matches:
+            found.outputs_note = "no layer has a counterpart by its name or its place"
+        found.layers = list(walk.reports(progress))
+        found.bad = walk.first_bad
+        _compare_outputs(found, opened, arrays, peer, backend)
+        return found
+    finally:
+        peer.close()
+
+
+def open_model(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None) -> Model:
+    """The model, where nothing but operations may be missing. Raises UncorkError for everything else that is wrong."""
+    model, findings = read_structure(path, weights)
+    model, problems = infer(model)
+    findings.extend(problems)
+    if findings.problems:
+        findings.raise_if_any(str(path))
+    return model
+
+
+def _arrays(model: Model, inputs: Any) -> list[Array]:
+    given: Sequence[Any] = inputs if isinstance(inputs, (list, tuple)) else (inputs,)
+    return [accept(port, value) for port, value in zip(model.inputs, match(model.inputs, given, {}))]
+
+
+def open_peer(
+    model: Model, path: str, against: str, arrays: Sequence[Array], weights: str | None, saved: Mapping[str, Array] | None = None
+) -> Peer:
+    """The other side. Raises InputError for a word that names none."""
+    if saved is not None:
+        return SavedPeer(saved, against)
+    kind, _, file = against.partition(":")
+    if against.endswith(".xml"):
+        kind, file, weights = "uncork", against, None
+    elif kind in ("openvino", "reference") and not file:
+        file = path
+    elif kind not in ("onnxruntime", "torch") or not file:
+        raise InputError(f"expected {AGAINST}, got '{against}'", "against")
+    nodes = [model.by_id[parameter] for parameter in model.parameters]
+    inputs = [
+        GivenInput(node.name, (*node.outputs[0].names, *model.names_of_input(i)), node.outputs[0].spec.element_type.name, array)
+        for i, (node, array) in enumerate(zip(nodes, arrays))
+    ]
+    return PeerProcess(kind, file, inputs, weights, against if kind == "uncork" else kind)
+
+
+def _compare_outputs(found: Comparison, model: Model, arrays: Sequence[Array], peer: Peer, backend: Backend) -> None:
+    """The results of the whole models: fused layers and added-up rounding show only there."""
+    if any(node.operation is None for node in model.nodes):
+        found.outputs_note = found.outputs_note or "results of the whole model are not compared: operations are missing here"
+        return
+    theirs = peer.outputs()
+    if isinstance(theirs, Failed):
+        found.outputs_note = f"results of the whole model are not compared: {peer.name}: {theirs.reason}"
+        return
+    if not theirs:
+        return
+    names = unique_names(model.outputs)
+    if len(theirs) != len(names):
+        found.outputs_note = f"results are not compared: {len(names)} here, {len(theirs)} there"
+        return
+    compiled = compile_model(model, backend=backend, ids="as-written")
+    ours = compiled([present(port.element_type, array) for port, array in zip(compiled.inputs, arrays)])
+    allowed = _allowed_of_all(model)
+    for name, port, mine, other in zip(names, model.outputs, ours, theirs):
+        rounding = allowed + 4 * step(port.element_type) if port.element_type.is_float else 0.0
+        seen = difference(np.asarray(mine), np.asarray(other), rounding)
+        found.outputs.append(OutputReport(name, seen.verdict, seen.reason, seen))
+
+
+def _allowed_of_all(model: Model) -> float:
+    """What the layers may round together, one after the other."""
+    every = 0.0
+    for node in model.nodes:
+        if node.type_name not in ("Const", "Parameter", "Result") and node.outputs:
+            inputs = [model.spec(source) for source in node.inputs]
+            every += tolerance(node, inputs, node.outputs[0].spec)
+    return min(every, 1e-2)

@@ -1,0 +1,71 @@
+"""PyTorch as a peer: a program saved by `torch.export.save`, run operation by operation."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from uncork.compare.peers.base import GivenInput, in_order, of_bf16
+from uncork.compare.tensors import PeerModel, PeerTensor
+from uncork.types import Array
+
+
+class TorchPeer:
+    """See the module."""
+
+    def __init__(self, path: str, inputs: Sequence[GivenInput], weights: str | None = None) -> None:
+        self._torch = importlib.import_module("torch")
+        self._module = self._torch.export.load(path).module()
+        graph = self._module.graph
+        names = [node.name for node in graph.nodes if node.op == "placeholder"]
+        self._inputs = [self._tensor(given) for given in in_order(inputs, [(n, f"{n}:0") for n in names])]
+        tensors = []
+        for node in graph.nodes:
+            if node.op not in ("output", "get_attr"):
+                read = tuple(other.name for other in node.all_input_nodes)
+                type_name = "Parameter" if node.op == "placeholder" else str(node.target)
+                tensors.append(PeerTensor(node.name, node.name, type_name, 0, (node.name, f"{node.name}:0"), read))
+        self.model = PeerModel(tuple(tensors), tuple(names))
+
+    def _tensor(self, given: GivenInput) -> Any:
+        if given.element_type == "bf16":
+            return self._torch.from_numpy(given.array.view(np.int16)).view(self._torch.bfloat16)
+        return self._torch.from_numpy(given.array)
+
+    def outputs(self) -> list[Array]:
+        """The results of the program."""
+        with self._torch.no_grad():
+            results = self._module(*self._inputs)
+        flat = self._torch.utils._pytree.tree_leaves(results)
+        return [_array(self._torch, value) for value in flat]
+
+    def values(self, keys: Sequence[str]) -> list[Array]:
+        """The values of nodes by their names."""
+        found: dict[str, Array] = {}
+        torch = self._torch
+
+        class Recorder(torch.fx.Interpreter):  # type: ignore[misc, name-defined]
+            """Keeps what was asked for."""
+
+            def run_node(self, node: Any) -> Any:
+                value = super().run_node(node)
+                if node.name in keys and isinstance(value, torch.Tensor):
+                    found[node.name] = _array(torch, value)
+                return value
+
+        with torch.no_grad():
+            Recorder(self._module).run(*self._inputs)
+        missing = [key for key in keys if key not in found]
+        if missing:
+            raise ValueError(f"'{missing[0]}' is no tensor")
+        return [found[key] for key in keys]
+
+
+def _array(torch: Any, value: Any) -> Array:
+    value = value.detach().cpu().contiguous()
+    if value.dtype == torch.bfloat16:
+        return of_bf16(value.view(torch.int16).numpy())
+    return np.array(value.numpy())

@@ -1,0 +1,300 @@
+"""`Profile`: where the time of a call goes, step by step, beside what the machine can do.
+
+Every step runs by itself, by the kernel that it has in the plan, on the values that it has in the call, until its smallest time is
+known; what a call costs that does nothing is left out. So it is the work of steps that is measured, and not how they follow each other: both
+sums are shown.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from uncork._html import html_table
+from uncork.blas import at_most
+from uncork.compiler.arguments import accept, match, present
+from uncork.compiler.execute import Executor, kernel_target
+from uncork.compiler.single_layer import alone, carrier
+from uncork.compiler.work import operations, traffic
+from uncork.errors import InputError, UncorkError, shortened
+from uncork.ir.build import Builder
+from uncork.ir.model import Model, Node, Source
+from uncork.kernels.runtime.target import Target
+from uncork.ops import Operation
+from uncork.ops.parameter import Const
+from uncork.types import Array, PartialShape, TensorSpec
+
+if TYPE_CHECKING:
+    from uncork.compiler.compile import CompiledModel
+
+    #: Compiles a model of one layer for a target and so many threads.
+    CompileLayer = Callable[[Model, Target | None, int], CompiledModel]
+
+#: Seconds for one step at most, and calls at least.
+_SECONDS, _CALLS = 0.02, 3
+#: Seconds of a run of calls between two looks at the clock.
+_RUN = 20e-6
+#: What takes no time in a call.
+_UNTIMED = frozenset({"Const", "Parameter", "Result"})
+
+
+@dataclass(frozen=True)
+class ProfiledStep:
+    """A step: its time in seconds, the kernel or "reference" with the `reason`, bytes and operations as counted from its shapes."""
+
+    layer: str
+    operation: str
+    kernel: str
+    reason: str
+    outputs: str
+    seconds: float
+    bytes: float
+    operations: float
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one thread of this machine reached when it was asked: bytes read and written, and f32 operations, in a second."""
+
+    bandwidth: float
+    operations: float
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The steps in their order, the smallest time of a whole call, and the machine's limits. Print it: the slowest come first."""
+
+    steps: tuple[ProfiledStep, ...]
+    call_seconds: float
+    limits: Limits = field(repr=False)
+
+    @property
+    def step_seconds(self) -> float:
+        """All steps together."""
+        return sum(step.seconds for step in self.steps)
+
+    def rows(self, most: int | None = None) -> list[list[str]]:
+        """A table: heading, then the slowest steps first."""
+        whole = self.step_seconds or 1.0
+        ordered = sorted(self.steps, key=lambda step: -step.seconds)[:most]
+        rows = [["layer", "operation", "kernel", "outputs", "time", "share", "GFLOP/s", "GB/s", "why no faster"]]
+        for step in ordered:
+            per_second = 1e-9 / max(step.seconds, 1e-9)
+            rows.append(
+                [
+                    shortened(step.layer, 40),
+                    step.operation,
+                    step.kernel,
+                    step.outputs,
+                    microseconds(step.seconds),
+                    f"{step.seconds / whole:.1%}",
+                    f"{step.operations * per_second:.2f}",
+                    f"{step.bytes * per_second:.2f}",
+                    step.reason or self._bound(step),
+                ]
+            )
+        return rows
+
+    def _bound(self, step: ProfiledStep) -> str:
+        """Which of the machine's limits a step is near."""
+        shares = {
+            "arithmetic": step.operations / step.seconds / self.limits.operations if step.seconds else 0.0,
+            "memory": step.bytes / step.seconds / self.limits.bandwidth if step.seconds else 0.0,
+        }
+        name = max(shares, key=lambda key: shares[key])
+        if name == "memory" and shares[name] > 1:  # what a step before has written is read from nearer
+            return f"{shares['arithmetic']:.0%} of the arithmetic, in the cache"
+        return f"{shares[name]:.0%} of the {name}" if shares[name] >= 0.005 else ""
+
+    def __str__(self) -> str:
+        rows = self.rows()
+        widths = [min(44, max(len(row[c]) for row in rows)) for c in range(len(rows[0]))]
+        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
+        return "\n".join([*lines, self.summary()])
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        heading, *rows = self.rows()
+        return html_table(self.summary().replace("\n", "; "), heading, rows)
+
+    def summary(self) -> str:
+        """The sums and the limits, in two lines."""
+        limits = f"{self.limits.operations * 1e-9:.1f} GFLOP/s (products of f32), {self.limits.bandwidth * 1e-9:.1f} GB/s (copies)"
+        return (
+            f"{len(self.steps)} steps by themselves {microseconds(self.step_seconds)}, a whole call {microseconds(self.call_seconds)}\n"
+            f"one thread of this machine: {limits}"
+        )
+
+
+def microseconds(seconds: float) -> str:
+    """A time as people read it."""
+    if seconds >= 1:
+        return f"{seconds:.2f} s"
+    if seconds >= 1e-3:
+        return f"{seconds * 1e3:.2f} ms"
+    return f"{seconds * 1e6:.2f} us"
+
+
+def profile(
+    compiled: CompiledModel,
+    executor: Executor,
+    inputs: Sequence[Any],
+    progress: Callable[[int, int], None] | None,
+    compile_layer: CompileLayer,
+) -> Profile:
+    """Measure every step of a call. Raises InputError for inputs that do not fit."""
+    arrays = [accept(port, value) for port, value in zip(compiled.inputs, match(compiled.inputs, inputs, {}))]
+    shown = [present(port.element_type, array) for port, array in zip(compiled.inputs, arrays)]
+    fresh = compiled.new_request()  # with variables that are nobody's
+    with at_most(executor.threads):
+        model = executor.model if compiled.model.sinks else executor.as_it_runs(arrays)
+        steps = _Steps(model, executor, arrays, compile_layer).run(progress)
+    return Profile(tuple(steps), smallest(lambda: fresh(*shown)), machine_limits(compile_layer))
+
+
+def smallest(call: Callable[[], Any], seconds: float = _SECONDS) -> float:
+    """The smallest time of a call, over so many seconds and a few calls at least; of short ones in runs, for the clock's sake."""
+    call()
+    call()  # kernels of the first call are compiled, those of a second size too
+    start = time.perf_counter()
+    call()
+    run = max(1, min(100, int(_RUN / max(1e-9, time.perf_counter() - start))))
+    best, end, runs = float("inf"), time.perf_counter() + seconds, 0
+    while runs < _CALLS or time.perf_counter() < end:
+        start = time.perf_counter()
+        for _ in range(run):
+            call()
+        best = min(best, (time.perf_counter() - start) / run)
+        runs += 1
+    return best
+
+
+def _bound(compiled: CompiledModel, arrays: Sequence[Array]) -> Callable[[], Any]:
+    """A call with as little around it as there can be."""
+    try:
+        return compiled.bind(*arrays)
+    except InputError:  # of types that cannot be bound
+        return lambda: compiled(*arrays)
+
+
+@functools.lru_cache(maxsize=1)
+def _empty_call(compile_layer: CompileLayer) -> float:
+    """What a bound call costs that has next to nothing to do."""
+    builder = Builder("empty")
+    x = builder.parameter("x", "f32", [1])
+    builder.result(builder.add("ReLU", 1, x)[0])
+    return smallest(compile_layer(builder.model(), kernel_target(), 1).bind(np.zeros(1, np.float32)))
+
+
+def _kind(node: Node) -> str:
+    """The type of what is computed: that of the product, where other layers are joined to one."""
+    product = getattr(node.operation, "product", None)
+    return product.type_name if isinstance(product, Operation) else node.type_name
+
+
+class _Steps:
+    """The steps of one call, each by itself, with the values that it has."""
+
+    def __init__(self, model: Model, executor: Executor, inputs: Sequence[Array], compile_layer: CompileLayer) -> None:
+        self._model, self._executor, self._compile_layer = model, executor, compile_layer
+        self._values: dict[Source, Array] = {Source(p, 0): array for p, array in zip(model.parameters, inputs)}
+        self._left: dict[Source, int] = {}
+        for node in model.nodes:
+            for source in node.inputs:
+                self._left[source] = self._left.get(source, 0) + 1
+
+    def run(self, progress: Callable[[int, int], None] | None) -> list[ProfiledStep]:
+        """Measure all of them."""
+        found = []
+        for number, node in enumerate(self._model.nodes, 1):
+            if node.type_name not in _UNTIMED and any(port.spec.value is None for port in node.outputs):
+                found.append(self._step(node))
+            for source in node.inputs:
+                self._left[source] -= 1
+                if not self._left[source]:
+                    self._values.pop(source, None)
+            if progress is not None:
+                progress(number, len(self._model.nodes))
+        return found
+
+    def _step(self, node: Node) -> ProfiledStep:
+        values = {source: self._value(source) for source in dict.fromkeys(node.inputs)}
+        given = [TensorSpec(self._model.spec(s).element_type, PartialShape(values[s].shape), values[s]) for s in node.inputs]
+        assert node.operation is not None
+        try:
+            if node.type_name in ("ReadValue", "Assign"):
+                results, seconds, kernel, reason = self._by_reference(node, given)
+            else:
+                results, seconds, kernel, reason = self._by_kernel(node, values)
+        except UncorkError as error:
+            raise error.at(node.label) from None
+        outputs = [TensorSpec(port.spec.element_type, PartialShape(array.shape)) for port, array in zip(node.outputs, results)]
+        for position, array in enumerate(results):
+            self._values[Source(node.id, position)] = array
+        return ProfiledStep(
+            node.name,
+            node.operation.label(),
+            kernel,
+            reason,
+            " ".join(map(str, outputs)),
+            seconds,
+            0.0 if kernel == "view" else traffic(node.type_name, given, outputs),
+            0.0 if kernel == "view" else operations(_kind(node), given, outputs),
+        )
+
+    def _value(self, source: Source) -> Array:
+        found = self._values.get(source)
+        if found is not None:
+            return found
+        node = self._model.by_id[source.node]
+        value = node.operation.value if isinstance(node.operation, Const) else node.outputs[source.output].spec.value
+        assert value is not None, "every value is of a step before, an input or a constant"
+        return value
+
+    def _by_kernel(self, node: Node, values: dict[Source, Array]) -> tuple[list[Array], float, str, str]:
+        known = {s: TensorSpec(self._model.spec(s).element_type, PartialShape(v.shape)) for s, v in values.items()}
+        single, sources = alone(self._model, node, known)
+        compiled = self._compile_layer(single, self._executor.target, self._executor.threads)
+        arrays = [present(port.element_type, values[source]) for port, source in zip(compiled.inputs, sources)]
+        results = [carrier(array, port.element_type) for port, array in zip(compiled.outputs, compiled(*arrays))]
+        steps = compiled.plan.steps
+        kernel = ", ".join(dict.fromkeys(step.kernel for step in steps)) or "constant"
+        reason = "; ".join(dict.fromkeys(step.reason for step in steps if step.kernel == "reference" and step.reason))
+        if kernel == "view":
+            return results, 0.0, kernel, reason
+        seconds = smallest(_bound(compiled, arrays)) - _empty_call(self._compile_layer)
+        return results, max(1e-9, seconds), kernel, reason
+
+    def _by_reference(self, node: Node, given: list[TensorSpec]) -> tuple[list[Array], float, str, str]:
+        operation = node.operation
+        assert operation is not None
+        results = [_whole(spec) for spec in operation.evaluate(given)]
+        return results, smallest(lambda: operation.evaluate(given)), "reference", "a variable"
+
+
+def _whole(spec: TensorSpec) -> Array:
+    assert spec.value is not None
+    return spec.value
+
+
+@functools.lru_cache(maxsize=1)
+def machine_limits(compile_layer: CompileLayer) -> Limits:
+    """Measured once in a process, in half a second: copies of 64 MB, and the faster of two products, NumPy's and our own."""
+    source, target = np.ones(8 << 20, np.float64), np.empty(8 << 20, np.float64)
+    copies = smallest(lambda: np.copyto(target, source), 0.1)
+    a, b, c = (np.ones((768, 768), np.float32) for _ in range(3))
+    with at_most(1):
+        products = min(smallest(lambda: np.matmul(a, b, out=c), 0.1), smallest(_own_product(a, b, compile_layer), 0.1))
+    return Limits(2 * source.nbytes / copies, 2 * 768**3 / products)
+
+
+def _own_product(a: Array, b: Array, compile_layer: CompileLayer) -> Callable[[], Any]:
+    builder = Builder("product")
+    x = builder.parameter("x", "f32", a.shape)
+    builder.result(builder.add("MatMul", 1, x, builder.constant(b), transpose_a=False, transpose_b=False)[0])
+    return compile_layer(builder.model(), kernel_target(), 1).bind(a)

@@ -1,0 +1,266 @@
+"""`InferRequest` and `AsyncInferQueue`: calls on threads of their own, as servers written for OpenVINO make them.
+
+A request is one call at a time with variables of its own; a queue hands each call to the next idle request. Calls with kernels
+run outside Python's lock, so requests work side by side; give `threads=1` to `compile_model` where there are as many requests
+as processors.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from uncork.compiler.arguments import Results
+from uncork.compiler.together import available_threads
+from uncork.errors import InputError
+
+if TYPE_CHECKING:
+    from uncork.compiler.compile import CompiledModel
+
+Callback = Callable[..., object]
+After = Callable[[BaseException | None], None]
+#: What OpenVINO's requests have and these do not, with the way here.
+_ELSEWHERE = {
+    "get_output_tensor": "request.results[0] is the array",
+    "get_tensor": "request.results['name'] is the array of an output; inputs are given to infer()",
+    "output_tensors": "request.results has the arrays",
+    "set_input_tensor": "give the inputs to infer() or start_async()",
+    "set_input_tensors": "give the inputs to infer() or start_async()",
+    "set_output_tensor": "compiled.bind(..., outputs=...) writes into arrays of yours",
+    "set_tensor": "give the inputs to infer() or start_async()",
+    "set_tensors": "give the inputs to infer() or start_async()",
+    "query_state": "reset_state() forgets the variables, and every request has its own",
+    "get_profiling_info": "compiled.profile(inputs) tells the time of every step",
+    "profiling_info": "compiled.profile(inputs) tells the time of every step",
+}
+
+
+class _Thread:
+    """A thread for calls, made when it is first needed; a process that was forked makes one of its own."""
+
+    def __init__(self) -> None:
+        self._made: ThreadPoolExecutor | None = None
+        self._process = 0
+
+    def submit(self, call: Callable[[], None]) -> Future[None]:
+        """Have the call made, after those before it."""
+        if self._made is None or self._process != os.getpid():
+            self._made = ThreadPoolExecutor(1, "uncork request")
+            self._process = os.getpid()
+        return self._made.submit(call)
+
+
+class InferRequest:
+    """One call of a model at a time, now or on a thread of its own, with variables of its own.
+
+    >>> request = compiled.create_infer_request()  # doctest: +SKIP
+    >>> request.start_async({"ids": ids})          # doctest: +SKIP
+    >>> request.wait()                             # doctest: +SKIP
+    >>> request.results["scores"]                  # doctest: +SKIP
+    """
+
+    def __init__(self, compiled: CompiledModel) -> None:
+        self._compiled = compiled.new_request()
+        self._thread = _Thread()
+        self._running: Future[None] | None = None
+        self._results: Results | None = None
+        self._callback: tuple[Callback, Any] | None = None
+        #: What was given to `start_async` with the inputs.
+        self.userdata: Any = None
+
+    @property
+    def inputs(self) -> tuple[Any, ...]:
+        """The inputs of the model."""
+        return self._compiled.inputs
+
+    @property
+    def outputs(self) -> tuple[Any, ...]:
+        """The outputs of the model."""
+        return self._compiled.outputs
+
+    def infer(self, inputs: Any = None, *, share_inputs: bool = True, share_outputs: bool = True) -> Results:
+        """Run the model on what a call of the model takes as one argument: a mapping, a list of all inputs or one array.
+
+        Results are always the caller's own, and inputs are only read: what is shared makes no difference.
+        """
+        self._check_idle()
+        self._results = self._call(inputs)
+        return self._results
+
+    def start_async(self, inputs: Any = None, userdata: Any = None, share_inputs: bool = False) -> None:
+        """Begin a call on the request's thread; `wait` ends it. The inputs are copied first, unless they are shared.
+
+        Raises InputError while a call is running.
+        """
+        self._check_idle()
+        self._start(inputs, userdata, share_inputs, None)
+
+    def wait(self) -> None:
+        """Wait for the call that was begun. Raises what the call raised."""
+        self._finished(None)
+
+    def wait_for(self, timeout: float) -> bool:
+        """Wait at most so many milliseconds; whether the call is done. Raises what the call raised."""
+        return self._finished(timeout / 1000)
+
+    def set_callback(self, callback: Callback, userdata: Any = None) -> None:
+        """Have `callback(userdata)` called on the request's thread when a call begun by `start_async` has succeeded."""
+        self._callback = (callback, userdata)
+
+    @property
+    def results(self) -> Results:
+        """What the last call gave. Raises InputError before there is one."""
+        if self._results is None:
+            raise InputError("there are no results yet: call infer(), or start_async() and wait()", "request")
+        return self._results
+
+    def reset_state(self) -> None:
+        """Put the variables of this request back to their initial values."""
+        self._check_idle()
+        self._compiled.reset_state()
+
+    def _check_idle(self) -> None:
+        if self._running is not None and not self._running.done():
+            raise InputError("is busy: wait() for its call, or use one request for each call at a time", "request")
+
+    def _call(self, inputs: Any) -> Results:
+        return self._compiled() if inputs is None else self._compiled(inputs)
+
+    def _start(self, inputs: Any, userdata: Any, share_inputs: bool, after: After | None) -> None:
+        """Begin a call; `after` is called on the thread with the error, or None, and then has to say the error."""
+        given = inputs if share_inputs else _copied(inputs)
+        self.userdata = userdata
+
+        def call() -> None:
+            try:
+                self._results = self._call(given)
+                if self._callback is not None:
+                    self._callback[0](self._callback[1])
+            except BaseException as error:
+                if after is None:
+                    raise
+                after(error)
+            else:
+                if after is not None:
+                    after(None)
+
+        self._running = self._thread.submit(call)
+
+    def _finished(self, seconds: float | None) -> bool:
+        if self._running is None:
+            return True
+        if not wait([self._running], seconds).done:
+            return False
+        running, self._running = self._running, None
+        running.result()
+        return True
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"a request has no '{name}'" + (f": {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""))
+
+
+def _copied(inputs: Any) -> Any:
+    """The inputs with arrays of their own."""
+    if isinstance(inputs, Mapping):
+        return {key: _copied(value) for key, value in inputs.items()}
+    if isinstance(inputs, (list, tuple)):
+        return [_copied(value) for value in inputs]
+    return np.array(inputs) if isinstance(inputs, np.ndarray) else inputs
+
+
+class AsyncInferQueue:
+    """Requests that take turns: `start_async` hands a call to an idle one, and waits for one when all are at work.
+
+    >>> queue = uncork.AsyncInferQueue(compiled, 4)                       # doctest: +SKIP
+    >>> queue.set_callback(lambda request, row: keep(row, request.results))  # doctest: +SKIP
+    >>> for row, ids in enumerate(batches):                               # doctest: +SKIP
+    ...     queue.start_async({"ids": ids}, row)
+    >>> queue.wait_all()                                                  # doctest: +SKIP
+    """
+
+    def __init__(self, model: CompiledModel, jobs: int = 0) -> None:
+        """`jobs` requests; as many as processors without a number."""
+        if not isinstance(jobs, int) or jobs < 0:
+            raise InputError(f"jobs: expected a number of requests, or 0 for one each processor, got {jobs!r}")
+        self._requests = [InferRequest(model) for _ in range(jobs or available_threads())]
+        self._idle = list(range(len(self._requests)))
+        self._changed = threading.Condition()
+        self._callback: Callback | None = None
+        self._error: BaseException | None = None
+
+    def set_callback(self, callback: Callback) -> None:
+        """Have `callback(request, userdata)` called on the request's thread after every call that has succeeded."""
+        self._callback = callback
+
+    def start_async(self, inputs: Any = None, userdata: Any = None, share_inputs: bool = False) -> None:
+        """Begin a call on an idle request; waits for one. The inputs are copied first, unless they are shared.
+
+        Raises what a call before it, or its callback, raised.
+        """
+        self._begin(inputs, userdata, share_inputs, self._next_idle())
+
+    def wait_all(self) -> None:
+        """Wait for every call. Raises what the first of them that failed raised, or its callback."""
+        with self._changed:
+            self._changed.wait_for(lambda: len(self._idle) == len(self._requests))
+        self._raise()
+
+    def is_ready(self) -> bool:
+        """A request is idle: `start_async` would not wait."""
+        with self._changed:
+            return bool(self._idle)
+
+    def get_idle_request_id(self) -> int:
+        """The number of the request that takes the next call; waits until one is idle."""
+        with self._changed:
+            self._changed.wait_for(lambda: bool(self._idle))
+            return self._idle[0]
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    def __iter__(self) -> Iterator[InferRequest]:
+        return iter(self._requests)
+
+    def __getitem__(self, number: int) -> InferRequest:
+        return self._requests[number]
+
+    def _next_idle(self) -> int:
+        with self._changed:
+            self._changed.wait_for(lambda: bool(self._idle))
+            number = self._idle.pop(0)
+        return number
+
+    def _begin(self, inputs: Any, userdata: Any, share_inputs: bool, number: int) -> None:
+        request = self._requests[number]
+
+        def done(error: BaseException | None) -> None:
+            with self._changed:
+                self._error = self._error or error
+            self._release(number)
+
+        if self._callback is not None:
+            callback = self._callback
+            request.set_callback(lambda _: callback(request, userdata))
+        try:
+            self._raise()
+            request._start(inputs, userdata, share_inputs, done)
+        except BaseException:
+            self._release(number)
+            raise
+
+    def _release(self, number: int) -> None:
+        with self._changed:
+            self._idle.append(number)
+            self._changed.notify_all()
+
+    def _raise(self) -> None:
+        with self._changed:
+            error, self._error = self._error, None
+        if error is not None:
+            raise error

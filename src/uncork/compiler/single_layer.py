@@ -1,0 +1,71 @@
+"""One layer as a model of its own: to run it by its kernel on given values, and to hand it to somebody as a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from uncork.ir.model import Model, Node, Port, Source
+from uncork.ops.parameter import Const, Parameter, Result
+from uncork.storage import encode
+from uncork.types import Array, ElementType, TensorSpec
+
+
+def alone(model: Model, node: Node, known: Mapping[Source, TensorSpec]) -> tuple[Model, list[Source]]:
+    """The layer as a model, and the tensors that are its inputs, in order. Constants come with it; shapes stay as open as they were.
+
+    `known` has specs of tensors that the model knows too little of.
+    """
+    nodes: list[Node] = []
+    renamed: dict[Source, Source] = {}
+    open_inputs: list[Source] = []
+    for source in dict.fromkeys(node.inputs):
+        producer = model.by_id[source.node]
+        port = producer.outputs[source.output]
+        constant = _constant(producer, source.output)
+        number = len(nodes)
+        if constant is not None:
+            nodes.append(Node(number, producer.name, "Const", "opset1", constant.to_text(), (), (Port(_spec(constant)),), constant))
+        else:
+            spec = port.spec if port.spec.rank is not None or source not in known else known[source]
+            parameter = Parameter(element_type=spec.element_type, shape=spec.shape)
+            name = producer.name if len(producer.outputs) == 1 else f"{producer.name}:{source.output}"
+            ports = (Port(TensorSpec(spec.element_type, spec.shape), port.names),)
+            nodes.append(Node(number, name, "Parameter", "opset1", parameter.to_text(), (), ports, parameter))
+            open_inputs.append(source)
+        renamed[source] = Source(number, 0)
+    own = len(nodes)
+    nodes.append(replace(node, id=own, inputs=tuple(renamed[source] for source in node.inputs)))
+    results = []
+    for output, port in enumerate(node.outputs):
+        number = len(nodes)
+        nodes.append(Node(number, f"Result_{number}", "Result", "opset1", {}, (Source(own, output),), (port,), Result()))
+        results.append(number)
+    parameters = tuple(renamed[source].node for source in open_inputs)
+    single = replace(model, name=node.name, nodes=tuple(nodes), parameters=parameters, results=tuple(results), sinks=(), source=node.label)
+    return single, open_inputs
+
+
+def _constant(producer: Node, output: int) -> Const | None:
+    """A constant, or a value that constants alone give."""
+    if isinstance(producer.operation, Const):
+        return producer.operation
+    value = producer.outputs[output].spec.value
+    if value is None:
+        return None
+    found = Const(element_type=producer.outputs[output].spec.element_type, shape=producer.outputs[output].spec.shape)
+    found.value = value
+    return found
+
+
+def _spec(constant: Const) -> TensorSpec:
+    return TensorSpec(constant.element_type, constant.shape, constant.value)
+
+
+def carrier(values: Array, element_type: ElementType) -> Array:
+    """Values as a caller sees them, in the type that carries them."""
+    if element_type is ElementType.string:
+        return values.astype(object)
+    if element_type.is_float and not element_type.is_native:
+        return encode(values, element_type)
+    return values

@@ -1,0 +1,278 @@
+"""The functions that are operations: each describes its call. `uncork.functional` tells what holds for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from uncork.functional._call import Call
+from uncork.functional._native import one, several
+
+# ---- embedding bags
+
+
+@one
+def embedding_bag_offsets_sum(
+    table: Any, indices: Any, offsets: Any, default_index: Any = None, per_sample_weights: Any = None, *, strict: bool = False
+) -> Call:
+    """Sums of table rows by bag; bag b owns the positions offsets[b] .. offsets[b + 1] - 1, the last one all that remain.
+
+    `table [E, d...]`, `indices [N]`, `offsets [B]`, `per_sample_weights [N]` of the table's type; the result is `[B, d...]`.
+    An empty bag is the row `default_index`, or zeros where that is None or -1.
+    """
+    call = Call("embedding_bag_offsets_sum", "EmbeddingBagOffsetsSum", 3, strict)
+    call.first("table", table)
+    call.counts(indices=indices, offsets=offsets, default_index=_default(default_index, per_sample_weights))
+    call.likes(per_sample_weights=per_sample_weights)
+    return call
+
+
+@one
+def embedding_bag_offsets(
+    table: Any,
+    indices: Any,
+    offsets: Any,
+    default_index: Any = None,
+    per_sample_weights: Any = None,
+    reduction: str = "sum",
+    *,
+    strict: bool = False,
+) -> Call:
+    """`embedding_bag_offsets_sum`, or with `reduction="mean"` the mean of each bag, which takes no weights."""
+    call = Call("embedding_bag_offsets", "EmbeddingBagOffsets", 15, strict)
+    call.first("table", table)
+    call.counts(indices=indices, offsets=offsets, default_index=_default(default_index, per_sample_weights))
+    call.likes(per_sample_weights=per_sample_weights)
+    return call.with_attributes(reduction=reduction)
+
+
+@one
+def embedding_bag_packed_sum(table: Any, indices: Any, per_sample_weights: Any = None, *, strict: bool = False) -> Call:
+    """Sums of table rows by bag, all bags of one size: `table [E, d...]`, `indices [B, k]`, weights `[B, k]` -> `[B, d...]`."""
+    call = Call("embedding_bag_packed_sum", "EmbeddingBagPackedSum", 3, strict)
+    call.first("table", table)
+    call.counts(indices=indices)
+    call.likes(per_sample_weights=per_sample_weights)
+    return call
+
+
+@one
+def embedding_bag_packed(table: Any, indices: Any, per_sample_weights: Any = None, reduction: str = "sum", *, strict: bool = False) -> Call:
+    """`embedding_bag_packed_sum`, or with `reduction="mean"` the mean of each bag, which takes no weights."""
+    call = Call("embedding_bag_packed", "EmbeddingBagPacked", 15, strict)
+    call.first("table", table)
+    call.counts(indices=indices)
+    call.likes(per_sample_weights=per_sample_weights)
+    return call.with_attributes(reduction=reduction)
+
+
+@one
+def embedding_segments_sum(
+    table: Any,
+    indices: Any,
+    segment_ids: Any,
+    num_segments: Any,
+    default_index: Any = None,
+    per_sample_weights: Any = None,
+    *,
+    strict: bool = False,
+) -> Call:
+    """Sums of table rows by segment: position i belongs to segment `segment_ids[i]`, in any order.
+
+    `table [E, d...]`, `indices [N]`, `segment_ids [N]`, `per_sample_weights [N]` of the table's type; the result is
+    `[num_segments, d...]`. An empty segment is the row `default_index`, or zeros where that is None or -1.
+    """
+    call = Call("embedding_segments_sum", "EmbeddingSegmentsSum", 3, strict)
+    call.first("table", table)
+    call.counts(indices=indices, segment_ids=segment_ids, num_segments=num_segments)
+    call.counts(default_index=_default(default_index, per_sample_weights))
+    call.likes(per_sample_weights=per_sample_weights)
+    return call
+
+
+# ---- gathering
+
+
+@one
+def gather(data: Any, indices: Any, axis: Any, batch_dims: int = 0, *, strict: bool = False) -> Call:
+    """Slices of `data` along `axis`, picked by `indices` of any shape; the first `batch_dims` dimensions are shared by both.
+
+    The result has shape `data.shape[:axis] + indices.shape[batch_dims:] + data.shape[axis + 1:]`. A negative index counts from
+    the end; one that is outside even so gives zeros (empty strings).
+    """
+    call = Call("gather", "Gather", 8, strict)
+    call.first("data", data)
+    call.index("indices", indices)
+    call.counts(axis=axis)
+    return call.with_attributes(batch_dims=call.number("batch_dims", batch_dims))
+
+
+@one
+def gather_elements(data: Any, indices: Any, axis: int, *, strict: bool = False) -> Call:
+    """One element of `data` for each of `indices`, which says its place along `axis`. A negative index counts from the end."""
+    call = Call("gather_elements", "GatherElements", 6, strict)
+    call.first("data", data)
+    call.index("indices", indices)
+    return call.with_attributes(axis=call.number("axis", axis))
+
+
+@one
+def gather_nd(data: Any, indices: Any, batch_dims: int = 0, *, strict: bool = False) -> Call:
+    """Slices of `data` at the places that the last dimension of `indices` gives. Negative indices count from the end."""
+    call = Call("gather_nd", "GatherND", 8, strict)
+    call.first("data", data)
+    call.index("indices", indices)
+    return call.with_attributes(batch_dims=call.number("batch_dims", batch_dims))
+
+
+# ---- recurrent layers
+
+
+@several
+def gru_sequence(
+    x: Any,
+    h0: Any,
+    lengths: Any,
+    w: Any,
+    r: Any,
+    b: Any,
+    direction: str = "forward",
+    activations: Sequence[str] = ("sigmoid", "tanh"),
+    clip: float | None = None,
+    linear_before_reset: bool = False,
+    *,
+    strict: bool = False,
+) -> Call:
+    """A GRU over sequences of their own lengths; gates z, r, h. Returns (Y, Ho).
+
+    `x [B, T, I]`, `h0 [B, D, H]`, `lengths [B]`, `w [D, 3H, I]`, `r [D, 3H, H]`, `b [D, 3H]`, or `[D, 4H]` with
+    `linear_before_reset`; D is 2 when `direction` is "bidirectional", else 1. `Y [B, D, T, H]` is 0 past a row's length and
+    `Ho [B, D, H]` the state there.
+    """
+    call = Call("gru_sequence", "GRUSequence", 5, strict)
+    call.first("x", x)
+    call.likes(h0=h0)
+    call.counts(lengths=lengths)
+    call.likes(w=w, r=r, b=b)
+    options = _options(activations, clip) | {"direction": direction, "linear_before_reset": bool(linear_before_reset)}
+    return call.with_attributes(hidden_size=call.hidden_size("h0"), **options)
+
+
+@several
+def lstm_sequence(
+    x: Any,
+    h0: Any,
+    c0: Any,
+    lengths: Any,
+    w: Any,
+    r: Any,
+    b: Any,
+    direction: str = "forward",
+    activations: Sequence[str] = ("sigmoid", "tanh", "tanh"),
+    clip: float | None = None,
+    *,
+    strict: bool = False,
+) -> Call:
+    """An LSTM over sequences of their own lengths; gates f, i, c, o. Returns (Y, Ho, Co).
+
+    Shapes as for `gru_sequence`, with 4H for 3H, `c0` as `h0`, and `b [D, 4H]`.
+    """
+    call = Call("lstm_sequence", "LSTMSequence", 5, strict)
+    call.first("x", x)
+    call.likes(h0=h0, c0=c0)
+    call.counts(lengths=lengths)
+    call.likes(w=w, r=r, b=b)
+    return call.with_attributes(hidden_size=call.hidden_size("h0"), direction=direction, **_options(activations, clip))
+
+
+@several
+def rnn_sequence(
+    x: Any,
+    h0: Any,
+    lengths: Any,
+    w: Any,
+    r: Any,
+    b: Any,
+    direction: str = "forward",
+    activations: Sequence[str] = ("tanh",),
+    clip: float | None = None,
+    *,
+    strict: bool = False,
+) -> Call:
+    """A simple recurrent layer over sequences of their own lengths. Returns (Y, Ho). Shapes as for `gru_sequence`, with H for 3H."""
+    call = Call("rnn_sequence", "RNNSequence", 5, strict)
+    call.first("x", x)
+    call.likes(h0=h0)
+    call.counts(lengths=lengths)
+    call.likes(w=w, r=r, b=b)
+    return call.with_attributes(hidden_size=call.hidden_size("h0"), direction=direction, **_options(activations, clip))
+
+
+@one
+def gru_cell(
+    x: Any,
+    h: Any,
+    w: Any,
+    r: Any,
+    b: Any = None,
+    activations: Sequence[str] = ("sigmoid", "tanh"),
+    clip: float | None = None,
+    linear_before_reset: bool = False,
+    *,
+    strict: bool = False,
+) -> Call:
+    """One step of a GRU: `x [B, I]`, `h [B, H]`, `w [3H, I]`, `r [3H, H]`, `b [3H]` or `[4H]`. Returns the new state."""
+    call = Call("gru_cell", "GRUCell", 3, strict)
+    call.first("x", x)
+    call.likes(h=h, w=w, r=r, b=b)
+    options = _options(activations, clip) | {"linear_before_reset": bool(linear_before_reset)}
+    return call.with_attributes(hidden_size=call.hidden_size("h"), **options)
+
+
+@several
+def lstm_cell(
+    x: Any,
+    h: Any,
+    c: Any,
+    w: Any,
+    r: Any,
+    b: Any = None,
+    activations: Sequence[str] = ("sigmoid", "tanh", "tanh"),
+    clip: float | None = None,
+    *,
+    strict: bool = False,
+) -> Call:
+    """One step of an LSTM: `x [B, I]`, `h` and `c [B, H]`, `w [4H, I]`, `r [4H, H]`, `b [4H]`. Returns the new (h, c)."""
+    call = Call("lstm_cell", "LSTMCell", 4, strict)
+    call.first("x", x)
+    call.likes(h=h, c=c, w=w, r=r, b=b)
+    return call.with_attributes(hidden_size=call.hidden_size("h"), **_options(activations, clip))
+
+
+@one
+def rnn_cell(
+    x: Any,
+    h: Any,
+    w: Any,
+    r: Any,
+    b: Any = None,
+    activations: Sequence[str] = ("tanh",),
+    clip: float | None = None,
+    *,
+    strict: bool = False,
+) -> Call:
+    """One step of a simple recurrent layer: `x [B, I]`, `h [B, H]`, `w [H, I]`, `r [H, H]`, `b [H]`. Returns the new state."""
+    call = Call("rnn_cell", "RNNCell", 1, strict)
+    call.first("x", x)
+    call.likes(h=h, w=w, r=r, b=b)
+    return call.with_attributes(hidden_size=call.hidden_size("h"), **_options(activations, clip))
+
+
+def _default(default_index: Any, weights: Any) -> Any:
+    """No default row is -1 where another input comes after it."""
+    return -1 if default_index is None and weights is not None else default_index
+
+
+def _options(activations: Sequence[str], clip: float | None) -> dict[str, Any]:
+    chosen = (activations,) if isinstance(activations, str) else tuple(activations)
+    return {"activations": chosen} | ({} if clip is None else {"clip": float(clip)})

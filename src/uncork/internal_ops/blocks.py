@@ -1,0 +1,116 @@
+"""Data in blocks of channels; no file has them. `[N, C, ..]` in blocks of b channels is `[N, C / b, .., b]`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from uncork.ops._operation import Operation
+from uncork.ops._ports import ANY, Input, Output
+from uncork.types import Array, PartialShape, TensorSpec
+
+
+def blocked_shape(shape: PartialShape, block: int) -> PartialShape:
+    """The shape in blocks of channels of `[N, C, ..]`, whose channels are a multiple of the block."""
+    images, channels, *others = shape.dims
+    return PartialShape([images, int(channels) // block, *others, block])
+
+
+def plain_shape(shape: PartialShape) -> PartialShape:
+    """The shape `[N, C, ..]` of what lies in blocks."""
+    images, blocks, *others, block = shape.dims
+    return PartialShape([images, int(blocks) * int(block), *others])
+
+
+def to_blocks(data: Array, block: int) -> Array:
+    """`[N, C, ..]` in blocks."""
+    images, channels, *others = data.shape
+    apart = data.reshape(images, channels // block, block, *others)
+    return np.ascontiguousarray(np.moveaxis(apart, 2, -1))
+
+
+def from_blocks(data: Array) -> Array:
+    """What lies in blocks as `[N, C, ..]`."""
+    images, blocks, *others, block = data.shape
+    return np.ascontiguousarray(np.moveaxis(data, -1, 2)).reshape(images, blocks * block, *others)
+
+
+class ToBlocks(Operation):
+    """`[N, C, ..]` in blocks of channels."""
+
+    type_name, opset = "ToBlocks", 0
+    data = Input(ANY, "T", moved=True)
+    output = Output("T")
+
+    def __init__(self, block: int) -> None:
+        super().__init__()
+        self.block = block
+
+    def infer(self, data: TensorSpec) -> PartialShape:
+        return blocked_shape(data.shape, self.block)
+
+    def reference(self, data: Array) -> Array:
+        return to_blocks(data, self.block)
+
+
+class FromBlocks(Operation):
+    """What lies in blocks of channels as `[N, C, ..]`."""
+
+    type_name, opset = "FromBlocks", 0
+    data = Input(ANY, "T", moved=True)
+    output = Output("T")
+
+    def infer(self, data: TensorSpec) -> PartialShape:
+        return plain_shape(data.shape)
+
+    def reference(self, data: Array) -> Array:
+        return from_blocks(data)
+
+
+class OnBlocks(Operation):
+    """An operation of which some inputs, and the result, lie in blocks of channels; all else is as in the operation.
+
+    `lies` says of each input whether it does; the result's blocks have `block` channels.
+    """
+
+    values = Input(ANY, variadic=True)
+    output = Output()
+
+    def __init__(self, operation: Operation, lies: Sequence[bool], block: int) -> None:
+        super().__init__()
+        self.operation, self.lies, self.block = operation, tuple(lies), block
+
+    def plain(self, specs: Sequence[TensorSpec | None]) -> list[TensorSpec | None]:
+        """The inputs as the operation takes them."""
+        return [_plain(spec) if lies and spec is not None else spec for spec, lies in zip(specs, self.lies)]
+
+    def describe(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
+        (result,) = self.operation.describe(self.plain(specs))
+        return (replace(result, shape=blocked_shape(result.shape, self.block), value=None, elements=None),)
+
+    def evaluate(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
+        (result,) = self.operation.evaluate(self.plain(specs))
+        assert result.value is not None
+        value = to_blocks(np.asarray(result.value), self.block)
+        return (TensorSpec(result.element_type, PartialShape(value.shape), value),)
+
+
+class BlockedConvolution(OnBlocks):
+    """A convolution, with what ends it, whose data and result lie in blocks of channels.
+
+    Kernels compute it by Winograd's tiles of `side` x `side` results; 0 for direct sums.
+    """
+
+    multiplies = True
+    type_name, opset = "BlockedConvolution", 0
+
+    def __init__(self, operation: Operation, lies: Sequence[bool], block: int, side: int = 0) -> None:
+        super().__init__(operation, lies, block)
+        self.side = side
+
+
+def _plain(spec: TensorSpec) -> TensorSpec:
+    value = None if spec.value is None else from_blocks(spec.value)
+    return TensorSpec(spec.element_type, plain_shape(spec.shape), value)

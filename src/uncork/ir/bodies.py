@@ -1,0 +1,90 @@
+"""A graph as the body of If, Loop or TensorIterator: described for the inputs of a call, run by the interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+
+from uncork.concurrency import lazy
+from uncork.errors import ValidationError
+from uncork.ir.interpret import interpret
+from uncork.ir.model import Model
+from uncork.ir.validate import infer
+from uncork.ops._body import Body, SubGraphOperation
+from uncork.symbolic import facts_of
+from uncork.types import Array, TensorSpec
+
+
+class GraphBody:
+    """A `Model` as the body of a layer."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self._described: dict[Hashable, tuple[TensorSpec, ...]] = {}
+
+    @lazy
+    def input_specs(self) -> tuple[TensorSpec, ...]:
+        return tuple(self.model.by_id[p].outputs[0].spec for p in self.model.parameters)
+
+    @property
+    def output_count(self) -> int:
+        return len(self.model.results)
+
+    def describe(self, inputs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
+        """Specs of the results, inner layers named in the error when these inputs do not fit."""
+        for number, (given, declared) in enumerate(zip(inputs, self.input_specs)):
+            name = self.model.by_id[self.model.parameters[number]].name
+            if given.element_type is not declared.element_type or not given.shape.compatible(declared.shape):
+                raise ValidationError(f"parameter '{name}' of the body: expected {declared}, got {given}")
+        # Bodies in bodies are described several times by each layer around them: without this memory the cost is exponential.
+        key = (id(self), *((s.element_type, s.shape) for s in inputs))
+        facts = facts_of(d.expression for s in inputs if s.rank is not None for d in s.shape)
+        memory = self._described if facts is None else facts.described
+        plain = all(s.value is None and s.elements is None for s in inputs)
+        if plain and key in memory:
+            return memory[key]
+        checked, problems = infer(self.model, dict(zip(self.model.parameters, inputs)), trust_ports=True)
+        if problems:
+            raise ValidationError.of_all("", problems)
+        results = tuple(checked.spec(checked.by_id[r].inputs[0]) for r in checked.results)
+        if plain:
+            memory[key] = results
+        return results
+
+    def check(self, inputs: Sequence[Array]) -> None:
+        """Refuse arrays that the body's parameters do not take."""
+        for array, declared, parameter in zip(inputs, self.input_specs, self.model.parameters):
+            if not declared.shape.contains(array.shape):
+                name = self.model.by_id[parameter].name
+                raise ValidationError(f"parameter '{name}' of the body: expected shape {declared.shape}, got {list(array.shape)}")
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """Carrier arrays of the results."""
+        self.check(inputs)
+        return interpret(self.model, inputs)
+
+    def configured(self, strict: bool, loop_limit: int | None, direct_sums: bool = False) -> Body:
+        return GraphBody(configure(self.model, strict, loop_limit, direct_sums))
+
+
+def configure(model: Model, strict: bool, loop_limit: int | None, direct_sums: bool = False) -> Model:
+    """The model with options of `compile_model` set on every operation, those in bodies included."""
+    if not strict and loop_limit is None and not direct_sums:
+        return model
+    nodes = []
+    variable: set[int] = set()  # nodes whose results differ from call to call
+    for node in model.nodes:
+        operation = node.operation
+        varies = operation is None or not operation.deterministic or node.type_name == "Parameter"
+        if varies or any(source.node in variable for source in node.inputs):
+            variable.add(node.id)
+        if isinstance(operation, SubGraphOperation):
+            operation = operation.configured(strict, loop_limit, direct_sums)
+        if operation is not None and direct_sums and operation.multiplies:
+            operation = operation.with_direct_sums()
+        if operation is None or not strict or isinstance(operation, SubGraphOperation):
+            pass
+        elif operation.strict_on_constants or node.id in variable:
+            operation = operation.with_strict()
+        nodes.append(replace(node, operation=operation))
+    return replace(model, nodes=tuple(nodes))

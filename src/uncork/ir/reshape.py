@@ -1,0 +1,67 @@
+"""`reshape`: a model for other shapes of its inputs, checked anew. Found by `Model.reshape`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from uncork.errors import InputError, Problem, UncorkError, ValidationError
+from uncork.ir.model import Model
+from uncork.ir.ports import ModelPort, find_port, listed, no_such_port
+from uncork.ir.validate import infer
+from uncork.ops.parameter import Parameter
+from uncork.types import PartialShape
+
+
+def reshaped(model: Model, shapes: Any) -> Model:
+    """The model with these shapes of inputs: of the only one, or a mapping by name, position or port.
+
+    Raises InputError for shapes that cannot be read or inputs that are not there, ValidationError when layers do not fit them.
+    """
+    wanted = _by_position(model.inputs, shapes)
+    new = {model.parameters[position]: shape for position, shape in wanted.items()}
+    nodes = []
+    for node in model.nodes:
+        if node.id in new:
+            element_type = node.outputs[0].spec.element_type
+            operation = Parameter(element_type=element_type, shape=new[node.id])
+            node = replace(node, operation=operation, attributes={**node.attributes, **operation.to_text()})
+        nodes.append(node)
+    made, problems = infer(replace(model, nodes=tuple(nodes)), trust_ports=True)
+    if problems:
+        said = ", ".join(f"{model.inputs[i].name} {shape}" for i, shape in wanted.items())
+        raise ValidationError.of_all(f"{model.source}, reshaped to {said}", problems)
+    return made
+
+
+def _by_position(ports: Sequence[ModelPort], shapes: Any) -> dict[int, PartialShape]:
+    if not isinstance(shapes, Mapping):
+        if len(ports) != 1:
+            many = f"the model has {len(ports)} inputs"
+            raise InputError(f"{many}: give a mapping such as {{'{ports[0].name}': [1, 8]}}; inputs: {listed(ports)}", "reshape")
+        shapes = {0: shapes}
+    wanted: dict[int, PartialShape] = {}
+    problems: list[Problem] = []
+    for key, text in shapes.items():
+        position = find_port(ports, key)
+        if position is None:
+            problems.append(Problem("reshape", no_such_port(ports, key, "input")))
+            continue
+        try:
+            wanted[position] = shape_of(text)
+        except (ValueError, TypeError) as error:
+            problems.append(Problem(f"reshape, input '{ports[position].name}'", str(error)))
+    if problems:
+        raise InputError.of_all("", problems)
+    return wanted
+
+
+def shape_of(value: Any) -> PartialShape:
+    """A shape as people write it: `[1, None, (2, 8)]`, "1,?,2..8" or a PartialShape. Raises ValueError or TypeError."""
+    if isinstance(value, PartialShape):
+        return value
+    try:
+        return PartialShape.parse(value.strip("[]")) if isinstance(value, str) else PartialShape(value)
+    except (TypeError, UncorkError):
+        raise ValueError(f"expected a shape such as [1, None, (2, 8)], got {value!r}") from None

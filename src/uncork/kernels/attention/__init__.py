@@ -1,0 +1,1 @@
+"""Attention: queries against keys, softmax, sums of values, block by block."""

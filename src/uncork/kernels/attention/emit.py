@@ -1,0 +1,217 @@
+"""Attention of many queries: keys are packed into panels once for a group of heads, then block by block as `emit_blocks` has it.
+
+A block of queries and keys has its scores computed as products of matrices are: rows of queries by vectors of keys, in registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from uncork.kernels.attention.emit_blocks import Block
+from uncork.kernels.attention.spec import ARGUMENTS, Attention
+from uncork.kernels.codegen.emit import F32, Kernel, Value
+from uncork.kernels.movement.emit_transpose import columns_of
+from uncork.kernels.runtime.target import Target
+
+#: Rows of scores that become weights at once: one alone would wait for its own results.
+_WEIGHED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """Where one head's rows begin."""
+
+    query: Value
+    value: Value
+    value_row: Value
+    output: Value
+    mask: Value
+    sink: Value
+    #: Every value is a number: values that weigh nothing may be left out.
+    plain: Value | None
+
+
+def emit_attention(spec: Attention, machine: Target) -> str:
+    """The LLVM text of the kernel."""
+    k = Kernel(spec.name, ARGUMENTS, machine)
+    a = dict(zip(ARGUMENTS, k.arguments))
+    block = Block(k, spec, a)
+    packed = a["room"] + spec.fixed_places["keys"]
+    copied = packed + (((a["sources"] + (spec.panel - 1)) // spec.panel * (spec.panel * spec.size * 4) + 63) & -64)
+    blocks = (a["targets"] + (spec.queries - 1)) // spec.queries
+    before, plain = k.variable(k.integer(-1)), k.variable(k.integer(1))
+    with k.loop(a["first"], a["first"] + a["count"]) as item:
+        whole = item // blocks
+        pair = whole // a["members"]
+        batch, member = pair // a["heads"], whole - pair * a["members"]
+        head = pair - batch * a["heads"]
+
+        def begin(name: str, batch: Value = batch, head: Value = head, member: Value | None = member) -> Value:
+            address = a[name] + batch * a[f"{name}_batch"] + head * a[f"{name}_head"]
+            return address if member is None else address + member * a[f"{name}_member"]
+
+        values = begin("value", member=None)
+        with k.when(pair > before.get()):
+            before.set(pair)
+            _pack_keys(k, spec, block, a, begin("key", member=None), packed)
+            plain.set(_take_values(k, spec, block, a, values, copied))
+        own = _Head(
+            begin("query"),
+            copied if spec.copies_values else values,
+            k.integer(spec.width * 4) if spec.copies_values else a["value_row"],
+            begin("output"),
+            begin("mask"),
+            begin("sink"),
+            plain.get() if spec.causal else None,
+        )
+        _attend(k, spec, block, a, own, packed, (item - whole * blocks) * spec.queries)
+    k.finish()
+    return k.text()
+
+
+def _pack_keys(k: Kernel, spec: Attention, block: Block, a: dict[str, Value], source: Value, packed: Value) -> None:
+    """All keys as panels `[size][panel]` of f32, turned in registers; what lies past the last key is some key again."""
+    lanes, sources = spec.lanes, a["sources"]
+
+    def place(key: Value) -> Value:
+        panel = key // spec.panel
+        return packed + panel * (spec.panel * spec.size * 4) + (key - panel * spec.panel) * 4
+
+    if spec.turned:
+        whole = sources // lanes * lanes
+
+        def line(key: Value, there: Value | None) -> None:
+            target, address = place(key), source + key * block.stored.bytes
+            with k.loop(0, spec.size) as d:
+                k.store(block.load(address + d * a["key_number"], lanes, there), target + d * (spec.panel * 4))
+
+        with k.loop(0, whole, lanes) as key:
+            line(key, None)
+        with k.when(whole < sources):
+            line(whole, k.lanes_below(sources - whole, lanes))
+        return
+    with k.loop(0, sources, lanes) as key:
+        lines = [source + k.minimum(key + i, sources - 1) * a["key_row"] for i in range(lanes)]
+        target = place(key)
+
+        def square(d: Value, count: int, lines: Sequence[Value] = lines, target: Value = target) -> None:
+            there = block.tail(count)
+            rows = [block.load(line + d * block.stored.bytes, lanes, there) for line in lines]
+            for i, column in enumerate(columns_of(rows)[:count]):
+                k.store(column, target + (d + i) * (spec.panel * 4))
+
+        full = spec.size // lanes * lanes
+        if full:
+            with k.loop(0, full, lanes) as d:
+                square(d, lanes)
+        if spec.size > full:
+            square(k.integer(full), spec.size - full)
+
+
+def _take_values(k: Kernel, spec: Attention, block: Block, a: dict[str, Value], values: Value, copied: Value) -> Value:
+    """Copy the values where that is wanted; 1 where every one of them is a number, or nobody asks."""
+    if not spec.copies_values and not spec.causal:
+        return k.integer(1)
+    lanes = spec.lanes
+    zeros = k.variable(k.number(0.0, F32, lanes))
+    with k.loop(0, a["sources"]) as key:
+        address = values + key * a["value_row"]
+        for column in range(0, spec.width, lanes):
+            there = block.tail(spec.depth) if column + lanes > spec.depth else None
+            x = block.load(address + column * block.stored.bytes, lanes, there)
+            zeros.set(k.fma(x, k.number(0.0, F32, lanes), zeros.get()))  # NaN of infinities and NaN
+            if spec.copies_values:
+                k.store(x, copied + (key * spec.width + column) * 4)
+    return k.select(k.all_of(zeros.get().equals(0.0)), k.integer(1), k.integer(0))
+
+
+def _attend(k: Kernel, spec: Attention, block: Block, a: dict[str, Value], own: _Head, packed: Value, first: Value) -> None:
+    """The block of queries from number `first` on, of one head."""
+    sources, last = a["sources"], a["targets"] - 1
+    count = k.minimum(a["targets"] - first, k.integer(spec.queries))
+    rows = (count + (spec.rows - 1)) // spec.rows * spec.rows
+
+    def query(row: Value) -> Value:
+        return own.query + k.minimum(first + row, last) * a["query_row"]
+
+    def mask(row: Value) -> Value:
+        return own.mask + k.minimum(first + row, last) * a["mask_row"]
+
+    block.begin(rows, lambda row: own.sink + k.minimum(first + row, last) * a["sink_row"])
+    if spec.copies_queries:
+        _copy_queries(k, spec, block, rows, query)
+    end = sources
+    if own.plain is not None:
+        needed = k.minimum(first + count, sources)
+        end = k.select(own.plain > 0, needed, sources)
+    with k.loop(0, end, spec.keys) as base:
+        width = k.minimum(end - base, k.integer(spec.keys))
+        _score(k, spec, block, rows, query, mask, packed, base, width)
+
+        def limit(row: Value, base: Value = base, width: Value = width) -> Value:
+            return first + row + 1 - base if spec.causal else width
+
+        block.weigh(rows, _WEIGHED, width, limit)
+        block.add_values(rows, spec.vectors, own.value + base * own.value_row, own.value_row, width)
+    block.finish(count, lambda row: own.output + (first + row) * a["output_row"])
+
+
+def _copy_queries(k: Kernel, spec: Attention, block: Block, rows: Value, query: Callable[[Value], Value]) -> None:
+    target = block.queries
+    with k.loop(0, rows) as row:
+        source = query(row)
+        with k.loop(0, spec.size) as d:
+            k.store(block.load(source + d * block.stored.bytes, 1), target + (row * spec.size + d) * 4)
+
+
+def _score(
+    k: Kernel,
+    spec: Attention,
+    block: Block,
+    rows: Value,
+    query: Callable[[Value], Value],
+    mask: Callable[[Value], Value],
+    packed: Value,
+    base: Value,
+    width: Value,
+) -> None:
+    """Scores of all rows with the keys from `base` on: whole panels, then one of fewer vectors."""
+    lanes, panel = spec.lanes, spec.panel
+    whole = width // panel
+
+    def address(row: Value) -> Value:
+        return block.queries + row * (spec.size * 4) if spec.copies_queries else query(row)
+
+    def scores(number: Value, vectors: int, partly: bool) -> None:
+        table = packed + (base // panel + number) * (panel * spec.size * 4)
+        with k.loop(0, rows, spec.rows) as first:
+            lines = [address(first + r) for r in range(spec.rows)]
+            sums = [[k.variable(k.number(0.0, F32, lanes)) for _ in range(vectors)] for _ in range(spec.rows)]
+
+            def step(d: Value) -> None:
+                columns = [k.load(table + d * (panel * 4) + v * lanes * 4, F32, lanes) for v in range(vectors)]
+                for r in range(spec.rows):
+                    x = k.splat(k.load(lines[r] + d * 4, F32), lanes)
+                    for v in range(vectors):
+                        sums[r][v].set(k.fma(x, columns[v], sums[r][v].get()))
+
+            with k.loop(0, spec.size // 2 * 2, 2) as d:
+                step(d)
+                step(d + 1)
+            if spec.size % 2:
+                step(k.integer(spec.size - 1))
+            for r in range(spec.rows):
+                bias = mask(first + r)
+                for v in range(vectors):
+                    key = base + number * panel + v * lanes
+                    there = k.lanes_below(width - (number * panel + v * lanes), lanes) if partly and v == vectors - 1 else None
+                    x = block.masked(sums[r][v].get() * k.splat(block.scale, lanes), bias, key, there)
+                    k.store(x, block.scores + (first + r) * spec.score_row + (number * panel + v * lanes) * 4)
+
+    with k.loop(0, whole) as number:
+        scores(number, spec.vectors, False)
+    vectors = (width - whole * panel + (lanes - 1)) // lanes
+    for some in range(1, spec.vectors + 1):
+        with k.when(vectors.equals(some)):
+            scores(whole, some, True)

@@ -1,0 +1,236 @@
+"""What both kernels of attention do with a block of scores: weights by a running maximum, and sums of values by those weights.
+
+The scores of a block of keys are weighted by the largest score so far. Where a later block has a larger one, what was summed up
+before is multiplied by the power of the difference; the sum of all weights is divided by at the very end.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+
+from llvmlite import ir
+
+from uncork.kernels.attention.spec import Attention
+from uncork.kernels.codegen.emit import F32, I32, U8, Kernel, Value, Variable, pieces
+from uncork.kernels.elementwise.emit import STORED, narrowed, widened
+
+#: The lowest f32: rows of nothing but -infinity must not subtract it from itself.
+_LEAST = -3.4028234663852886e38
+_LOG2_E = 1.4426950408889634
+#: 2**f on [-1/2, 1/2], constant first: exactly 1 at 0; relative error 1.5e-7.
+_POWER = (1.0, 0.6931470036506653, 0.24022242426872253, 0.05550733581185341, 0.009671512991189957, 0.001326472731307149)
+#: 1.5 * 2**23: from here on f32 has no digits behind the point.
+_WHOLE = 12582912.0
+#: Values of keys are added up in so many sums in turn where few sums are made at once.
+_CHAINS = 8
+
+#: How many keys of the block a row may look at, by the row's number: None is all of them.
+Limit = Callable[[Value], Value]
+
+
+def power(k: Kernel, x: Value) -> Value:
+    """e**x of x <= 0: exactly 1 at 0, exactly 0 from -88.03 down. NaN stays NaN."""
+    n = x.lanes
+    x = x * _LOG2_E
+    low = k.number(-127.0, F32, n)
+    x = k.select(x < low, low, x)  # an ordered comparison keeps NaN
+    shifted = x + _WHOLE
+    scale = ((shifted.bits_as(I32) + 127) << 23).bits_as(F32)  # of -127 it is 0
+    part = x - (shifted - _WHOLE)
+    result = k.number(_POWER[-1], F32, n)
+    for coefficient in reversed(_POWER[:-1]):
+        result = k.fma(result, part, k.number(coefficient, F32, n))
+    return result * scale
+
+
+def across(k: Kernel, x: Value, join: Callable[[Value, Value], Value]) -> Value:
+    """The lanes of a vector joined, in every lane."""
+    step = x.lanes // 2
+    while step:
+        picks = ir.Constant(ir.VectorType(ir.IntType(32), x.lanes), [i ^ step for i in range(x.lanes)])
+        x = join(x, Value(k, k.builder.shuffle_vector(x.llvm, x.llvm, picks), x.type, x.lanes))
+        step //= 2
+    return x
+
+
+class Block:
+    """A block of rows in working memory: largest scores, sums of weights, factors; sums of values; scores."""
+
+    def __init__(self, k: Kernel, spec: Attention, arguments: dict[str, Value]) -> None:
+        self.k, self.spec, self.a = k, spec, arguments
+        self.stored = STORED[spec.element_type]
+        places = spec.fixed_places  # what depends on the number of keys comes last
+        self.state, self.sums, self.scores, self.queries = (arguments["room"] + places[name] for name in ("state", "sums", "scores", "queries"))
+        self.scale = self._loaded_scale()
+
+    def _loaded_scale(self) -> Value:
+        given = self.a["scale"]
+        return self.load(given, 1) if self.spec.scaled else given.to(I32).bits_as(F32)
+
+    def load(self, address: Value, lanes: int, mask: Value | None = None) -> Value:
+        """Numbers of the tensors' type as f32."""
+        value = self.k.load(address, self.stored, lanes) if mask is None else self.k.load_masked(address, self.stored, mask)
+        return widened(self.k, self.spec.element_type, value)
+
+    def tail(self, count: int) -> Value | None:
+        """The mask of the last vector of so many numbers; None where it is a full one."""
+        rest = count % self.spec.lanes
+        return self.k.lanes_below(self.k.integer(rest), self.spec.lanes) if rest else None
+
+    def row(self, kind: int, number: Value) -> Value:
+        """The address of a row's largest score (0), sum of weights (1) or factor (2)."""
+        return self.state + (number + kind * self.spec.queries) * 4
+
+    # ---- masks
+
+    def masked(self, score: Value, mask_row: Value, key: Value, there: Value | None) -> Value:
+        """Scores with the mask of their row; only those keys are `there`."""
+        k, spec = self.k, self.spec
+        if not spec.mask:
+            return score
+        stored = STORED[spec.mask]
+        if spec.row_mask:
+            found = k.load(mask_row, stored)
+        else:
+            address = mask_row + key * stored.bytes
+            found = k.load(address, stored, score.lanes) if there is None else k.load_masked(address, stored, there)
+        if spec.row_mask:
+            found = k.splat(found, score.lanes)
+        if stored == U8:
+            return k.select(found > 0, score, k.number(-math.inf, F32, score.lanes))
+        return score + widened(k, spec.mask, found)
+
+    # ---- the stages
+
+    def begin(self, rows: Value, sink: Callable[[Value], Value]) -> None:
+        """No sums yet; the sink of a row, whose address is given by its number, weighs as a key without a value does."""
+        k, spec = self.k, self.spec
+        least = k.number(_LEAST, F32)
+        with k.loop(0, rows) as r:
+            top, total = least, k.number(0.0, F32)
+            if spec.sink:
+                given = self.load(sink(r), 1)
+                top = k.maximum(given, least)
+                total = power(k, given - top)
+            k.store(top, self.row(0, r))
+            k.store(total, self.row(1, r))
+        with k.loop(0, rows * spec.width, spec.lanes) as i:
+            k.store(k.number(0.0, F32, spec.lanes), self.sums + i * 4)
+
+    def weigh(self, rows: Value, together: int, width: Value, limit: Limit) -> None:
+        """Scores of `width` keys become weights, `together` rows at a time."""
+        k, lanes = self.k, self.spec.lanes
+        each = range(together)
+        with k.loop(0, rows, together) as first:
+            lines = [self.scores + (first + u) * self.spec.score_row for u in each]
+            here = [k.minimum(limit(first + u), width) for u in each]
+            full = k.maximum(functools.reduce(k.minimum, here), k.integer(0)) // lanes * lanes  # so far every row looks at all keys
+            before = [k.splat(k.load(self.row(0, first + u), F32), lanes) for u in each]
+            tops = [k.variable(k.number(_LEAST, F32, lanes)) for _ in each]
+            totals = [k.variable(k.number(0.0, F32, lanes)) for _ in each]
+
+            def score(u: int, key: Value, edge: bool, lines: Sequence[Value] = lines, here: Sequence[Value] = here) -> Value:
+                x = k.load(lines[u] + key * 4, F32, lanes)
+                return k.select(k.lanes_below(here[u] - key, lanes), x, k.number(-math.inf, F32, lanes)) if edge else x
+
+            def along(step: Callable[[Value, bool], None], full: Value = full) -> None:
+                with k.loop(0, full, lanes) as key:
+                    step(key, False)
+                with k.loop(full, width, lanes) as key:
+                    step(key, True)
+
+            def highest(key: Value, edge: bool, tops: Sequence[Variable] = tops) -> None:
+                for u in each:
+                    tops[u].set(k.maximum(tops[u].get(), score(u, key, edge)))
+
+            along(highest)
+            most = [k.maximum(across(k, tops[u].get(), k.maximum), before[u]) for u in each]
+
+            def weights(
+                key: Value, edge: bool, lines: Sequence[Value] = lines, most: Sequence[Value] = most, totals: Sequence[Variable] = totals
+            ) -> None:
+                found = [power(k, score(u, key, edge) - most[u]) for u in each]
+                for u in each:
+                    k.store(found[u], lines[u] + key * 4)
+                    totals[u].set(totals[u].get() + found[u])
+
+            along(weights)
+            for u in each:
+                factor = power(k, before[u] - most[u]).part(0, 1)
+                total = across(k, totals[u].get(), Value.__add__).part(0, 1)
+                k.store(most[u].part(0, 1), self.row(0, first + u))
+                k.store(k.fma(k.load(self.row(1, first + u), F32), factor, total), self.row(1, first + u))
+                k.store(factor, self.row(2, first + u))
+
+    def add_values(self, rows: Value, vectors: int, values: Value, value_row: Value, width: Value) -> None:
+        """The values of `width` keys, by their weights, to the sums of all rows: `vectors` at once."""
+        k, spec = self.k, self.spec
+        whole, rest = divmod(spec.width // spec.lanes, vectors)
+        with k.loop(0, rows, spec.rows) as first:
+            if whole:
+                with k.loop(0, whole * vectors * spec.lanes, vectors * spec.lanes) as column:
+                    self._add_columns(first, column, vectors, values, value_row, width)
+            if rest:
+                self._add_columns(first, k.integer(whole * vectors * spec.lanes), rest, values, value_row, width)
+
+    def _add_columns(self, first: Value, column: Value, vectors: int, values: Value, value_row: Value, width: Value) -> None:
+        k, spec = self.k, self.spec
+        rows, lanes = range(spec.rows), spec.lanes
+        masked = self.tail(spec.depth) if not spec.copies_values and spec.width != spec.depth else None
+        lines = [self.scores + (first + r) * spec.score_row for r in rows]
+        places = [self.sums + ((first + r) * spec.width + column) * 4 for r in rows]
+        chains = max(1, min(4, _CHAINS // (spec.rows * vectors)))
+        zero = k.number(0.0, F32, lanes)
+        sums = [[[k.variable(zero) for _ in range(vectors)] for _ in rows] for _ in range(chains)]
+        for r in rows:
+            factor = k.splat(k.load(self.row(2, first + r), F32), lanes)
+            for v in range(vectors):
+                sums[0][r][v].set(k.load(places[r] + v * lanes * 4, F32, lanes) * factor)
+        size = 4 if spec.copies_values else self.stored.bytes
+
+        def value(address: Value, v: int) -> Value:
+            place = address + v * lanes * size
+            if spec.copies_values:
+                return k.load(place, F32, lanes)
+            if masked is None:
+                return self.load(place, lanes)
+            # Which vector is the last one is known where all of them are computed at once, else as the kernel runs.
+            left = k.integer(spec.depth - v * lanes) - column
+            return self.load(place, lanes, k.lanes_below(left, lanes))
+
+        def add(key: Value, chain: int) -> None:
+            address = values + key * value_row + column * size
+            numbers = [value(address, v) for v in range(vectors)]
+            for r in rows:
+                weight = k.splat(k.load(lines[r] + key * 4, F32), lanes)
+                for v in range(vectors):
+                    total = sums[chain][r][v]
+                    total.set(k.fma(weight, numbers[v], total.get()))
+
+        step = max(2, chains)
+        turns = width // step * step
+        with k.loop(0, turns, step) as key:
+            for u in range(step):
+                add(key + u, u % chains)
+        with k.loop(turns, width) as key:
+            add(key, 0)
+        for r in rows:
+            for v in range(vectors):
+                total = sums[0][r][v].get()
+                for chain in sums[1:]:
+                    total = total + chain[r][v].get()
+                k.store(total, places[r] + v * lanes * 4)
+
+    def finish(self, rows: Value, output: Callable[[Value], Value]) -> None:
+        """Sums divided by those of the weights, to the address of each row's output."""
+        k, spec = self.k, self.spec
+        with k.loop(0, rows) as r:
+            target = output(r)
+            inverse = k.splat(k.number(1.0, F32) / k.load(self.row(1, r), F32), spec.lanes)
+            for column in range(0, spec.width, spec.lanes):
+                x = k.load(self.sums + (r * spec.width + column) * 4, F32, spec.lanes) * inverse
+                stored, place = narrowed(k, x, spec.element_type), target + column * self.stored.bytes
+                for start, n in pieces(min(spec.lanes, spec.depth - column), spec.lanes):
+                    k.store(stored.part(start, n), place + start * self.stored.bytes)

@@ -1,0 +1,126 @@
+"""Attention of few queries: keys and values are read once, as they lie, for several queries that share them.
+
+Vectors lie along the numbers of a head. The products of as many keys as a vector has lanes are added up by a tree, which leaves the
+score of each key in its lane; partial sums are joined as soon as there are two of a kind, so that few registers hold them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from llvmlite import ir
+
+from uncork.kernels.attention.emit_blocks import Block
+from uncork.kernels.attention.spec import ARGUMENTS, FewQueries
+from uncork.kernels.codegen.emit import F32, Kernel, Value
+from uncork.kernels.runtime.target import Target
+
+#: Columns of values whose sums registers hold, times rows.
+_SUMS = 8
+
+
+def emit_few_queries(spec: FewQueries, machine: Target) -> str:
+    """The LLVM text of the kernel."""
+    k = Kernel(spec.name, ARGUMENTS, machine)
+    a = dict(zip(ARGUMENTS, k.arguments))
+    block = Block(k, spec, a)
+    queries = a["targets"] * a["members"]
+    with k.loop(a["first"], a["first"] + a["count"]) as pair:
+        batch = pair // a["heads"]
+        head = pair - batch * a["heads"]
+        keys, values = (a[n] + batch * a[f"{n}_batch"] + head * a[f"{n}_head"] for n in ("key", "value"))
+        with k.loop(0, queries, spec.together) as first:
+            # The last query again where there are not so many: what is written twice is the same.
+            numbers = [k.minimum(first + r, queries - 1) for r in range(spec.together)]
+            members = [number // a["targets"] for number in numbers]
+            targets = [number - member * a["targets"] for number, member in zip(numbers, members)]
+
+            def rows(
+                name: str,
+                batch: Value = batch,
+                head: Value = head,
+                members: Sequence[Value] = members,
+                targets: Sequence[Value] = targets,
+            ) -> list[Value]:
+                begin = a[name] + batch * a[f"{name}_batch"] + head * a[f"{name}_head"]
+                return [begin + m * a[f"{name}_member"] + t * a[f"{name}_row"] for m, t in zip(members, targets)]
+
+            _attend(k, spec, block, a, rows("query"), keys, values, rows("output"), rows("mask"), rows("sink"), targets)
+    k.finish()
+    return k.text()
+
+
+def _picked(k: Kernel, addresses: Sequence[Value], number: Value) -> Value:
+    """One of a few addresses."""
+    found = addresses[0]
+    for i, address in enumerate(addresses[1:], 1):
+        found = k.select(number.equals(i), address, found)
+    return found
+
+
+def _attend(
+    k: Kernel,
+    spec: FewQueries,
+    block: Block,
+    a: dict[str, Value],
+    query: Sequence[Value],
+    keys: Value,
+    values: Value,
+    output: Sequence[Value],
+    mask: Sequence[Value],
+    sink: Sequence[Value],
+    targets: Sequence[Value],
+) -> None:
+    """Some queries over all keys of their head."""
+    rows = k.integer(spec.together)
+    vectors = max(1, _SUMS // spec.together)
+    block.begin(rows, lambda row: _picked(k, sink, row))
+    starts = range(0, spec.size, spec.lanes)
+    tails = [block.tail(spec.size) if start + spec.lanes > spec.size else None for start in starts]
+    parts = [[block.load(q + start * block.stored.bytes, spec.lanes, tail) for start, tail in zip(starts, tails)] for q in query]
+    with k.loop(0, a["sources"], spec.keys) as base:
+        width = k.minimum(a["sources"] - base, k.integer(spec.keys))
+        with k.loop(0, width, spec.lanes) as key:
+            lines = [keys + k.minimum(base + key + i, a["sources"] - 1) * a["key_row"] for i in range(spec.lanes)]
+            there = k.lanes_below(width - key, spec.lanes)
+            for r, own in enumerate(parts):
+                products = (
+                    _product(k, [block.load(line + start * block.stored.bytes, spec.lanes, tail) for start, tail in zip(starts, tails)], own)
+                    for line in lines
+                )
+                score = _tree(k, products, spec.lanes) * k.splat(block.scale, spec.lanes)
+                score = block.masked(score, mask[r], base + key, there)
+                k.store(score, block.scores + (key * 4 + r * spec.score_row))
+
+        def limit(row: Value, base: Value = base, width: Value = width) -> Value:
+            return _picked(k, targets, row) + 1 - base if spec.causal else width
+
+        block.weigh(rows, spec.together, width, limit)
+        block.add_values(rows, vectors, values + base * a["value_row"], a["value_row"], width)
+    block.finish(rows, lambda row: _picked(k, output, row))
+
+
+def _product(k: Kernel, a: Sequence[Value], b: Sequence[Value]) -> Value:
+    total = a[0] * b[0]
+    for x, y in zip(a[1:], b[1:]):
+        total = k.fma(x, y, total)
+    return total
+
+
+def _tree(k: Kernel, parts: Iterable[Value], lanes: int) -> Value:
+    """A vector of the sums of the lanes of as many vectors, which are made one after the other."""
+    stack: list[tuple[int, Value]] = []
+    for x in parts:
+        step = 1
+        while stack and stack[-1][0] == step:
+            one = stack.pop()[1]
+            low = _shuffled(k, one, x, [i if not i & step else lanes + i - step for i in range(lanes)])
+            high = _shuffled(k, one, x, [i + step if not i & step else lanes + i for i in range(lanes)])
+            x, step = low + high, step * 2
+        stack.append((step, x))
+    return stack[0][1]
+
+
+def _shuffled(k: Kernel, one: Value, other: Value, lanes: Sequence[int]) -> Value:
+    picks = ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), list(lanes))
+    return Value(k, k.builder.shuffle_vector(one.llvm, other.llvm, picks), F32, one.lanes)

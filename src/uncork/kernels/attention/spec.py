@@ -1,0 +1,154 @@
+"""What the kernels of attention are specialised for, their arguments, and how they divide their working memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from uncork.kernels.names import flags
+
+#: Queries and keys of a block: its scores stay in the second-level cache.
+QUERIES, KEYS = 48, 512
+#: Keys of a block where there are few queries.
+FEW_KEYS = 256
+#: Queries that the registers hold scores of.
+ROWS = 6
+_LINE = 64
+
+
+def _strided(name: str, *axes: str) -> Iterator[str]:
+    yield name
+    for axis in axes:
+        yield f"{name}_{axis}"
+
+
+#: Addresses, each with the bytes from one batch, head of keys, head of a group, row and (of keys) number of a head to the next. Then
+#: the factor (its bits, or its address), sizes, the first of the things to do and how many, and working memory. The things are blocks
+#: of queries of one head, or all queries that share keys.
+ARGUMENTS = (
+    *_strided("query", "batch", "head", "member", "row"),
+    *_strided("key", "batch", "head", "row", "number"),
+    *_strided("value", "batch", "head", "row"),
+    *_strided("output", "batch", "head", "member", "row"),
+    *_strided("mask", "batch", "head", "member", "row"),
+    *_strided("sink", "batch", "head", "member", "row"),
+    *("scale", "targets", "sources", "heads", "members", "first", "count", "room"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """What a kernel is specialised for. Heads have `size` numbers, those of values `depth`.
+
+    `vectors` of `lanes` keys, or columns of values, are computed at once. The mask's type is "" where there is none; it may be one
+    number for all keys of a row (`row_mask`). `scaled`: the factor lies in memory. `turned`: keys are neighbours, not the numbers of one.
+    """
+
+    emitter: ClassVar[str] = "uncork.kernels.attention.emit:emit_attention"
+    size: int
+    depth: int
+    lanes: int
+    vectors: int
+    element_type: str = "f32"
+    mask: str = ""
+    row_mask: bool = False
+    sink: bool = False
+    causal: bool = False
+    scaled: bool = False
+    turned: bool = False
+
+    @property
+    def name(self) -> str:
+        mask = f"_mask_{self.mask}" if self.mask else ""
+        return f"{self._kind}_{self.element_type}_{self.size}_{self.depth}_{self.vectors}x{self.lanes}{mask}" + flags(
+            self, "row_mask", "sink", "causal", "scaled", "turned"
+        )
+
+    @property
+    def _kind(self) -> str:
+        return "attention"
+
+    @property
+    def rows(self) -> int:
+        """Rows that are computed at once."""
+        return ROWS
+
+    @property
+    def queries(self) -> int:
+        """Rows of a block."""
+        return QUERIES
+
+    @property
+    def keys(self) -> int:
+        """Keys of a block."""
+        return KEYS
+
+    @property
+    def panel(self) -> int:
+        """Keys of a panel."""
+        return self.lanes * self.vectors
+
+    @property
+    def width(self) -> int:
+        """The numbers of a row of sums: whole vectors."""
+        return -(-self.depth // self.lanes) * self.lanes
+
+    @property
+    def score_row(self) -> int:
+        """Bytes from one row of scores to the next: no power of two, so that rows share no place in the cache."""
+        return (self.keys + self.lanes) * 4
+
+    @property
+    def copies_queries(self) -> bool:
+        """Queries are widened once a block."""
+        return self.element_type != "f32"
+
+    @property
+    def copies_values(self) -> bool:
+        """Values are brought to f32 and whole vectors once for all queries."""
+        return self.element_type != "f32" or self.width != self.depth
+
+    @property
+    def fixed_places(self) -> dict[str, int]:
+        """Where the parts of the working memory begin, in bytes. Behind what has one size lie the packed keys, and then copied values."""
+        parts = {
+            "state": 3 * self.queries * 4,
+            "sums": self.queries * self.width * 4,
+            "scores": self.queries * self.score_row,
+            "queries": self.queries * self.size * 4 if self.copies_queries else 0,
+        }
+        found: dict[str, int] = {}
+        begin = 0
+        for name, size in parts.items():
+            found[name] = begin
+            begin += -(-size // _LINE) * _LINE
+        return found | {"keys": begin}
+
+
+@dataclass(frozen=True, slots=True)
+class FewQueries(Attention):
+    """The same for few queries: keys and values are read as they lie, once for `together` queries of a group."""
+
+    emitter: ClassVar[str] = "uncork.kernels.attention.emit_few:emit_few_queries"
+    together: int = 1
+
+    @property
+    def _kind(self) -> str:
+        return f"attention_few{self.together}"
+
+    @property
+    def rows(self) -> int:
+        return self.together
+
+    @property
+    def queries(self) -> int:
+        return self.together
+
+    @property
+    def keys(self) -> int:
+        return FEW_KEYS
+
+    @property
+    def copies_values(self) -> bool:
+        return False

@@ -1,0 +1,102 @@
+"""Where the elements of tensors lie, axis by axis, seen through moves; and the loops over batches and heads that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from uncork.internal_ops.attention import Move, Repeated, Transposed
+from uncork.kernels.extents import KernelDeclined, certainly, product, same
+from uncork.symbolic import SizeLike
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """So many elements, bytes from one to the next; each stands for `repeats` that follow each other."""
+
+    size: SizeLike
+    stride: SizeLike
+    repeats: int = 1
+
+    @property
+    def is_one(self) -> bool:
+        return certainly(self.size, 1) and self.repeats == 1
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A tensor's axes, and the bytes to its first element."""
+
+    axes: tuple[Axis, ...]
+    offset: SizeLike = 0
+
+
+def contiguous(shape: Sequence[SizeLike], element_bytes: int) -> View:
+    """A tensor whose elements lie one after the other."""
+    return View(tuple(Axis(size, product(shape[i + 1 :]) * element_bytes) for i, size in enumerate(shape)))
+
+
+def moved(view: View, moves: Sequence[Move]) -> View:
+    """The same elements after the moves."""
+    for move in moves:
+        axes, offset = list(view.axes), view.offset
+        if isinstance(move, Transposed):
+            axes = [axes[axis] for axis in move.order]
+        elif isinstance(move, Repeated):
+            axis = axes[move.axis]
+            axes[move.axis] = Axis(axis.size, axis.stride, axis.repeats * move.count)
+        else:
+            axis = axes.pop(move.axis)
+            if axis.repeats > 1:
+                raise KernelDeclined("no kernel for one of repeated elements")
+            offset = offset + axis.stride * move.index
+        view = View(tuple(axes), offset)
+    return view
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """So many turns, and for each tensor the bytes from one to the next."""
+
+    size: SizeLike
+    strides: Mapping[str, SizeLike]
+
+
+def batch_loops(sizes: Sequence[SizeLike], batches: Mapping[str, Sequence[Axis]]) -> list[Loop]:
+    """Loops over the batch of these sizes, as few as can be, with what each tensor has of it, aligned at the right."""
+    loops: list[Loop] = []
+    for place, size in enumerate(sizes):
+        found: dict[str, Axis | None] = {}
+        for name, axes in batches.items():
+            number = place - (len(sizes) - len(axes))
+            axis = axes[number] if number >= 0 and not axes[number].is_one else None
+            if axis is not None and not same(axis.size * axis.repeats, size):
+                raise KernelDeclined("whether a tensor stretches is known at the call only")
+            found[name] = axis
+        loops += _of_axis(size, found)
+    merged: list[Loop] = []
+    for loop in loops:
+        if certainly(loop.size, 1):
+            continue
+        if merged and all(same(merged[-1].strides[name], stride * loop.size) for name, stride in loop.strides.items()):
+            merged[-1] = Loop(merged[-1].size * loop.size, loop.strides)
+        else:
+            merged.append(loop)
+    return merged
+
+
+def _of_axis(size: SizeLike, axes: Mapping[str, Axis | None]) -> list[Loop]:
+    """One loop over an axis; two where some tensor repeats its elements."""
+    repeats = {axis.repeats for axis in axes.values() if axis is not None} - {1}
+    if not repeats:
+        return [Loop(size, {name: axis.stride if axis else 0 for name, axis in axes.items()})]
+    count = max(repeats)
+    if len(repeats) > 1 or not isinstance(size, int) or size % count:
+        raise KernelDeclined("no kernel for elements that are repeated in several ways")
+    outer: dict[str, SizeLike] = {}
+    inner: dict[str, SizeLike] = {}
+    for name, axis in axes.items():
+        whole = axis is not None and axis.repeats == 1
+        outer[name] = 0 if axis is None else axis.stride * count if whole else axis.stride
+        inner[name] = axis.stride if axis is not None and whole else 0
+    return [Loop(size // count, outer), Loop(count, inner)]

@@ -1,0 +1,179 @@
+"""Circular and hyperbolic functions and their inverses, of f32 vectors, computed in f64: no error is above 1 unit of the last place.
+
+f64 has so many digits to spare that polynomials with errors of 1e-9 do, and an angle keeps its own digits when whole turns are taken
+off. NaN stays NaN; what a function is not defined for gives NaN. Coefficients that are no series are minimax fits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from uncork.kernels.codegen.emit import F32, F64, I64, Kernel, Value
+
+#: atan(t) / t on [0, 1] and asin(t) / t on [0, 1/2], by powers of t^2.
+_ATAN = (
+    0.9999999996282, -0.3333332393469, 0.1999960461765, -0.1427915939618,
+    0.110544997314, -0.08798766817908, 0.06716096378183, -0.04435734774762,
+    0.02227423583038, -0.007199330236854, 0.001091100430789,
+)  # fmt: skip
+_ASIN = (
+    1.000000000001, 0.1666666660864, 0.07500006048241, 0.04464043834101,
+    0.03043011469178, 0.02183863971427, 0.02076247277912, 0.001715239491053,
+    0.03315851509587,
+)  # fmt: skip
+#: Larger angles are left to the reference: in f64 their turns would cost digits.
+_LARGEST_ANGLE = 2.0**40
+#: pi / 2 in two parts.
+_HALF_PI = (math.pi / 2, 6.123233995736766e-17)
+#: Where series are better than differences, and where the first terms are all of them.
+_SMALL, _TINY = 0.5, 1e-3
+
+
+def _series(k: Kernel, coefficients: Sequence[float], x: Value) -> Value:
+    """The polynomial with these coefficients, constant first."""
+    result = k.number(coefficients[-1], F64, x.lanes)
+    for coefficient in reversed(coefficients[:-1]):
+        result = k.fma(result, x, k.number(coefficient, F64, x.lanes))
+    return result
+
+
+def _odd_series(k: Kernel, coefficients: Sequence[float], x: Value) -> Value:
+    return x * _series(k, coefficients, x * x)
+
+
+def _in_f64(function: Callable[[Kernel, Value], Value]) -> Callable[[Kernel, Value], Value]:
+    return lambda k, x: function(k, x.to(F64)).to(F32)
+
+
+def _quarters(k: Kernel, x: Value) -> tuple[Value, Value]:
+    """(rest, n mod 4) of which x is n quarters of a turn and the rest, in [-pi/4, pi/4]. The kernel gives up on huge angles."""
+    size = k.intrinsic("fabs", x)
+    fits = (size < _LARGEST_ANGLE) | size.equals(math.inf) | _is_nan(k, x)
+    k.stop_unless(k.all_of(fits), k.integer(1))
+    whole = k.intrinsic("rint", x * (2 / math.pi))
+    rest = k.fma(whole, k.number(-_HALF_PI[0], F64, x.lanes), x)
+    rest = k.fma(whole, k.number(-_HALF_PI[1], F64, x.lanes), rest)
+    return rest, whole - k.intrinsic("floor", whole * 0.25) * 4.0
+
+
+def _is_nan(k: Kernel, x: Value) -> Value:
+    return Value(k, k.builder.not_(x.equals(x).llvm), x.equals(x).type, x.lanes)
+
+
+def _sine_and_cosine(k: Kernel, rest: Value) -> tuple[Value, Value]:
+    sine = _odd_series(k, [(-1) ** n / math.factorial(2 * n + 1) for n in range(6)], rest)
+    return sine, _series(k, [(-1) ** n / math.factorial(2 * n) for n in range(7)], rest * rest)
+
+
+def _turned(k: Kernel, x: Value, ahead: int) -> Value:
+    """The sine of an angle `ahead` quarters of a turn further on."""
+    rest, quarter = _quarters(k, x)
+    sine, cosine = _sine_and_cosine(k, rest)
+    odd = quarter.equals(1.0) | quarter.equals(3.0)
+    value = k.select(odd, sine, cosine) if ahead else k.select(odd, cosine, sine)
+    negative = quarter.equals(1.0) | quarter.equals(2.0) if ahead else quarter >= 2.0
+    return k.select(negative, -value, value)
+
+
+def _sin(k: Kernel, x: Value) -> Value:
+    return k.select(x.equals(0.0), x, _turned(k, x, 0))  # of -0 it is -0
+
+
+def _tan(k: Kernel, x: Value) -> Value:
+    rest, quarter = _quarters(k, x)
+    sine, cosine = _sine_and_cosine(k, rest)
+    odd = quarter.equals(1.0) | quarter.equals(3.0)
+    return k.select(x.equals(0.0), x, k.select(odd, -cosine, sine) / k.select(odd, sine, cosine))
+
+
+def _atan(k: Kernel, x: Value) -> Value:
+    size = k.intrinsic("fabs", x)
+    far = size > 1.0
+    near = _odd_series(k, _ATAN, k.select(far, k.number(1.0, F64, x.lanes) / size, size))
+    return _signed(k, k.select(far, k.number(math.pi / 2, F64, x.lanes) - near, near), x)
+
+
+def _signed(k: Kernel, size: Value, sign: Value) -> Value:
+    """A number that is not negative with the sign of another; -0 keeps its own."""
+    bits = (size.bits_as(I64) & 0x7FFFFFFFFFFFFFFF) | (sign.bits_as(I64) & -0x8000000000000000)
+    return bits.bits_as(F64)
+
+
+def _asin(k: Kernel, x: Value) -> Value:
+    size = k.intrinsic("fabs", x)
+    one = k.number(1.0, F64, x.lanes)
+    far = size > 0.5
+    t = k.select(far, k.intrinsic("sqrt", (one - size) * 0.5), size)  # NaN beyond 1
+    near = _odd_series(k, _ASIN, t)
+    return _signed(k, k.select(far, k.number(math.pi / 2, F64, x.lanes) - near * 2.0, near), x)
+
+
+def _acos(k: Kernel, x: Value) -> Value:
+    return k.number(math.pi / 2, F64, x.lanes) - _asin(k, x)
+
+
+def _exp(k: Kernel, x: Value) -> Value:
+    """e^x of f64 numbers that f32 holds; beyond +-200, where f32 has only 0 and infinity, that of +-200."""
+    limit = k.number(200.0, F64, x.lanes)
+    x = k.select(x > limit, limit, k.select(x < -limit, -limit, x))
+    whole = k.intrinsic("rint", x * (1 / math.log(2)))
+    part = k.fma(whole, k.number(-math.log(2), F64, x.lanes), x)
+    number = k.select(whole.equals(whole), whole, k.number(0.0, F64, x.lanes)).to(I64)
+    return _series(k, [1 / math.factorial(n) for n in range(11)], part) * ((number + 1023) << 52).bits_as(F64)
+
+
+def _log(k: Kernel, x: Value) -> Value:
+    """The natural logarithm of f64 numbers that are no subnormal ones; -infinity of 0, NaN below."""
+    n = x.lanes
+    bits = x.bits_as(I64)
+    exponent = (bits - 0x3FE6A09E667F3BCD) >> 52  # of which the rest is in [sqrt(1/2), sqrt(2))
+    fraction = (bits - (exponent << 52)).bits_as(F64)
+    s = (fraction - 1.0) / (fraction + 1.0)
+    result = exponent.to(F64) * math.log(2) + _odd_series(k, [2 / (2 * i + 1) for i in range(7)], s)
+    infinite = k.number(math.inf, F64, n)
+    result = k.select(x < infinite, result, x)
+    result = k.select(x < 0.0, k.number(math.nan, F64, n), result)
+    return k.select(x.equals(0.0), -infinite, result)
+
+
+def _sinh(k: Kernel, x: Value) -> Value:
+    power = _exp(k, x)
+    far = (power - k.number(1.0, F64, x.lanes) / power) * 0.5
+    near = _odd_series(k, [1 / math.factorial(2 * n + 1) for n in range(5)], x)
+    return k.select(k.intrinsic("fabs", x) < _SMALL, near, far)
+
+
+def _cosh(k: Kernel, x: Value) -> Value:
+    power = _exp(k, x)
+    return (power + k.number(1.0, F64, x.lanes) / power) * 0.5
+
+
+def _asinh(k: Kernel, x: Value) -> Value:
+    size = k.intrinsic("fabs", x)
+    far = _signed(k, _log(k, size + k.intrinsic("sqrt", size * size + 1.0)), x)
+    return k.select(size < _TINY, _odd_series(k, [1.0, -1 / 6, 3 / 40], x), far)
+
+
+def _acosh(k: Kernel, x: Value) -> Value:
+    return _log(k, x + k.intrinsic("sqrt", x - 1.0) * k.intrinsic("sqrt", x + 1.0))
+
+
+def _atanh(k: Kernel, x: Value) -> Value:
+    one = k.number(1.0, F64, x.lanes)
+    far = _log(k, (one + x) / (one - x)) * 0.5
+    return k.select(k.intrinsic("fabs", x) < _TINY, _odd_series(k, [1.0, 1 / 3, 1 / 5], x), far)
+
+
+#: Each function of f32 by the word for it.
+CIRCULAR: dict[str, Callable[[Kernel, Value], Value]] = {
+    "sin": _in_f64(_sin),
+    "cos": _in_f64(lambda k, x: _turned(k, x, 1)),
+    **{
+        name: _in_f64(function)
+        for name, function in {
+            "tan": _tan, "asin": _asin, "acos": _acos, "atan": _atan, "sinh": _sinh, "cosh": _cosh,
+            "asinh": _asinh, "acosh": _acosh, "atanh": _atanh,
+        }.items()
+    },
+}  # fmt: skip

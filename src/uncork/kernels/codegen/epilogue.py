@@ -1,0 +1,34 @@
+"""The end of a product inside a kernel: its operands' places, and its words said of a vector of sums."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from uncork.kernels.codegen.emit import Kernel, Value
+from uncork.kernels.codegen.scalar_ops import WORDS
+from uncork.kernels.epilogue import CHANNEL, ELEMENT, Epilogue
+
+
+def relative(epilogue: Epilogue, given: Mapping[str, Value], target: Value) -> dict[str, Value]:
+    """The operands' places: of those of elements their distance from the result, of all others their address."""
+    kinds = zip(epilogue.arguments, epilogue.operands)
+    return {name: given[name] - target if kind == ELEMENT else given[name] for name, kind in kinds}
+
+
+def advanced(epilogue: Epilogue, places: Mapping[str, Value], channels: Value) -> dict[str, Value]:
+    """The places for channels (or columns) that begin so many bytes later."""
+    kinds = zip(epilogue.arguments, epilogue.operands)
+    return {name: places[name] + channels if kind == CHANNEL else places[name] for name, kind in kinds}
+
+
+def ended(k: Kernel, epilogue: Epilogue, total: Value, operand: Callable[[str, str], Value]) -> Value:
+    """What is stored for some sums. `operand(name, kind)` gives a vector of an operand, or one number for all lanes."""
+    values = [total]
+    values += [_spread(k, operand(name, kind), total.lanes) for name, kind in zip(epilogue.arguments, epilogue.operands)]
+    for word in epilogue.words:
+        values.append(WORDS[word.word](k, [values[number] for number in word.arguments], word.numbers))
+    return values[-1]
+
+
+def _spread(k: Kernel, value: Value, lanes: int) -> Value:
+    return value if value.lanes == lanes else k.splat(value, lanes)

@@ -1,0 +1,100 @@
+"""A stable radix sort of keys that takes along where each was, as a function inside a kernel.
+
+Keys are unsigned numbers of 32 or 64 bits whose order is that of the elements: see `sortable`. Digits that all keys share cost
+nothing, so that small numbers of a wide type are sorted as fast as those of a narrow one.
+"""
+
+from __future__ import annotations
+
+from uncork.kernels.codegen.emit import I32, I64, U32, U64, Kernel, Type, Value
+from uncork.kernels.codegen.functions import negated
+
+_DIGIT = 256
+
+
+def key_type(held: Type) -> Type:
+    """The type of the keys of elements that are computed with in this type."""
+    return U64 if held.bits == 64 else U32
+
+
+def counts_bytes(key: Type) -> int:
+    """The bytes of room that a sort needs beside keys and places."""
+    return key.bytes * _DIGIT * I32.bytes
+
+
+def sortable(k: Kernel, value: Value, descending: bool = False) -> Value:
+    """The key of an element: NaN after all numbers, -0.0 with 0.0. Descending keys come the other way round."""
+    bits = 64 if value.type.bits == 64 else 32
+    wide = I64 if bits == 64 else I32
+    lowest = k.number(-(2 ** (bits - 1)), wide)
+    if value.type.kind == "float":
+        number = (value + 0.0).bits_as(wide)
+        key = _xor(k, number, (number >> (bits - 1)) | lowest)
+        key = k.select(value.equals(value), key, k.number(-1, wide))
+    elif value.type.kind == "signed":
+        key = _xor(k, value.to(wide), lowest)
+    else:
+        key = value.to(key_type(value.type)).to(wide)
+    key = _xor(k, key, k.number(-1, wide)) if descending else key
+    return key.to(key_type(value.type))
+
+
+def _xor(k: Kernel, a: Value, b: Value) -> Value:
+    return Value(k, k.builder.xor(a.llvm, b.llvm), a.type, a.lanes)
+
+
+def radix_sort(outer: Kernel, key: Type) -> Kernel:
+    """A function (keys, places, other keys, other places, counts, count) that sorts the first two.
+
+    Places are i32. The others are room: as much again, and `counts_bytes`.
+    """
+    k = Kernel("radix_sort", ["keys", "places", "other_keys", "other_places", "counts", "count"], inside=outer)
+    keys, places, other_keys, other_places, counts, count = k.arguments
+    digits = key.bytes
+    with k.loop(0, digits * _DIGIT) as i:
+        k.store(k.number(0, I32), counts + i * I32.bytes)
+    with k.loop(0, count) as i:
+        number = k.load(keys + i * key.bytes, key)
+        for digit in range(digits):
+            at = _count_of(k, counts, number, digit)
+            k.store(k.load(at, I32) + 1, at)
+    turned = k.variable(k.integer(0))
+    with k.when(count > 0):
+        first = k.load(keys, key)
+        for digit in range(digits):
+            # Where all keys share a digit, they are in its order already.
+            shared = k.load(_count_of(k, counts, first, digit), I32).to(I64).equals(count)
+            with k.when(negated(k, shared)):
+                flipped = turned.get() > 0
+                pairs = ((keys, other_keys), (places, other_places))
+                source = [k.select(flipped, b, a) for a, b in pairs]
+                target = [k.select(flipped, a, b) for a, b in pairs]
+                _pass(k, key, digit, source, target, counts, count)
+                turned.set(k.integer(1) - turned.get())
+    with k.when(turned.get() > 0), k.loop(0, count) as i:
+        k.store(k.load(other_keys + i * key.bytes, key), keys + i * key.bytes)
+        k.store(k.load(other_places + i * I32.bytes, I32), places + i * I32.bytes)
+    k.finish()
+    return k
+
+
+def _count_of(k: Kernel, counts: Value, number: Value, digit: int) -> Value:
+    """The address of the count of a key's digit."""
+    place = ((number >> (8 * digit)) & (_DIGIT - 1)).to(I64)
+    return counts + (place + digit * _DIGIT) * I32.bytes
+
+
+def _pass(k: Kernel, key: Type, digit: int, source: list[Value], target: list[Value], counts: Value, count: Value) -> None:
+    """Bring keys into the order of one digit."""
+    total = k.variable(k.number(0, I32))
+    with k.loop(digit * _DIGIT, (digit + 1) * _DIGIT) as i:
+        many = k.load(counts + i * I32.bytes, I32)
+        k.store(total.get(), counts + i * I32.bytes)
+        total.set(total.get() + many)
+    with k.loop(0, count) as i:
+        number = k.load(source[0] + i * key.bytes, key)
+        at = _count_of(k, counts, number, digit)
+        place = k.load(at, I32)
+        k.store(place + 1, at)
+        k.store(number, target[0] + place.to(I64) * key.bytes)
+        k.store(k.load(source[1] + i * I32.bytes, I32), target[1] + place.to(I64) * I32.bytes)

@@ -1,0 +1,306 @@
+"""Direct convolutions over blocks of channels as calls: what is laid out before, which tiles, which taps, what threads share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from uncork.kernels.convolution.geometry import Axis, Geometry, known, typical
+from uncork.kernels.convolution.spec_blocks import ENTRY, KINDS, Dense
+from uncork.kernels.epilogue import Epilogue
+from uncork.kernels.extents import certainly, is_known, nanoseconds
+from uncork.kernels.gemm.places import placed
+from uncork.kernels.kernel_plan import In, KernelCall, Native, Operand, Out, Room, Stages, shares
+from uncork.kernels.movement.strided_copy import placing
+from uncork.kernels.runtime.packed_weights import packed
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.select_epilogue import words_for
+from uncork.symbolic import SizeLike
+from uncork.types import Array
+
+#: Pixels of a tile of two blocks whose sums 32 vector registers hold, and 16.
+_MANY_REGISTERS, _FEW_REGISTERS = 14, 6
+#: Pixels of tiles for what is left of a row whose length only the call knows.
+_REST = (4, 1)
+#: Filters of up to so many bytes are read again for every tile, so that the data are read once.
+_FEW_FILTERS = 1 << 18
+#: Taps outside of the data are left out where that saves such a part of the products.
+_SAVED = 0.25
+#: As many runs of images as there are where only the call knows how many images come.
+_RUNS = 16
+#: Numbers of a vector of which there is no half.
+_SHORT = 8
+#: Rough products in a nanosecond, per lane of a vector.
+RATE = 6.0
+
+
+@dataclass(frozen=True)
+class BlockedWork:
+    """A convolution over blocks: of `inner` channels of the data and `lanes` of the result, and what ends it."""
+
+    geometry: Geometry
+    #: `[groups, outputs, channels, rows, columns]`
+    filters: Array
+    source: Array
+    inner: int
+    lanes: int
+    end: Epilogue
+    others: Sequence[int]
+    #: What tells the filters from others of the same source and sizes.
+    kind: tuple[object, ...] = ()
+
+    @property
+    def channels(self) -> int:
+        """Blocks of the data."""
+        return self.geometry.groups * self.geometry.channels // self.inner
+
+    @property
+    def outputs(self) -> int:
+        """Blocks of the result."""
+        return self.geometry.groups * self.geometry.outputs // self.lanes
+
+    @property
+    def result_image(self) -> SizeLike:
+        """Bytes of an image of the result."""
+        return self.outputs * self.geometry.pixels * self.lanes * 4
+
+    @property
+    def cost(self) -> float:
+        """Rough, in nanoseconds, of a pixel of the result."""
+        g = self.geometry
+        return g.groups * g.outputs * g.inner / (RATE * self.lanes)
+
+
+def widths_of(count: SizeLike, target: Target) -> tuple[tuple[int, ...], list[SizeLike]]:
+    """Tiles of a run of pixels: the widths that there are, and how many of each; the same number of pixels as can be to each."""
+    most = _MANY_REGISTERS if target.has("avx512f") or target.arch in ("aarch64", "arm64") else _FEW_REGISTERS
+    if not isinstance(count, int):
+        rest = count - count // most * most
+        small = rest - rest // _REST[0] * _REST[0]
+        return (most, *_REST), [count // most, rest // _REST[0], small]
+    tiles = -(-count // most)
+    wide = -(-count // tiles)
+    of_wide = count - tiles * (wide - 1)
+    found = [(wide, of_wide), (wide - 1, tiles - of_wide)]
+    kept = [(width, number) for width, number in found if number]
+    counts: list[SizeLike] = [number for _, number in kept]
+    return tuple(width for width, _ in kept), counts + [0] * (KINDS - len(counts))
+
+
+@dataclass(frozen=True)
+class _Region:
+    """Pixels that see the same taps: rows and columns as (first, number), taps of rows and columns as (first, number)."""
+
+    rows: tuple[SizeLike, SizeLike]
+    columns: tuple[SizeLike, SizeLike]
+    row_taps: tuple[int, int]
+    column_taps: tuple[int, int]
+
+    @property
+    def products(self) -> int:
+        """Pixels times taps, where all is known."""
+        return known(self.rows[1]) * known(self.columns[1]) * self.row_taps[1] * self.column_taps[1]
+
+
+def runs_of_taps(axis: Axis) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """Windows along an axis as runs that see the same taps on the data: (first, number) of windows, then of taps."""
+    found: list[tuple[tuple[int, int], tuple[int, int]]] = []
+    for window in range(known(axis.count)):
+        begin = window * axis.stride - known(axis.begin)
+        taps = [tap for tap in range(axis.taps) if 0 <= begin + tap * axis.dilation < known(axis.size)]
+        seen = (taps[0], len(taps)) if taps else (0, 0)
+        if found and found[-1][1] == seen:
+            found[-1] = ((found[-1][0][0], found[-1][0][1] + 1), seen)
+        else:
+            found.append(((window, 1), seen))
+    return found
+
+
+def regions_of(g: Geometry) -> list[_Region] | None:
+    """Regions of equal taps, where taps outside of the data are many; None where they are few, or only the call knows."""
+    if g.is_open or g.inside or (g.rows.dilation == 1 and g.columns.dilation == 1):
+        return None
+    regions = [_Region(y, x, j, i) for (y, j), (x, i) in product(runs_of_taps(g.rows), runs_of_taps(g.columns))]
+    whole = known(g.pixels) * g.rows.taps * g.columns.taps
+    return regions if sum(region.products for region in regions) < (1 - _SAVED) * whole else None
+
+
+class _Maker:
+    """The calls of one direct convolution."""
+
+    def __init__(self, work: BlockedWork, target: Target) -> None:
+        self.work, self.target = work, target
+        self.g = g = work.geometry
+        whole = _Region((0, g.rows.count), (0, g.columns.count), (0, g.rows.taps), (0, g.columns.taps))
+        regions = regions_of(g)
+        self.regions = regions or [whole]
+        #: The data are laid out with zeros around them, where windows leave them.
+        self.padded = not g.inside and regions is None
+        self.height = g.rows.reach(g.rows.count) if self.padded else g.rows.size
+        self.width = g.columns.reach(g.columns.count) if self.padded else g.columns.size
+        self.row = self.width * work.inner * 4
+        self.block = self.height * self.row
+        pairs, single = divmod(work.outputs, 2)
+        #: Runs of groups of outputs: blocks of a group, the first block, groups.
+        self.runs = [run for run in ((2, 0, pairs), (1, 2 * pairs, single)) if run[2]]
+        how = ("blocks", g.weights, work.inner, work.lanes, work.kind)
+        self.packing = packed([work.source], how, self._packed)
+        self.keep: list[object] = [self.packing]
+        self._tables: dict[tuple[object, ...], Array] = {}
+        images = g.images
+        self.images = shares(images, _RUNS if not isinstance(images, int) else images) if self.padded else [(0, images)]
+        self.most = max(known(n) for _, n in self.images) if is_known(images) else -(-images // len(self.images))
+
+    def _packed(self) -> list[Array]:
+        """`[group, block of channels, rows, columns, inner, outputs of the group]` for each run of groups."""
+        work, found = self.work, []
+        filters = work.filters[0]
+        channels, *taps = filters.shape[1:]
+        for blocks, first, groups in self.runs:
+            some = filters[first * work.lanes : (first + blocks * groups) * work.lanes]
+            apart = some.reshape(groups, blocks * work.lanes, channels // work.inner, work.inner, *taps)
+            found.append(np.ascontiguousarray(apart.transpose(0, 2, 4, 5, 3, 1), np.float32))
+        return found
+
+    @property
+    def laid_out(self) -> SizeLike:
+        """Bytes of the data with zeros around them, of the most images at a time."""
+        return self.most * self.work.channels * self.block if self.padded else 0
+
+    @property
+    def table_bytes(self) -> SizeLike:
+        return 0 if is_known(self.block) else self._entries(self.regions[0]) * ENTRY * len(self.runs)
+
+    def _entries(self, region: _Region) -> int:
+        return self.work.channels * region.row_taps[1] * region.column_taps[1]
+
+    def _steps(self, blocks: int) -> tuple[tuple[SizeLike, ...], tuple[int, ...]]:
+        """Bytes from one block of channels, row and column of taps to the next: in the data, in the filters."""
+        g, work = self.g, self.work
+        tap = work.inner * blocks * work.lanes * 4
+        filters = (g.rows.taps * g.columns.taps * tap, g.columns.taps * tap, tap)
+        return (self.block, g.rows.dilation * self.row, g.columns.dilation * work.inner * 4), filters
+
+    def _table(self, region: _Region, number: int) -> Operand:
+        """The table of a region's taps, for a run of groups; counted from the first of these taps in the data."""
+        blocks = self.runs[number][0]
+        if not is_known(self.block):
+            return Room(self.laid_out + number * self._entries(region) * ENTRY)
+        key = (region.row_taps, region.column_taps, blocks)
+        if key not in self._tables:
+            source, filters = self._steps(blocks)
+            indices = np.indices((self.work.channels, region.row_taps[1], region.column_taps[1])).reshape(3, -1)
+            skipped = np.array([[0], [region.row_taps[0]], [region.column_taps[0]]])
+            places = [np.dot([known(step) for step in source], indices), np.dot(filters, indices + skipped)]
+            self._tables[key] = np.ascontiguousarray(np.stack(places, 1).reshape(-1, 2), np.int64)
+            self.keep.append(self._tables[key])
+        return int(self._tables[key].ctypes.data)
+
+    def find_places(self) -> Iterator[KernelCall]:
+        """The same tables, made in the call."""
+        if is_known(self.block):
+            return
+        counts = self.work.channels, self.g.rows.taps, self.g.columns.taps
+        for number, (blocks, _, _) in enumerate(self.runs):
+            table = self.laid_out + number * self._entries(self.regions[0]) * ENTRY
+            in_table = (counts[1] * counts[2] * ENTRY, counts[2] * ENTRY, ENTRY)
+            for word, steps in enumerate(self._steps(blocks)):
+                yield placed(Room(table + word * 8), 0, list(zip(counts, in_table, steps)))
+
+    def lay_out(self, images: tuple[SizeLike, SizeLike]) -> Iterator[KernelCall]:
+        """The data of some images with zeros around them."""
+        if not self.padded:
+            return
+        g, work = self.g, self.work
+        pixel = work.inner * 4
+        rows, columns = g.rows.cells(0, self.height), g.columns.cells(0, self.width)
+        planes = images[1] * work.channels
+        source = images[0] * work.channels * g.cells * pixel + (rows.first * g.columns.size + columns.first) * pixel
+        target = rows.place * self.row + columns.place * pixel
+        loops: list[tuple[SizeLike, SizeLike, SizeLike]] = [
+            (1, 0, 0),
+            (planes, g.cells * pixel, self.block),
+            (rows.number, g.columns.size * pixel, self.row),
+            (columns.number * work.inner, 4, 4),
+        ]
+        yield placing(self.target.lanes, In(0, source), Room(target), loops, Room(0), planes * self.block)
+
+    def compute(
+        self, images: tuple[SizeLike, SizeLike], region: _Region, number: int, rows: tuple[SizeLike, SizeLike], groups: tuple[int, int]
+    ) -> KernelCall:
+        """Some rows of a region, counted in it, for some groups of a run."""
+        g, work = self.g, self.work
+        blocks, first_block, _ = self.runs[number]
+        widths, tiles = widths_of(region.columns[1], self.target)
+        filters = self.packing.arrays[number]
+        step = g.columns.stride * work.inner * 4
+        spec = Dense(work.lanes, work.inner, blocks, widths, step, filters.nbytes <= _FEW_FILTERS, work.end)
+        first = region.rows[0] + rows[0]
+        begin = (0, 0) if self.padded else (g.rows.begin, g.columns.begin)
+        y = first * g.rows.stride + region.row_taps[0] * g.rows.dilation - begin[0]
+        x = region.columns[0] * g.columns.stride + region.column_taps[0] * g.columns.dilation - begin[1]
+        seen = y * self.row + x * work.inner * 4
+        image = work.channels * self.block
+        block = first_block + groups[0] * blocks
+        made = images[0] * work.result_image + (block * g.pixels + first * g.columns.count + region.columns[0]) * work.lanes * 4
+        words: dict[str, Operand] = {
+            "source": Room(seen) if self.padded else In(0, images[0] * image + seen),
+            "target": Out(0, made),
+            "filters": int(filters.ctypes.data) + groups[0] * filters[0].nbytes,
+            "table": self._table(region, number),
+            "count": self._entries(region),
+            "images": images[1],
+            "source_image": image,
+            "target_image": work.result_image,
+            "rows": rows[1],
+            "source_row": g.rows.stride * self.row,
+            "target_row": g.columns.count * work.lanes * 4,
+            "target_block": g.pixels * work.lanes * 4,
+            "groups": groups[1],
+            "group": filters[0].nbytes,
+            **{f"tiles_{kind}": count for kind, count in enumerate(tiles)},
+            **dict(zip(spec.end.arguments, words_for(spec.end, work.others, block * work.lanes * 4, made))),
+        }
+        if not self._entries(region):  # nothing of the data is seen: any address will do
+            words["source"] = In(0)
+        return spec, [words[name] for name in spec.arguments]
+
+    def stages(self, threads: int) -> Stages:
+        found: list[list[KernelCall]] = [[call] for call in self.find_places()]
+        for images in self.images:
+            found += [[call] for call in self.lay_out(images)]
+            calls = [call for region in self.regions for call in self._shared(images, region, threads)]
+            found.append(calls)
+        return Stages(found, self.laid_out + self.table_bytes)
+
+    def _shared(self, images: tuple[SizeLike, SizeLike], region: _Region, threads: int) -> Iterator[KernelCall]:
+        """A region by rows, or by groups of outputs where there is one row."""
+        by_rows = threads > 1 and not certainly(region.rows[1], 1)
+        for number, (_, _, groups) in enumerate(self.runs):
+            for rows in shares(region.rows[1], threads) if by_rows else [(0, region.rows[1])]:
+                for some in [(0, groups)] if by_rows else shares(groups, threads):
+                    yield self.compute(images, region, number, rows, some)
+
+
+def direct_over_blocks(work: BlockedWork, target: Target) -> Native:
+    """The calls of a direct convolution over blocks."""
+    maker = _Maker(work, target)
+    alone = maker.stages(1)
+    calls = [call for stage in alone.stages for call in stage]
+    pixels = work.geometry.images * work.geometry.pixels
+    name = next(spec.name for spec, _ in calls if isinstance(spec, Dense))
+    return Native(name, calls, alone.room, maker.keep, nanoseconds(pixels, work.cost), maker.stages)
+
+
+def block_of(channels: int, target: Target) -> int:
+    """Channels of a block: as many as a vector has or, where only that divides them, half as many of a long one; else 0."""
+    widths = [target.lanes, *([target.lanes // 2] if target.lanes > _SHORT else [])]
+    return next((width for width in widths if channels % width == 0), 0)
+
+
+def is_few(g: Geometry) -> bool:
+    """Too few pixels for tiles of them."""
+    return known(typical(g).pixels) < _REST[0]

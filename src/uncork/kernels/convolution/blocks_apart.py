@@ -1,0 +1,164 @@
+"""Winograd's and depthwise convolutions over blocks of channels as calls."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from uncork.kernels.convolution.blocks import BlockedWork, widths_of
+from uncork.kernels.convolution.geometry import Geometry
+from uncork.kernels.convolution.spec_blocks import Depthwise, Winograd
+from uncork.kernels.convolution.winograd import TAPS, transformed
+from uncork.kernels.extents import nanoseconds
+from uncork.kernels.kernel_plan import In, KernelCall, Native, Operand, Out, Room, Stages, shares
+from uncork.kernels.runtime.packed_weights import packed
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.select_epilogue import words_for
+from uncork.symbolic import SizeLike
+from uncork.types import Array
+
+#: By the side of a tile of results: the fewest rows and columns for which it is chosen, and the most products of channels where
+#: only the call knows these.
+TILES = ((4, 24, 1 << 14), (2, 12, 1 << 62))
+#: Data and products of the tiles that are computed together take about so many bytes; and so many groups of tiles at least.
+_ROOM, _FEWEST = 1 << 20, 2
+#: Pixels of depthwise convolutions at a time.
+_PIXELS = 8
+
+
+def tile_for(g: Geometry) -> int:
+    """The side of the tiles that a convolution is computed by; 0 where direct sums are as good or the only way."""
+    axes = (g.rows, g.columns)
+    if g.groups != 1 or any((a.taps, a.stride, a.dilation, a.spread) != (TAPS, 1, 1, 1) for a in axes):
+        return 0
+    smallest = [axis.count for axis in axes if isinstance(axis.count, int)]
+    for side, least, channels in TILES:
+        fits = g.channels * g.outputs <= channels or len(smallest) == len(axes)
+        if fits and all(count >= least for count in smallest):
+            return side
+    return 0
+
+
+def filter_bytes(g: Geometry, side: int) -> int:
+    """Bytes of transformed filters."""
+    return (side + TAPS - 1) ** 2 * g.channels * g.outputs * 4
+
+
+class _Maker:
+    """The calls of one convolution by tiles of so many pixels."""
+
+    def __init__(self, work: BlockedWork, side: int, target: Target) -> None:
+        g = work.geometry
+        self.work, self.g, self.side = work, g, side
+        self.cells = (side + TAPS - 1) ** 2
+        self.blocks = 1 if work.outputs % 2 else 2
+        self.across, self.down = -(-g.columns.count // side), -(-g.rows.count // side)
+        widths, self.tiles = widths_of(g.images * self.across * self.down, target)
+        self.spec = Winograd(side, work.lanes, work.inner, self.blocks, widths, work.end)
+        self.total: SizeLike = sum(self.tiles[1:], self.tiles[0])
+        each = self.cells * (g.channels + g.outputs) * 4 * widths[0]
+        strip = max(_FEWEST, _ROOM // each)
+        self.strip = min(strip, self.total) if isinstance(self.total, int) else strip
+        how = ("winograd", side, g.weights, work.inner, work.lanes, work.kind)
+        self.packing = packed([work.source], how, lambda: [self._packed()])
+
+    def _packed(self) -> Array:
+        """`[position, group, channel, outputs of the group]`"""
+        g, wide = self.g, self.blocks * self.work.lanes
+        by_position = transformed(self.work.filters[0], self.side)
+        apart = by_position.reshape(self.cells, g.outputs // wide, wide, g.channels)
+        return np.ascontiguousarray(apart.transpose(0, 1, 3, 2))
+
+    @property
+    def room(self) -> int:
+        """Bytes of working memory of a thread."""
+        work, tiles = self.work, self.strip * self.spec.widths[0]
+        numbers = tiles * (self.g.channels + self.g.outputs) + max(work.lanes, work.inner)
+        return self.cells * (numbers * 4 + 2 * 64)
+
+    def compute(self, groups: tuple[SizeLike, SizeLike], share: int) -> KernelCall:
+        """Some groups of tiles, by the thread of a number."""
+        g, work = self.g, self.work
+        pixel, result = work.inner * 4, work.lanes * 4
+        words: dict[str, Operand] = {
+            "source": In(0),
+            "target": Out(0),
+            "filters": int(self.packing.arrays[0].ctypes.data),
+            "scratch": Room(share * self.room),
+            "across": self.across,
+            "down": self.down,
+            "height": g.rows.size,
+            "width": g.columns.size,
+            "result_height": g.rows.count,
+            "result_width": g.columns.count,
+            "top": g.rows.begin,
+            "left": g.columns.begin,
+            "source_image": work.channels * g.cells * pixel,
+            "source_block": g.cells * pixel,
+            "source_row": g.columns.size * pixel,
+            "target_image": work.result_image,
+            "target_block": g.pixels * result,
+            "target_row": g.columns.count * result,
+            "channels": work.channels,
+            "groups": work.outputs // self.blocks,
+            **{f"tiles_{kind}": count for kind, count in enumerate(self.tiles)},
+            "first": groups[0],
+            "end": groups[0] + groups[1],
+            "strip": self.strip,
+            "room": self.strip * self.spec.widths[0],
+            **dict(zip(self.spec.end.arguments, words_for(self.spec.end, work.others, 0, 0))),
+        }
+        return self.spec, [words[name] for name in self.spec.arguments]
+
+    def stages(self, threads: int) -> Stages:
+        parts = shares(self.total, threads) if threads > 1 else [(0, self.total)]
+        return Stages([[self.compute(part, share) for share, part in enumerate(parts)]], threads * self.room)
+
+
+def winograd_over_blocks(work: BlockedWork, side: int, target: Target) -> Native:
+    """The calls of a convolution by Winograd's tiles."""
+    maker = _Maker(work, side, target)
+    alone = maker.stages(1)
+    pixels = work.geometry.images * work.geometry.pixels
+    cost = nanoseconds(pixels, work.cost * (side + TAPS - 1) ** 2 / (side * TAPS) ** 2)
+    return Native(maker.spec.name, alone.stages[0], alone.room, [maker.packing], cost, maker.stages)
+
+
+def depthwise_over_blocks(work: BlockedWork) -> Native:
+    """The calls of a convolution of each channel for itself."""
+    g = work.geometry
+    count = g.columns.count
+    width = min(_PIXELS, max(1, count - 2)) if isinstance(count, int) else _PIXELS
+    strides, dilations = (g.rows.stride, g.columns.stride), (g.rows.dilation, g.columns.dilation)
+    spec = Depthwise(work.lanes, g.rows.taps, g.columns.taps, strides, dilations, width, work.end)
+
+    def made() -> list[Array]:
+        apart = work.filters.reshape(work.channels, work.lanes, g.rows.taps, g.columns.taps)
+        return [np.ascontiguousarray(apart.transpose(0, 2, 3, 1), np.float32)]
+
+    packing = packed([work.source], ("depthwise", g.weights, work.lanes), made)
+    planes, zeros = g.images * work.channels, g.columns.size * work.lanes * 4
+
+    def compute(some: tuple[SizeLike, SizeLike], share: int) -> KernelCall:
+        words: dict[str, Operand] = {
+            "source": In(0),
+            "target": Out(0),
+            "filters": int(packing.arrays[0].ctypes.data),
+            "zeros": Room(share * zeros),
+            "channels": work.channels,
+            "first": some[0],
+            "end": some[0] + some[1],
+            "height": g.rows.size,
+            "width": g.columns.size,
+            "result_height": g.rows.count,
+            "result_width": g.columns.count,
+            "top": g.rows.begin,
+            "left": g.columns.begin,
+            **dict(zip(spec.end.arguments, words_for(spec.end, work.others, 0, 0))),
+        }
+        return spec, [words[name] for name in spec.arguments]
+
+    def stages(threads: int) -> Stages:
+        return Stages([[compute(part, n) for n, part in enumerate(shares(planes, threads))]], threads * zeros)
+
+    pixels = g.images * g.pixels
+    return Native(spec.name, [compute((0, planes), 0)], zeros, [packing], nanoseconds(pixels, work.cost * 4), stages)

@@ -1,0 +1,189 @@
+"""Convolutions that are convolutions of planes after their data, or before their result, are laid out otherwise.
+
+Three axes: what windows see along the first one are so many times the channels. Transposed ones: the pixels whose places leave the
+same remainders by the strides see the same taps, and no zeros between cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from uncork.kernels.convolution.geometry import Axis, Geometry, Windows, Work
+from uncork.kernels.epilogue import ELEMENT
+from uncork.kernels.extents import is_empty, is_known, largest, same
+from uncork.kernels.kernel_plan import Choice, In, KernelCall, Native, Operand, Out, Room, Stages, shares
+from uncork.kernels.movement.strided_copy import Loop, placing
+from uncork.symbolic import SizeLike
+
+#: Products of a sum from which on it pays to bring pixels together after they were computed apart.
+_LEAST = 64
+#: A convolution of planes.
+Planar = Callable[[Work], Choice]
+
+
+@dataclass(frozen=True)
+class Moved:
+    """The calls of a convolution of planes with its data, its result and its own memory elsewhere in the step's memory."""
+
+    native: Native
+    source: SizeLike | None
+    target: SizeLike | None
+    room: SizeLike
+
+    def operand(self, word: Operand) -> Operand:
+        if isinstance(word, In) and word.position == 0 and self.source is not None:
+            return Room(self.source + word.offset)
+        if isinstance(word, Out) and self.target is not None:
+            return Room(self.target + word.offset)
+        return Room(self.room + word.offset) if isinstance(word, Room) else word
+
+    def call(self, call: KernelCall) -> KernelCall:
+        spec, words = call
+        return spec, [self.operand(word) for word in words]
+
+    def stages(self, threads: int) -> tuple[list[list[KernelCall]], SizeLike]:
+        """The work of so many threads, and the memory that it takes."""
+        if threads == 1 or self.native.split is None:
+            return [[self.call(call)] for call in self.native.calls], self.native.room
+        split = self.native.split(threads)
+        return [[self.call(call) for call in stage] for stage in split.stages], split.room
+
+
+def over_volumes(found: Windows, work: Callable[[Geometry], Work], planar: Planar, lanes: int) -> Choice:
+    """A convolution along three axes: planes are gathered along the first one, and planes of the result put in their places."""
+    depth, rows, columns = found.axes
+    groups, outputs, channels, taps = found.filters.shape[:4]
+    slices = found.images * depth.count
+    own = work(Geometry(slices, groups, channels * taps, outputs, rows, columns))
+    if ELEMENT in own.end.operands:
+        return "no kernel ends a convolution of three spatial axes with another tensor"
+    native = planar(replace(own, filters=found.filters.reshape(*found.filters.shape[:2], channels * taps, *found.filters.shape[4:])))
+    if not isinstance(native, Native):
+        return native
+    g = own.geometry
+    plane, made = g.cells * 4, g.pixels * 4
+    gathered = slices * groups * channels * taps * plane
+    result = slices * groups * outputs * made
+    moved = Moved(native, 0, gathered, gathered + result)
+
+    def gather() -> Iterator[KernelCall]:
+        cells = [depth.cells(tap * depth.dilation, depth.count, 1 if depth.spread > 1 else depth.stride) for tap in range(taps)]
+        if not all(same(some.number, depth.count) for some in cells):
+            yield placing(lanes, 0, 0, [(0, 0, 0)] * 4, Room(0), gathered)
+        each = groups * channels
+        for tap, some in enumerate(cells):
+            if is_empty((some.number,)):
+                continue
+            loops: list[Loop] = [
+                (found.images, each * depth.size * plane, depth.count * each * taps * plane),
+                (some.number, some.step * plane, some.place_step * each * taps * plane),
+                (each, depth.size * plane, taps * plane),
+                (g.cells, 4, 4),
+            ]
+            yield placing(lanes, In(0, some.first * plane), Room(some.place * each * taps * plane + tap * plane), loops)
+
+    def scatter(threads: int) -> list[KernelCall]:
+        each = groups * outputs
+        calls: list[KernelCall] = []
+        for first, number in shares(each, threads):
+            loops: list[Loop] = [
+                (found.images, depth.count * each * made, depth.count * each * made),
+                (depth.count, each * made, made),
+                (number, made, depth.count * made),
+                (g.pixels, 4, 4),
+            ]
+            calls.append(placing(lanes, Room(gathered + first * made), Out(0, first * depth.count * made), loops))
+        return calls
+
+    def stages(threads: int) -> Stages:
+        inner, room = moved.stages(threads)
+        return Stages([*([call] for call in gather()), *inner, scatter(threads)], gathered + result + room)
+
+    alone = stages(1)
+    calls = [call for stage in alone.stages for call in stage]
+    return Native(native.kernel, calls, alone.room, native.keep, native.cost, stages)
+
+
+def phases_pay(found: Windows, operands: Sequence[str]) -> bool:
+    """The zeros between the cells of the data are so many that the products with them are worth leaving out."""
+    spread = [axis for axis in found.axes if axis.spread > 1]
+    if not spread or len(found.axes) > 2 or ELEMENT in operands:
+        return False
+    regular = all(axis.dilation == 1 and is_known(axis.begin) and axis.taps >= axis.spread for axis in spread)
+    return regular and prod(found.filters.shape[2:]) >= _LEAST
+
+
+@dataclass(frozen=True)
+class _Phase:
+    """The windows along an axis that see the same taps: the first, how far they are apart, as an axis of their own, and the taps."""
+
+    first: int
+    step: int
+    axis: Axis
+    taps: range
+
+
+def _phases(axis: Axis) -> Iterator[_Phase]:
+    if axis.spread == 1:
+        yield _Phase(0, 1, axis, range(axis.taps))
+        return
+    step = axis.spread
+    assert isinstance(axis.begin, int)
+    for first in range(step):
+        taps = range((axis.begin - first) % step, axis.taps, step)
+        begin = -((first + taps.start - axis.begin) // step)
+        count = (axis.count - first + (step - 1)) // step
+        yield _Phase(first, step, Axis(axis.size, len(taps), count, begin=begin), taps)
+
+
+def by_phases(found: Windows, work: Callable[[Geometry], Work], planar: Planar, lanes: int) -> Choice:
+    """A transposed convolution as one of planes for each remainder of places by the strides."""
+    whole = found.planar
+    groups, outputs, channels = found.filters.shape[:3]
+    ordered = found.ordered(whole)
+    made: list[tuple[_Phase, _Phase, Moved]] = []
+    for down, across in product(_phases(whole.rows), _phases(whole.columns)):
+        if is_empty((down.axis.count, across.axis.count)):
+            continue
+        own = work(Geometry(found.images, groups, channels, outputs, down.axis, across.axis))
+        some = np.ascontiguousarray(ordered[:, :, :, down.taps][..., across.taps])
+        native = planar(replace(own, filters=some, type_name=f"{own.type_name} {down.first} {across.first}"))
+        if not isinstance(native, Native):
+            return native
+        made.append((down, across, Moved(native, None, 0, 0)))
+    each = groups * outputs
+
+    def stages(threads: int) -> Stages:
+        calls: list[list[KernelCall]] = []
+        room: SizeLike = 0
+        for down, across, moved in made:
+            pixels = down.axis.count * across.axis.count
+            size = found.images * each * pixels * 4
+            inner, own = replace(moved, room=size).stages(threads)
+            calls += inner
+            planes = found.images * each
+            calls.append([])
+            for first, number in shares(planes, threads):
+                loops: list[Loop] = [
+                    (1, 0, 0),
+                    (number, pixels * 4, whole.pixels * 4),
+                    (down.axis.count, across.axis.count * 4, down.step * whole.columns.count * 4),
+                    (across.axis.count, 4, across.step * 4),
+                ]
+                place = (down.first * whole.columns.count + across.first) * 4
+                calls[-1].append(placing(lanes, Room(first * pixels * 4), Out(0, first * whole.pixels * 4 + place), loops))
+            room = largest(room, size + own)
+        # Tables that only this number of threads wants are there by now.
+        keep[:] = [kept for _, _, moved in made for kept in moved.native.keep]
+        return Stages(calls, room)
+
+    keep: list[object] = []
+    alone = stages(1)
+    first = made[0][2].native
+    cost = first.cost * len(made)
+    return Native(first.kernel, [call for stage in alone.stages for call in stage], alone.room, keep, cost, stages)

@@ -1,0 +1,71 @@
+"""Direct convolutions over blocks of channels: tiles of pixels, each with what its taps see by a table."""
+
+from __future__ import annotations
+
+from uncork.kernels.codegen.emit import F32, I64, Kernel, Value
+from uncork.kernels.codegen.epilogue import advanced, ended, relative
+from uncork.kernels.convolution.microkernel_blocks import tile
+from uncork.kernels.convolution.spec_blocks import ENTRY, Dense
+from uncork.kernels.epilogue import CHANNEL, ELEMENT
+from uncork.kernels.runtime.target import Target
+
+_ARGUMENTS = ("source", "filters", "table", "target", "target_block")
+
+
+def emit_dense(spec: Dense, machine: Target) -> str:
+    """The LLVM text of the kernel."""
+    k = Kernel(spec.name, spec.arguments, machine)
+    a = dict(zip(spec.arguments, k.arguments))
+    tiles = [_tile(k, spec, width) for width in spec.widths]
+    places = relative(spec.end, a, a["target"])
+
+    def row(image: Value, y: Value, group: Value | None) -> None:
+        """The tiles of a row, for a group of outputs or for each of them."""
+        source = a["source"] + image * a["source_image"] + y * a["source_row"]
+        target = a["target"] + image * a["target_image"] + y * a["target_row"]
+        x = k.variable(k.integer(0))
+        for kind, (width, function) in enumerate(zip(spec.widths, tiles)):
+            with k.loop(0, a[f"tiles_{kind}"]):
+                seen, made = source + x.get() * spec.step, target + x.get() * (spec.lanes * 4)
+
+                def run(group: Value, seen: Value = seen, made: Value = made, function: Kernel = function) -> None:
+                    own = advanced(spec.end, places, group * (spec.blocks * spec.lanes * 4))
+                    place = made + group * a["target_block"] * spec.blocks
+                    given = [a["count"], seen, a["filters"] + group * a["group"], a["table"], place, a["target_block"]]
+                    k.call(function, [*given, *own.values()])
+
+                if group is None:
+                    with k.loop(0, a["groups"]) as number:
+                        run(number)
+                else:
+                    run(group)
+                x.set(x.get() + width)
+
+    with k.loop(0, a["images"]) as image:
+        if spec.inside:
+            with k.loop(0, a["rows"]) as y:
+                row(image, y, None)
+        else:
+            with k.loop(0, a["groups"]) as group, k.loop(0, a["rows"]) as y:
+                row(image, y, group)
+    k.finish()
+    return k.text()
+
+
+def _tile(outer: Kernel, spec: Dense, width: int) -> Kernel:
+    def places(k: Kernel, number: Value, a: dict[str, Value]) -> tuple[Value, Value]:
+        entry = a["table"] + number * ENTRY
+        return a["source"] + k.load(entry, I64), a["filters"] + k.load(entry + 8, I64)
+
+    def end(k: Kernel, pixel: int, block: int, total: Value, a: dict[str, Value]) -> None:
+        place = a["target"] + a["target_block"] * block + pixel * spec.lanes * 4
+
+        def operand(name: str, kind: str) -> Value:
+            if kind == ELEMENT:
+                return k.load(place + a[name], F32, spec.lanes)
+            return k.load(a[name] + block * spec.lanes * 4, F32, spec.lanes) if kind == CHANNEL else k.load(a[name], F32)
+
+        k.store(ended(k, spec.end, total, operand), place)
+
+    arguments = (*_ARGUMENTS, *spec.end.arguments)
+    return tile(outer, f"tile_{width}", spec.lanes, spec.inner, spec.blocks, width, spec.step, arguments, places, end)

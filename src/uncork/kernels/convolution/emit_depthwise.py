@@ -1,0 +1,118 @@
+"""Depthwise convolutions over blocks of channels: some pixels of a row at a time, their filters in registers.
+
+Rows of taps outside of the data see a row of zeros; pixels whose columns of taps lie outside are computed one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from uncork.kernels.codegen.emit import F32, Kernel, Value
+from uncork.kernels.codegen.epilogue import advanced, ended, relative
+from uncork.kernels.convolution.spec_blocks import Depthwise
+from uncork.kernels.epilogue import CHANNEL, ELEMENT
+from uncork.kernels.runtime.target import Target
+
+#: Taps whose filters are kept in registers.
+_HELD = 9
+
+
+def emit_depthwise(spec: Depthwise, machine: Target) -> str:
+    """The LLVM text of the kernel."""
+    k = Kernel(spec.name, spec.arguments, machine)
+    a = dict(zip(spec.arguments, k.arguments))
+    pixel = spec.lanes * 4
+    places = relative(spec.end, a, a["target"])
+    line_bytes = a["width"] * pixel
+    with k.loop(0, a["width"]) as x:
+        k.store(k.number(0.0, F32, spec.lanes), a["zeros"] + x * pixel)
+    # The pixels of a row all of whose columns of taps are on the data.
+    stride, reach = spec.stride[1], (spec.columns - 1) * spec.dilation[1]
+    begin = k.minimum((a["left"] + (stride - 1)) // stride, a["result_width"])
+    room = a["width"] + a["left"] - reach
+    end = k.select(room > 0, (room + (stride - 1)) // stride, k.integer(0))
+    end = k.maximum(begin, k.minimum(end, a["result_width"]))
+    with k.loop(a["first"], a["end"]) as plane:
+        block = plane - plane // a["channels"] * a["channels"]
+        filters = a["filters"] + block * (spec.rows * spec.columns * pixel)
+        ends = advanced(spec.end, places, block * pixel)
+        source = a["source"] + plane * a["height"] * line_bytes
+        target = a["target"] + plane * a["result_height"] * a["result_width"] * pixel
+        count = spec.rows * spec.columns
+        held = [k.load(filters + tap * pixel, F32, spec.lanes) for tap in range(count)] if count <= _HELD else []
+        with k.loop(0, a["result_height"]) as y:
+            made = target + y * a["result_width"] * pixel
+            lines: list[Value] = []
+            for row in range(spec.rows):
+                line = y * spec.stride[0] - a["top"] + row * spec.dilation[0]
+                lines.append(k.select(line.below(a["height"]), source + line * line_bytes, a["zeros"]))
+            with k.loop(0, begin) as x:
+                _border(k, spec, a, lines, filters, made, x, ends)
+            with k.either(end - begin >= spec.width, likely=True) as (long, short):
+                with long, k.loop(begin, end, spec.width) as first:
+                    x = k.minimum(first, end - spec.width)
+                    _inside(k, spec, a, lines, filters, held, made, x, ends)
+                with short, k.loop(begin, end) as x:
+                    _border(k, spec, a, lines, filters, made, x, ends)
+            with k.loop(end, a["result_width"]) as x:
+                _border(k, spec, a, lines, filters, made, x, ends)
+    k.finish()
+    return k.text()
+
+
+def _inside(
+    k: Kernel,
+    spec: Depthwise,
+    a: Mapping[str, Value],
+    lines: list[Value],
+    filters: Value,
+    held: list[Value],
+    made: Value,
+    x: Value,
+    ends: Mapping[str, Value],
+) -> None:
+    """Pixels of which all columns of taps are on the data."""
+    pixel = spec.lanes * 4
+    column = (x * spec.stride[1] - a["left"]) * pixel
+    sums = [k.number(0.0, F32, spec.lanes)] * spec.width
+    for row, line in enumerate(lines):
+        here = line + column
+        for tap in range(spec.columns):
+            number = row * spec.columns + tap
+            weight = held[number] if held else k.load(filters + number * pixel, F32, spec.lanes)
+            for p in range(spec.width):
+                seen = here + (p * spec.stride[1] + tap * spec.dilation[1]) * pixel
+                sums[p] = k.fma(k.load(seen, F32, spec.lanes), weight, sums[p])
+    for p, total in enumerate(sums):
+        _store(k, spec, total, made + x * pixel + p * pixel, ends)
+
+
+def _border(
+    k: Kernel,
+    spec: Depthwise,
+    a: Mapping[str, Value],
+    lines: list[Value],
+    filters: Value,
+    made: Value,
+    x: Value,
+    ends: Mapping[str, Value],
+) -> None:
+    """A pixel of which some columns of taps may be outside."""
+    pixel = spec.lanes * 4
+    total = k.variable(k.number(0.0, F32, spec.lanes))
+    with k.loop(0, spec.columns) as tap:
+        column = x * spec.stride[1] - a["left"] + tap * spec.dilation[1]
+        with k.when(column.below(a["width"])):
+            for row, line in enumerate(lines):
+                weight = k.load(filters + (tap + row * spec.columns) * pixel, F32, spec.lanes)
+                total.set(k.fma(k.load(line + column * pixel, F32, spec.lanes), weight, total.get()))
+    _store(k, spec, total.get(), made + x * pixel, ends)
+
+
+def _store(k: Kernel, spec: Depthwise, total: Value, place: Value, ends: Mapping[str, Value]) -> None:
+    def operand(name: str, kind: str) -> Value:
+        if kind == ELEMENT:
+            return k.load(place + ends[name], F32, spec.lanes)
+        return k.load(ends[name], F32, spec.lanes if kind == CHANNEL else 1)
+
+    k.store(ended(k, spec.end, total, operand), place)

@@ -1,0 +1,249 @@
+"""Winograd's convolutions over blocks of channels, some tiles at a time that stay in the second-level cache.
+
+The data of these tiles are transformed, multiplied with the filters at each position of a tile, and the products transformed to
+pixels. Tiles at the borders see zeros outside, and give the pixels that exist. The kernel gives up where a result is not finite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from uncork.kernels.codegen.emit import F32, Kernel, Value, Variable
+from uncork.kernels.codegen.epilogue import advanced, ended, relative
+from uncork.kernels.convolution.microkernel_blocks import tile
+from uncork.kernels.convolution.spec_blocks import KINDS, Winograd
+from uncork.kernels.convolution.winograd import Matrix, transforms
+from uncork.kernels.epilogue import CHANNEL, ELEMENT
+from uncork.kernels.runtime.target import Target
+
+
+@dataclass(frozen=True)
+class _Strip:
+    """Some tiles that are computed together: the first one, how many, and where their data, products and a tile of pixels lie."""
+
+    first: Value
+    count: Value
+    data: Value
+    data_block: Value
+    data_position: Value
+    made: Value
+    made_block: Value
+    made_position: Value
+    patch: Value
+
+
+def emit_winograd(spec: Winograd, machine: Target) -> str:
+    """The LLVM text of the kernel."""
+    k = Kernel(spec.name, spec.arguments, machine)
+    a = dict(zip(spec.arguments, k.arguments))
+    functions = [_products(k, spec, width) for width in spec.widths]
+    into, out = _into(k, spec), _out(k, spec)
+    side = spec.outputs + 2
+    places = relative(spec.end, a, a["target"])
+    group = k.variable(a["first"])
+    with k.during(lambda: group.get() < a["end"]):
+        last = k.minimum(group.get() + a["strip"], a["end"])
+        strip = _strip(k, spec, a, _begin(k, spec, a, group.get()), _begin(k, spec, a, last))
+        _each_tile(k, spec, a, strip, into, None)
+        with k.loop(0, side * side) as position, k.loop(0, a["groups"]) as outputs:
+            _multiply(k, spec, a, strip, functions, group.get(), last, position, outputs)
+        _each_tile(k, spec, a, strip, out, places)
+        group.set(last)
+    k.finish()
+    return k.text()
+
+
+def _begin(k: Kernel, spec: Winograd, a: dict[str, Value], group: Value) -> Value:
+    """The first tile of a group: groups of each kind follow those of the kind before."""
+    begin, left = k.integer(0), group
+    for kind, width in enumerate(spec.widths):
+        of_kind = k.maximum(k.minimum(left, a[f"tiles_{kind}"]), k.integer(0))
+        begin, left = begin + of_kind * width, left - a[f"tiles_{kind}"]
+    return begin
+
+
+def _strip(k: Kernel, spec: Winograd, a: dict[str, Value], first: Value, end: Value) -> _Strip:
+    side = spec.outputs + 2
+    patch = a["scratch"]
+    data = patch + side * side * max(spec.lanes, spec.inner) * 4
+    # `room` tiles, and an odd number of cache lines from position to position: else all of them would meet in a few sets of the cache.
+    data_block, made_block = a["room"] * (spec.inner * 4), a["room"] * (spec.lanes * 4)
+    data_position = a["channels"] * data_block + 64
+    made_position = a["groups"] * spec.blocks * made_block + 64
+    made = data + data_position * (side * side)
+    return _Strip(first, end - first, data, data_block, data_position, made, made_block, made_position, patch)
+
+
+def _each_tile(k: Kernel, spec: Winograd, a: dict[str, Value], strip: _Strip, function: Kernel, ends: dict[str, Value] | None) -> None:
+    """The transform of every tile, for all blocks: of the data, or with `ends` of the products."""
+    into = ends is None
+    m = spec.outputs
+    blocks = a["channels"] if into else a["groups"] * spec.blocks
+    with k.loop(0, blocks) as block, k.loop(0, strip.count) as number:
+        place = strip.first + number
+        line = place // a["across"]
+        image = line // a["down"]
+        y, x = (line - image * a["down"]) * m, (place - line * a["across"]) * m
+        if ends is None:
+            source = a["source"] + image * a["source_image"] + block * a["source_block"]
+            target = strip.data + block * strip.data_block + number * (spec.inner * 4)
+            where = [y - a["top"], x - a["left"], a["height"], a["width"], a["source_row"]]
+            k.call(function, [source, target, strip.data_position, strip.patch, *where])
+        else:
+            source = strip.made + block * strip.made_block + number * (spec.lanes * 4)
+            target = a["target"] + image * a["target_image"] + block * a["target_block"]
+            target = target + y * a["target_row"] + x * (spec.lanes * 4)
+            where = [k.minimum(a["result_height"] - y, k.integer(m)), k.minimum(a["result_width"] - x, k.integer(m)), a["target_row"]]
+            own = advanced(spec.end, ends, block * (spec.lanes * 4))
+            status = k.call(function, [source, target, strip.made_position, strip.patch, *where, *own.values()])
+            k.stop_unless(status.equals(0), k.integer(1))
+
+
+def _multiply(
+    k: Kernel,
+    spec: Winograd,
+    a: dict[str, Value],
+    strip: _Strip,
+    functions: Sequence[Kernel],
+    first: Value,
+    last: Value,
+    position: Value,
+    outputs: Value,
+) -> None:
+    """All tiles of a strip at a position, for a group of outputs."""
+    step = spec.inner * spec.blocks * spec.lanes * 4
+    filters = a["filters"] + (position * a["groups"] + outputs) * a["channels"] * step
+    source = strip.data + position * strip.data_position
+    target = strip.made + position * strip.made_position + outputs * strip.made_block * spec.blocks
+    begun, tiles = k.variable(k.integer(0)), k.variable(k.integer(0))
+    for kind, (width, function) in enumerate(zip(spec.widths, functions)):
+        begin, end = begun.get(), begun.get() + a[f"tiles_{kind}"]
+        with k.loop(k.maximum(first, begin), k.minimum(last, end)):
+            place = tiles.get()
+            given = [source + place * (spec.inner * 4), filters, strip.data_block, target + place * (spec.lanes * 4), strip.made_block]
+            k.call(function, [a["channels"], *given])
+            tiles.set(place + width)
+        begun.set(end)
+    assert len(spec.widths) <= KINDS
+
+
+def _products(outer: Kernel, spec: Winograd, width: int) -> Kernel:
+    step = spec.inner * spec.blocks * spec.lanes * 4
+
+    def places(k: Kernel, number: Value, a: dict[str, Value]) -> tuple[Value, Value]:
+        return a["source"] + number * a["source_block"], a["filters"] + number * step
+
+    def end(k: Kernel, pixel: int, block: int, total: Value, a: dict[str, Value]) -> None:
+        k.store(total, a["target"] + a["target_block"] * block + pixel * spec.lanes * 4)
+
+    arguments = ("source", "filters", "source_block", "target", "target_block")
+    return tile(outer, f"products_{width}", spec.lanes, spec.inner, spec.blocks, width, spec.inner * 4, arguments, places, end)
+
+
+def _into(outer: Kernel, spec: Winograd) -> Kernel:
+    """The transform of the data that a tile sees, of a block; what lies outside is zeros."""
+    side, lanes = spec.outputs + 2, spec.inner
+    arguments = ["source", "target", "position", "patch", "top", "left", "height", "width", "row"]
+    k = Kernel("into", arguments, inside=outer)
+    source, target, position, patch, top, left, height, width, row = k.arguments
+    within = (top >= 0) & (left >= 0) & (top + side <= height) & (left + side <= width)
+    where, line = k.variable(source + top * row + left * (lanes * 4)), k.variable(row)
+    with k.when(_not(k, within), likely=False):
+        with k.loop(0, side) as y, k.loop(0, side) as x:
+            cell = patch + (y * side + x) * (lanes * 4)
+            seen = (top + y).below(height) & (left + x).below(width)
+            with k.either(seen) as (inside, outside):
+                with inside:
+                    k.store(k.load(source + (top + y) * row + (left + x) * (lanes * 4), F32, lanes), cell)
+                with outside:
+                    k.store(k.number(0.0, F32, lanes), cell)
+        where.set(patch)
+        line.set(k.integer(side * lanes * 4))
+    square = [[k.load(where.get() + line.get() * r + x * lanes * 4, F32, lanes) for x in range(side)] for r in range(side)]
+    place = k.variable(target)
+    for value in _flat(_both_sides(k, transforms(spec.outputs)[2], square)):
+        k.store(value, place.get())
+        place.set(place.get() + position)
+    k.finish()
+    return k
+
+
+def _out(outer: Kernel, spec: Winograd) -> Kernel:
+    """The transform of the products of a tile to its pixels, of a block, and what ends them."""
+    side, lanes, m = spec.outputs + 2, spec.lanes, spec.outputs
+    arguments = ["source", "target", "position", "patch", "rows", "columns", "row", *spec.end.arguments]
+    k = Kernel("out", arguments, inside=outer)
+    source, target, position, patch, rows, columns, row, *others = k.arguments
+    ends = dict(zip(spec.end.arguments, others))
+    cells: list[list[Value]] = []
+    place: Variable = k.variable(source)
+    for _ in range(side):
+        cells.append([])
+        for _ in range(side):
+            cells[-1].append(k.load(place.get(), F32, lanes))
+            place.set(place.get() + position)
+    # An infinity or NaN of the data would spread over the pixels of its tile: the call is the reference's then.
+    rest = k.number(0.0, F32, lanes)
+    for number, value in enumerate(_flat(_both_sides(k, transforms(m)[0], cells))):
+        k.store(value, patch + number * lanes * 4)
+        rest = k.fma(value, k.number(0.0, F32, lanes), rest)
+    k.stop_unless(k.all_of(rest.equals(0.0)), k.integer(1))
+    held = {
+        name: k.load(ends[name], F32, lanes if kind == CHANNEL else 1)
+        for name, kind in zip(spec.end.arguments, spec.end.operands)
+        if kind != ELEMENT
+    }
+    with k.loop(0, rows) as y, k.loop(0, columns) as x:
+        pixel = target + y * row + x * (lanes * 4)
+
+        def operand(name: str, kind: str) -> Value:
+            return k.load(pixel + ends[name], F32, lanes) if kind == ELEMENT else held[name]
+
+        k.store(ended(k, spec.end, k.load(patch + (y * m + x) * (lanes * 4), F32, lanes), operand), pixel)
+    k.finish()
+    return k
+
+
+def _flat(square: list[list[Value]]) -> list[Value]:
+    return [value for line in square for value in line]
+
+
+def _not(k: Kernel, condition: Value) -> Value:
+    return Value(k, k.builder.not_(condition.llvm), condition.type, condition.lanes)
+
+
+def _both_sides(k: Kernel, matrix: Matrix, square: list[list[Value]]) -> list[list[Value]]:
+    """matrix @ square @ matrix^T"""
+    columns = [_combined(k, matrix, [line[c] for line in square]) for c in range(len(square))]
+    return [_combined(k, matrix, [column[r] for column in columns]) for r in range(len(matrix))]
+
+
+def _combined(k: Kernel, matrix: Matrix, values: list[Value]) -> list[Value]:
+    """matrix @ values; rows of opposite points share their even and odd parts."""
+    done: list[Value] = []
+    while len(done) < len(matrix):
+        row, other = matrix[len(done)], matrix[min(len(done) + 1, len(matrix) - 1)]
+        opposite = row is not other and all(abs(c) == abs(d) for c, d in zip(row, other))
+        if not opposite:
+            done.append(_total(k, [(c, v) for c, v in zip(row, values)]))
+            continue
+        even = _total(k, [(c, v) for c, d, v in zip(row, other, values) if c == d])
+        odd = _total(k, [(c, v) for c, d, v in zip(row, other, values) if c != d])
+        done += [even + odd, even - odd]
+    return done
+
+
+def _total(k: Kernel, terms: list[tuple[float, Value]]) -> Value:
+    result: Value | None = None
+    for factor, value in terms:
+        if factor == 0:
+            continue
+        if result is None:
+            result = value if factor == 1 else value * factor
+        elif abs(factor) == 1:
+            result = result + value if factor == 1 else result - value
+        else:
+            result = k.fma(value, k.number(factor, F32, value.lanes), result)
+    assert result is not None, "a row of zeros"
+    return result

@@ -1,0 +1,103 @@
+"""What kernels that convolve data in blocks of channels are specialised for, and their arguments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from uncork.kernels.epilogue import PLAIN, Epilogue
+
+#: Bytes of an entry of the table of taps: bytes to what a tap sees, and to its filters.
+ENTRY = 16
+#: Kinds of tiles of one kernel.
+KINDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Dense:
+    """A direct convolution: `widths` pixels of a row times `blocks` blocks of `lanes` outputs at a time.
+
+    What a tap sees of a pixel are `inner` numbers; neighbouring pixels see what lies `step` bytes apart.
+    """
+
+    emitter: ClassVar[str] = "uncork.kernels.convolution.emit_blocks:emit_dense"
+    arguments_of_call: ClassVar[tuple[str, ...]] = (
+        *("source", "target", "filters", "table", "count", "images", "source_image", "target_image", "rows", "source_row"),
+        *("target_row", "target_block", "groups", "group", *(f"tiles_{kind}" for kind in range(KINDS))),
+    )
+    lanes: int
+    inner: int
+    blocks: int
+    widths: tuple[int, ...]
+    step: int
+    #: All outputs of a tile come before the next tile, so that the source is read once; else the filters are.
+    inside: bool
+    end: Epilogue = PLAIN
+
+    @property
+    def name(self) -> str:
+        widths = "_".join(map(str, self.widths))
+        way = "_inside" if self.inside else ""
+        return f"blocks_{self.inner}to{self.blocks}x{self.lanes}_{widths}_by{self.step}{way}{self.end.name}"
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The kernel's arguments."""
+        return (*self.arguments_of_call, *self.end.arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class Winograd:
+    """A 3x3 convolution at stride 1 by products of transformed tiles of `outputs` x `outputs` pixels, `widths` tiles at a time."""
+
+    emitter: ClassVar[str] = "uncork.kernels.convolution.emit_winograd:emit_winograd"
+    arguments_of_call: ClassVar[tuple[str, ...]] = (
+        *("source", "target", "filters", "scratch", "across", "down", "height", "width", "result_height", "result_width", "top", "left"),
+        *("source_image", "source_block", "source_row", "target_image", "target_block", "target_row", "channels", "groups"),
+        *(f"tiles_{kind}" for kind in range(KINDS)),
+        *("first", "end", "strip", "room"),
+    )
+    outputs: int
+    lanes: int
+    inner: int
+    blocks: int
+    widths: tuple[int, ...]
+    end: Epilogue = PLAIN
+
+    @property
+    def name(self) -> str:
+        widths = "_".join(map(str, self.widths))
+        return f"winograd_{self.outputs}_{self.inner}to{self.blocks}x{self.lanes}_{widths}{self.end.name}"
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The kernel's arguments."""
+        return (*self.arguments_of_call, *self.end.arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class Depthwise:
+    """Each channel for itself: `rows` x `columns` taps, `width` pixels of a row at a time."""
+
+    emitter: ClassVar[str] = "uncork.kernels.convolution.emit_depthwise:emit_depthwise"
+    arguments_of_call: ClassVar[tuple[str, ...]] = (
+        *("source", "target", "filters", "zeros", "channels", "first", "end", "height", "width", "result_height"),
+        *("result_width", "top", "left"),
+    )
+    lanes: int
+    rows: int
+    columns: int
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    width: int
+    end: Epilogue = PLAIN
+
+    @property
+    def name(self) -> str:
+        windows = f"{self.rows}x{self.columns}_by{self.stride[0]}x{self.stride[1]}_{self.dilation[0]}x{self.dilation[1]}"
+        return f"depthwise_{windows}_{self.width}x{self.lanes}{self.end.name}"
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The kernel's arguments."""
+        return (*self.arguments_of_call, *self.end.arguments)

@@ -1,0 +1,144 @@
+"""Non-maximum suppression: of each class the best boxes that overlap none taken before by more than a threshold.
+
+Computed as the reference computes it, one operation after the other in f32, so that the same boxes are taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from uncork.kernels.codegen.emit import F32, I32, I64, INDEX_TYPES, U32, Kernel, Value
+from uncork.kernels.codegen.functions import larger, negated, smaller
+from uncork.kernels.codegen.radix_sort import radix_sort, sortable
+from uncork.kernels.detection.spec import Suppress
+from uncork.kernels.runtime.target import Target
+
+#: Numbers of a box: both corners, and its area.
+_NUMBERS = 5
+#: The rooms that a sort goes through.
+_SORTED = ("keys", "places", "other_keys", "other_places")
+
+
+@dataclass(frozen=True, slots=True)
+class _Boxes:
+    """Boxes as five rows of f32: low, low, high, high, area."""
+
+    k: Kernel
+    base: Value
+    count: Value
+
+    def number(self, row: int, place: Value, lanes: int = 1) -> Value:
+        return self.k.load(self.base + (self.count * row + place) * F32.bytes, F32, lanes)
+
+    def put(self, numbers: Sequence[Value], place: Value) -> None:
+        for row, number in enumerate(numbers):
+            self.k.store(number, self.base + (self.count * row + place) * F32.bytes)
+
+
+def emit_suppress(spec: Suppress, machine: Target) -> str:
+    """The LLVM text of the kernel; 1 for soft suppression, which the reference does."""
+    k = Kernel(spec.name, spec.arguments, machine)
+    a = dict(zip(spec.arguments, k.arguments))
+    sort = radix_sort(k, U32)
+    zero = k.number(0.0, F32)
+    overlap = k.load(a["overlap"], F32) if spec.overlap else zero
+    overlap = k.select(overlap > 0.0, overlap, k.number(-math.inf, F32))
+    least = k.load(a["least"], F32) if spec.least else zero
+    if spec.sigma:
+        k.stop_unless(k.load(a["sigma"], F32).equals(0.0), k.integer(1))
+    limit = k.integer(0)
+    if spec.limit:
+        limit = k.load(a["limit"], INDEX_TYPES[spec.limit]).to(I64)
+        if spec.limit == "u64":
+            k.stop_unless(limit >= 0, k.integer(1))
+    limit = k.minimum(limit, a["most"])
+    k.stop_unless(a["count"] < k.integer(2**31), k.integer(1))
+    found = k.variable(k.integer(0))
+    corners = _Boxes(k, a["corners"], a["count"])
+    chosen = _Boxes(k, a["chosen"], a["most"] + spec.lanes)
+    with k.loop(0, a["batches"]) as batch:
+        _prepare(k, spec, a["boxes"] + batch * a["count"] * (4 * F32.bytes), corners)
+        with k.loop(0, a["classes"]) as number:
+            scores = a["scores"] + (batch * a["classes"] + number) * a["count"] * F32.bytes
+            candidates = _candidates(k, a, scores, least)
+            k.call(sort, [*(a[name] for name in _SORTED), a["counts"], candidates])
+            place, taken = k.variable(k.integer(0)), k.variable(k.integer(0))
+            with k.during(lambda p=place, t=taken, c=candidates: (p.get() < c) & (t.get() < limit)):  # type: ignore[misc]
+                box = k.load(a["places"] + place.get() * I32.bytes, I32)
+                own = [corners.number(row, box.to(I64)) for row in range(_NUMBERS)]
+                with k.when(_overlaps_none(k, spec, chosen, taken.get(), own, overlap)):
+                    chosen.put(own, taken.get())
+                    at = found.get() * I32.bytes
+                    score = k.load(scores + box.to(I64) * F32.bytes, F32)
+                    k.store(score, a["row_values"] + at)
+                    k.store(sortable(k, score, descending=True), a["row_keys"] + at)
+                    for name, value in (("row_places", found.get()), ("row_batches", batch), ("row_classes", number), ("row_boxes", box)):
+                        k.store(value.to(I32), a[name] + at)
+                    found.set(found.get() + 1)
+                    taken.set(taken.get() + 1)
+                place.set(place.get() + 1)
+    if spec.sorted:
+        k.call(sort, [*(a[f"row_{name}"] for name in _SORTED), a["counts"], found.get()])
+    _write(k, spec, a, found.get())
+    k.finish()
+    return k.text()
+
+
+def _prepare(k: Kernel, spec: Suppress, boxes: Value, corners: _Boxes) -> None:
+    """The boxes of an image by low and high corners, with their areas."""
+    with k.loop(0, corners.count) as i:
+        given = [k.load(boxes + (i * 4 + n) * F32.bytes, F32) for n in range(4)]
+        if spec.center:
+            halves = [given[2] / 2.0, given[3] / 2.0]
+            numbers = [given[0] - halves[0], given[1] - halves[1], given[0] + halves[0], given[1] + halves[1]]
+        else:
+            pairs = ((given[0], given[2]), (given[1], given[3]))
+            numbers = [smaller(k, *pair) for pair in pairs] + [larger(k, *pair) for pair in pairs]
+        corners.put([*numbers, (numbers[2] - numbers[0]) * (numbers[3] - numbers[1])], i)
+
+
+def _candidates(k: Kernel, a: Mapping[str, Value], scores: Value, least: Value) -> Value:
+    """The scores of a class that are high enough, with their boxes; returns how many there are."""
+    many = k.variable(k.integer(0))
+    with k.loop(0, a["count"]) as i:
+        score = k.load(scores + i * F32.bytes, F32)
+        with k.when(score >= least):
+            k.store(sortable(k, score, descending=True), a["keys"] + many.get() * U32.bytes)
+            k.store(i.to(I32), a["places"] + many.get() * I32.bytes)
+            many.set(many.get() + 1)
+    return many.get()
+
+
+def _overlaps_none(k: Kernel, spec: Suppress, chosen: _Boxes, taken: Value, own: Sequence[Value], most: Value) -> Value:
+    """The box overlaps none of those taken by more than the threshold."""
+    lanes = spec.lanes
+    first, bad = k.variable(k.integer(0)), k.variable(k.integer(0))
+    wide = [k.splat(number, lanes) for number in own]
+    zero, one = k.number(0.0, F32, lanes), k.number(1.0, F32, lanes)
+    with k.during(lambda: (first.get() < taken) & bad.get().equals(0)):
+        other = [chosen.number(row, first.get(), lanes) for row in range(_NUMBERS)]
+        sides = [smaller(k, other[axis + 2], wide[axis + 2]) - larger(k, other[axis], wide[axis]) for axis in (0, 1)]
+        common = larger(k, sides[0], zero) * larger(k, sides[1], zero)
+        has_area = (other[4] > 0.0) & (wide[4] > 0.0)
+        share = common / k.select(has_area, other[4] + wide[4] - common, one)
+        fits = k.select(has_area, share, zero) <= k.splat(most, lanes)
+        mask = k.lanes_below(taken - first.get(), lanes)
+        bad.set(k.bits_of(negated(k, fits)) & k.bits_of(mask))
+        first.set(first.get() + lanes)
+    return bad.get().equals(0)
+
+
+def _write(k: Kernel, spec: Suppress, a: Mapping[str, Value], found: Value) -> None:
+    """The rows in their order."""
+    index = INDEX_TYPES[spec.index]
+    with k.loop(0, found) as i:
+        place = k.load(a["row_places"] + i * I32.bytes, I32).to(I64) * I32.bytes
+        batch, number, box = (k.load(a[f"row_{name}"] + place, I32) for name in ("batches", "classes", "boxes"))
+        for n, value in enumerate((batch, number, box)):
+            k.store(value.to(index), a["rows"] + (i * 3 + n) * index.bytes)
+        score = k.load(a["row_values"] + place, F32)
+        for n, real in enumerate((batch.to(F32), number.to(F32), score)):
+            k.store(real, a["row_scores"] + (i * 3 + n) * F32.bytes)
+    k.store(found, a["found"])

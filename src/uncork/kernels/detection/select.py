@@ -1,0 +1,71 @@
+"""Which kernel chooses boxes: NonMaxSuppression, as the two layers that `passes/count_first.py` makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from uncork.internal_ops.found_boxes import FirstRows, TakenBoxes
+from uncork.kernels.detection.spec import Suppress
+from uncork.kernels.extents import extents, nanoseconds, product, smallest
+from uncork.kernels.kernel_plan import Choice, In, KernelCall, Native, Operand, Out, Room
+from uncork.kernels.movement.spec_nd_copy import CopyBytes, FillBytes
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.select import chooses
+from uncork.ops import Operation
+from uncork.symbolic import SizeLike
+from uncork.types import ElementType, TensorSpec
+
+#: Bytes that a sort of 32-bit keys needs: see `codegen/radix_sort.py`.
+_COUNTS = 4096
+
+
+@chooses(TakenBoxes)
+def choose_boxes(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+    assert isinstance(operation, TakenBoxes)
+    floats = [spec.element_type for number, spec in enumerate(inputs) if spec is not None and number != 2]
+    if any(element_type is not ElementType.f32 for element_type in floats):
+        return "no kernel for boxes of types other than f32"
+    scores = inputs[1]
+    assert scores is not None
+    batches, classes, count = extents(scores)
+    most = count if operation.limit is None else smallest(count, max(0, operation.limit))
+    given = [*inputs, *[None] * (6 - len(inputs))]
+    limit = given[2]
+    layer = operation.layer
+    spec = Suppress(
+        outputs[0].element_type.name,
+        "" if limit is None else limit.element_type.name,
+        overlap=given[3] is not None,
+        least=given[4] is not None,
+        sigma=given[5] is not None,
+        center=getattr(layer, "box_encoding", "") == "center",
+        sorted=layer.sort_result_descending,
+        lanes=target.lanes,
+    )
+    rows = extents(outputs[0])[0]
+    sizes = [_COUNTS, count * 20, *[count * 4] * 4, (most + spec.lanes) * 20, *[rows * 4] * 8]
+    rooms: list[Operand] = []
+    room: SizeLike = 0
+    for size in sizes:
+        rooms.append(Room(room))
+        room = room + size
+    inside: list[Operand] = [In(position) if spec is not None else 0 for position, spec in enumerate(given)]
+
+    words: list[Operand] = [*inside, Out(0), Out(1), Out(2), batches, classes, count, most, *rooms]
+    # What lies behind the boxes taken is 0.
+    zeros: list[KernelCall] = [(FillBytes(0), [0, Out(n), rows * (3 * outputs[n].element_type.dtype.itemsize)]) for n in (0, 1)]
+    cost = nanoseconds(product((batches, classes, count)), 10.0)
+    return Native(spec.name, [*zeros, (spec, words)], room=room, cost=cost)
+
+
+@chooses(FirstRows)
+def choose_first_rows(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+    count = extents(outputs[0])[0]
+    index, real = (spec.element_type.dtype.itemsize for spec in outputs[:2])
+    copy = CopyBytes()
+    calls: list[KernelCall] = [
+        (copy, [In(0), Out(0), count * (3 * index)]),
+        (copy, [In(1), Out(1), count * (3 * real)]),
+        (copy, [In(2), Out(2), index]),  # the low bytes of an i64 come first
+    ]
+    return Native("first_rows", calls, cost=nanoseconds(count, 4.0))

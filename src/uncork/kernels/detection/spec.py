@@ -1,0 +1,43 @@
+"""What kernels that choose boxes are specialised for, and their arguments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from uncork.kernels.names import flags
+
+
+@dataclass(frozen=True, slots=True)
+class Suppress:
+    """Non-maximum suppression of f32 boxes, class by class."""
+
+    emitter: ClassVar[str] = "uncork.kernels.detection.emit:emit_suppress"
+    index: str
+    #: The type of the number of boxes of a class at most; empty where it is left out, which is none.
+    limit: str
+    #: Which of the optional inputs there are.
+    overlap: bool
+    least: bool
+    sigma: bool
+    center: bool
+    sorted: bool
+    lanes: int
+
+    @property
+    def name(self) -> str:
+        options = flags(self, "overlap", "least", "sigma", "center", "sorted")
+        return f"suppress_{self.index}_{self.limit or 'none'}_{self.lanes}{options}"
+
+    @property
+    def arguments(self) -> list[str]:
+        """Inputs, outputs, sizes, and rooms; `most` is how many boxes of a class there is room for.
+
+        `counts` is what a sort needs, `corners` has 5 f32 of each box, `chosen` 5 f32 of each box that is taken of
+        a class and of a vector more; each of the others has 4 bytes of each box of an image, or of each row.
+        """
+        inputs = ["boxes", "scores", "limit", "overlap", "least", "sigma"]
+        sizes = ["batches", "classes", "count", "most"]
+        rooms = ["counts", "corners", "keys", "places", "other_keys", "other_places", "chosen"]
+        rows = [f"row_{name}" for name in ("keys", "places", "other_keys", "other_places", "batches", "classes", "boxes", "values")]
+        return [*inputs, "rows", "row_scores", "found", *sizes, *rooms, *rows]

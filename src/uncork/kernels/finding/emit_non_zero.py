@@ -1,0 +1,82 @@
+"""Counting elements that are not 0, and finding their places. NaN is not 0, -0.0 is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from uncork.kernels.codegen.emit import I64, INDEX_TYPES, Kernel, Value
+from uncork.kernels.codegen.functions import negated
+from uncork.kernels.elementwise.emit import STORED
+from uncork.kernels.finding.spec import CountNonZero, NonZero
+from uncork.kernels.runtime.target import Target
+
+
+def emit_count(spec: CountNonZero, machine: Target) -> str:
+    """The LLVM text of the kernel that counts."""
+    k = Kernel(spec.name, ["data", "output", "count"], machine)
+    data, output, count = k.arguments
+    total = k.variable(k.integer(0))
+    whole = count // spec.lanes * spec.lanes
+    size = STORED[spec.element].bytes
+    with k.loop(0, whole, spec.lanes) as first:
+        total.set(total.get() + k.ones(_bits(k, spec.element, data + first * size, spec.lanes)))
+    with k.loop(whole, count) as i:
+        total.set(total.get() + _is_non_zero(k, spec.element, data + i * size, 1).to(I64))
+    k.store(total.get(), output)
+    k.finish()
+    return k.text()
+
+
+def emit_places(spec: NonZero, machine: Target) -> str:
+    """The LLVM text of the kernel that finds places; 1 when there are not as many as were counted."""
+    k = Kernel(spec.name, spec.arguments, machine)
+    data, output, expected, *sizes = k.arguments
+    index, size = INDEX_TYPES[spec.index], STORED[spec.element].bytes
+    found = k.variable(k.integer(0))
+    if index.bits == 32:
+        for extent in sizes:
+            k.stop_unless(extent <= k.integer(2**31), k.integer(1))
+
+    def put(place: Sequence[Value]) -> None:
+        k.stop_unless(found.get() < expected, k.integer(1))
+        for axis, coordinate in enumerate(place):
+            k.store(coordinate.to(index), output + (expected * axis + found.get()) * index.bytes)
+        found.set(found.get() + 1)
+
+    def loops(axis: int, number: Value, place: tuple[Value, ...]) -> None:
+        """`number` is how many rows along this axis lie before this one."""
+        if axis < spec.rank - 1:
+            with k.loop(0, sizes[axis]) as i:
+                loops(axis + 1, number * sizes[axis] + i, (*place, i))
+            return
+        row = data + number * sizes[axis] * size
+        _each(k, spec, row, sizes[axis], lambda i: put((*place, i)))
+
+    loops(0, k.integer(0), ())
+    k.stop_unless(found.get().equals(expected), k.integer(1))
+    k.finish()
+    return k.text()
+
+
+def _each(k: Kernel, spec: NonZero, row: Value, count: Value, do: Callable[[Value], None]) -> None:
+    """Do something for each element of a row that is not 0."""
+    size = STORED[spec.element].bytes
+    whole = count // spec.lanes * spec.lanes
+    with k.loop(0, whole, spec.lanes) as first:
+        left = k.variable(_bits(k, spec.element, row + first * size, spec.lanes))
+        with k.during(lambda: negated(k, left.get().equals(0))):
+            do(first + k.trailing_zeros(left.get()))
+            left.set(left.get() & (left.get() - 1))
+    with k.loop(whole, count) as i, k.when(_is_non_zero(k, spec.element, row + i * size, 1)):
+        do(i)
+
+
+def _bits(k: Kernel, element: str, address: Value, lanes: int) -> Value:
+    return k.bits_of(_is_non_zero(k, element, address, lanes))
+
+
+def _is_non_zero(k: Kernel, element: str, address: Value, lanes: int) -> Value:
+    value = k.load(address, STORED[element], lanes)
+    if element in ("f16", "bf16"):
+        value = value & 0x7FFF  # all but the sign
+    return negated(k, value.equals(0))

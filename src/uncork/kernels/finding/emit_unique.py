@@ -1,0 +1,95 @@
+"""Each element of a tensor once: places sorted by their elements, then walked through group by group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from uncork.kernels.codegen.emit import I32, I64, INDEX_TYPES, Kernel, Value
+from uncork.kernels.codegen.functions import negated
+from uncork.kernels.codegen.radix_sort import key_type, radix_sort, sortable
+from uncork.kernels.codegen.scalar_ops import COMPUTED
+from uncork.kernels.elementwise.emit import STORED, widened
+from uncork.kernels.finding.spec import SortPlaces, Unique
+from uncork.kernels.runtime.target import Target
+
+
+def emit_sort(spec: SortPlaces, machine: Target) -> str:
+    """The LLVM text of the kernel that sorts places and counts groups; 1 when there are too many for i32."""
+    k = Kernel(spec.name, spec.arguments, machine)
+    data, places, found, keys, other_keys, other_places, counts, count = k.arguments
+    stored, key = STORED[spec.element], key_type(COMPUTED[spec.element])
+    sort = radix_sort(k, key)
+
+    def element(place: Value) -> Value:
+        return widened(k, spec.element, k.load(data + place * stored.bytes, stored))
+
+    k.stop_unless(count < k.integer(2**31), k.integer(1))
+    with k.loop(0, count) as i:
+        k.store(sortable(k, element(i)), keys + i * key.bytes)
+        k.store(i.to(I32), places + i * I32.bytes)
+    k.call(sort, [keys, places, other_keys, other_places, counts, count])
+    total = k.variable(k.integer(0))
+    with k.loop(0, count) as i:
+        here, before = (k.load(places + n * I32.bytes, I32).to(I64) for n in (i, k.maximum(i - 1, k.integer(0))))
+        begins = i.equals(0) | negated(k, element(here).equals(element(before)))
+        total.set(total.get() + begins.to(I64))
+    k.store(total.get(), found)
+    k.finish()
+    return k.text()
+
+
+def emit_unique(spec: Unique, machine: Target) -> str:
+    """The LLVM text of the kernel that walks through sorted places; 1 when there are not as many groups as were counted."""
+    k = Kernel(spec.name, spec.arguments, machine)
+    data, places, elements, firsts, reverse, counts, marks, numbers, count, found = k.arguments
+    stored, index, counted = STORED[spec.element], INDEX_TYPES[spec.index], INDEX_TYPES[spec.counted]
+
+    def element(place: Value) -> Value:
+        return k.load(data + place * stored.bytes, stored)
+
+    def walk(begin: Callable[[Value, Value], None], each: Callable[[Value, Value], None]) -> None:
+        """What is done with the first place of a group, and with every one; both are told the number of the group."""
+        group = k.variable(k.integer(-1))
+        with k.loop(0, count) as i:
+            place, before = (k.load(places + n * I32.bytes, I32).to(count.type) for n in (i, k.maximum(i - 1, k.integer(0))))
+            same = widened(k, spec.element, element(place)).equals(widened(k, spec.element, element(before)))
+            with k.when(i.equals(0) | negated(k, same)):
+                group.set(group.get() + 1)
+                k.stop_unless(group.get() < found, k.integer(1))
+                begin(group.get(), place)
+            each(group.get(), place)
+        k.stop_unless((group.get() + 1).equals(found), k.integer(1))
+
+    def number(group: Value) -> Value:
+        """Where a group comes in the result."""
+        if spec.sorted:
+            return group
+        place = k.load(numbers + group * I32.bytes, I32).to(count.type)
+        k.stop_unless(place.below(found), k.integer(1))
+        return place
+
+    def begin(group: Value, place: Value) -> None:
+        to = number(group)
+        k.store(element(place), elements + to * stored.bytes)
+        k.store(place.to(index), firsts + to * index.bytes)
+        k.store(k.number(0, counted), counts + to * counted.bytes)
+
+    def each(group: Value, place: Value) -> None:
+        to = number(group)
+        address = counts + to * counted.bytes
+        k.store(k.load(address, counted) + 1, address)
+        k.store(to.to(index), reverse + place * index.bytes)
+
+    if not spec.sorted:
+        with k.loop(0, count) as i:
+            k.store(k.number(-1, I32), marks + i * I32.bytes)
+        walk(lambda group, place: k.store(group.to(I32), marks + place * I32.bytes), lambda group, place: None)
+        following = k.variable(k.integer(0))
+        with k.loop(0, count) as i:
+            group = k.load(marks + i * I32.bytes, I32).to(count.type)
+            with k.when(group >= 0):
+                k.store(following.get().to(I32), numbers + group * I32.bytes)
+                following.set(following.get() + 1)
+    walk(begin, each)
+    k.finish()
+    return k.text()

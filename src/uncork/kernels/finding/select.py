@@ -1,0 +1,121 @@
+"""Which kernels count, and which then find so many: NonZero, Unique and SparseFillEmptyRows as two layers each.
+
+`passes/count_first.py` makes two layers of each of them, where `counts` says that there are kernels for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from uncork.internal_ops.found_sizes import FilledCount, FilledRows, NonZeroCount, NonZeroPlaces, SortedPlaces, UniqueElements
+from uncork.kernels.extents import extents, nanoseconds, product
+from uncork.kernels.finding.spec import CountFilled, CountNonZero, FillRows, NonZero, SortPlaces, Unique
+from uncork.kernels.kernel_plan import Choice, In, Native, Operand, Out, Room
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.select import chooses
+from uncork.ops import Operation
+from uncork.types import ElementType, TensorSpec
+
+#: Axes of a tensor at most.
+_MOST_AXES = 6
+#: Rough cost in nanoseconds of an element that is sorted.
+_SORTED = 15.0
+#: Bytes of the counts of a digit: see `codegen/radix_sort.py`.
+_DIGITS = 1024
+
+
+def _stored(element_type: ElementType) -> str | None:
+    """The type by which elements are looked at; None where there is none."""
+    if element_type.is_integer:
+        return element_type.name if element_type.bits >= 8 else "i8" if element_type.kind == "signed" else "u8"
+    return element_type.name if element_type.name in ("f16", "bf16", "f32", "f64", "boolean") else None
+
+
+def _lanes(spec: TensorSpec) -> int:
+    return 64 // int(spec.element_type.dtype.itemsize)
+
+
+@chooses(NonZeroCount)
+def choose_count(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+    data = inputs[0]
+    assert data is not None
+    element = _stored(data.element_type)
+    if element is None:
+        return f"no kernel for {data.element_type}"
+    count = product(extents(data))
+    spec = CountNonZero(element, _lanes(data))
+    words: list[Operand] = [In(0), Out(0), count]
+    return Native(spec.name, [(spec, words)], cost=nanoseconds(count, 1 / 8))
+
+
+@chooses(NonZeroPlaces)
+def choose_places(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+    data = inputs[0]
+    assert data is not None
+    element = _stored(data.element_type)
+    if element is None:
+        return f"no kernel for {data.element_type}"
+    shape = extents(data)
+    if len(shape) > _MOST_AXES:
+        return "no kernel for so many axes"
+    if not shape:
+        return Native("non_zero_nothing", [])
+    spec = NonZero(element, outputs[0].element_type.name, len(shape), _lanes(data))
+
+    words: list[Operand] = [In(0), Out(0), extents(outputs[0])[1], *shape]
+    return Native(spec.name, [(spec, words)], cost=nanoseconds(product(shape), 1.0))
+
+
+@chooses(SortedPlaces)
+def choose_sort(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+    data = inputs[0]
+    assert data is not None
+    element = _stored(data.element_type)
+    if element is None or (element == "f16" and target.has("sse2") and not target.has("f16c")):
+        return f"no kernel for {data.element_type}"
+    count = product(extents(data))
+    key = 8 if data.element_type.bits == 64 else 4
+    spec, counts = SortPlaces(element), key * _DIGITS
+    keys = count * key
+
+    words: list[Operand] = [In(0), Out(0), Out(1), Room(counts), Room(counts + keys), Room(counts + 2 * keys), Room(), count]
+    return Native(spec.name, [(spec, words)], room=counts + 2 * keys + count * 4, cost=nanoseconds(count, _SORTED))
+
+
+@chooses(UniqueElements)
+def choose_unique(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+    data = inputs[0]
+    assert data is not None and isinstance(operation, UniqueElements)
+    element = _stored(data.element_type)
+    if element is None or (element == "f16" and target.has("sse2") and not target.has("f16c")):
+        return f"no kernel for {data.element_type}"
+    count, is_sorted = product(extents(data)), operation.layer.sorted
+    spec = Unique(element, outputs[1].element_type.name, outputs[3].element_type.name, is_sorted)
+
+    words: list[Operand] = [In(0), In(1), *(Out(i) for i in range(4)), Room(), Room(count * 4), count, extents(outputs[0])[0]]
+    return Native(spec.name, [(spec, words)], room=0 if is_sorted else count * 8, cost=nanoseconds(count, 4.0))
+
+
+@chooses(FilledCount)
+def choose_filled_count(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+    shape, indices = inputs
+    assert shape is not None and indices is not None
+    elements = shape.sizes()
+    if not elements or elements[0] is None:
+        return "how many rows there are is known at the call only"
+    count = extents(indices)[0]
+    spec = CountFilled(indices.element_type.name)
+    return Native(spec.name, [(spec, [In(0), In(1), Out(0), count, elements[0]])], cost=nanoseconds(count, 2.0))
+
+
+@chooses(FilledRows)
+def choose_filled_rows(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+    values, _, indices, _, _ = inputs
+    assert values is not None and indices is not None and isinstance(operation, FilledRows)
+    if values.element_type is ElementType.string:
+        return "no kernel for strings"
+    (count,), (total,), (rows,) = extents(values), extents(outputs[1]), extents(outputs[2])
+    spec = FillRows(values.element_type.dtype.itemsize, indices.element_type.name, operation.layer.strict)
+
+    words: list[Operand] = [*(In(i) for i in range(4)), *(Out(i) for i in range(3)), count, rows, total]
+    return Native(spec.name, [(spec, words)], cost=nanoseconds(total, 3.0))

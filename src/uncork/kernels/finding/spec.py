@@ -1,0 +1,107 @@
+"""What kernels that count, and then find so many, are specialised for, and their arguments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from uncork.kernels.names import flags
+
+
+@dataclass(frozen=True, slots=True)
+class CountNonZero:
+    """How many elements are not 0: `data`, `output`, `count`."""
+
+    emitter: ClassVar[str] = "uncork.kernels.finding.emit_non_zero:emit_count"
+    element: str
+    lanes: int
+
+    @property
+    def name(self) -> str:
+        return f"count_non_zero_{self.element}_{self.lanes}"
+
+
+@dataclass(frozen=True, slots=True)
+class NonZero:
+    """The places of elements that are not 0, in a tensor of so many axes."""
+
+    emitter: ClassVar[str] = "uncork.kernels.finding.emit_non_zero:emit_places"
+    element: str
+    index: str
+    rank: int
+    lanes: int
+
+    @property
+    def name(self) -> str:
+        return f"non_zero_{self.element}_{self.index}_{self.rank}_{self.lanes}"
+
+    @property
+    def arguments(self) -> list[str]:
+        """`found` is how many there are."""
+        return ["data", "output", "found", *(f"size_{axis}" for axis in range(self.rank))]
+
+
+@dataclass(frozen=True, slots=True)
+class SortPlaces:
+    """Places in ascending order of the elements, and how many different ones there are."""
+
+    emitter: ClassVar[str] = "uncork.kernels.finding.emit_unique:emit_sort"
+    arguments: ClassVar[tuple[str, ...]] = (
+        *("data", "places", "found"),
+        *("keys", "other_keys", "other_places", "counts", "count"),
+    )
+    element: str
+
+    @property
+    def name(self) -> str:
+        return f"sort_places_{self.element}"
+
+
+@dataclass(frozen=True, slots=True)
+class Unique:
+    """Each element once; `marks` and `numbers` are room for an i32 of each element where they are not `sorted`."""
+
+    emitter: ClassVar[str] = "uncork.kernels.finding.emit_unique:emit_unique"
+    arguments: ClassVar[tuple[str, ...]] = (
+        *("data", "places", "elements", "firsts", "reverse", "counts"),
+        *("marks", "numbers", "count", "found"),
+    )
+    element: str
+    index: str
+    counted: str
+    sorted: bool
+
+    @property
+    def name(self) -> str:
+        return f"unique_{self.element}_{self.index}_{self.counted}" + flags(self, "sorted")
+
+
+@dataclass(frozen=True, slots=True)
+class CountFilled:
+    """How many entries a sparse matrix has that has one in every row."""
+
+    emitter: ClassVar[str] = "uncork.kernels.finding.emit_filled:emit_count"
+    arguments: ClassVar[tuple[str, ...]] = ("shape", "indices", "output", "count", "rows")
+    index: str
+
+    @property
+    def name(self) -> str:
+        return f"count_filled_{self.index}"
+
+
+@dataclass(frozen=True, slots=True)
+class FillRows:
+    """The entries of a sparse matrix with one in every row; a `strict` kernel stops where there is no column for it."""
+
+    emitter: ClassVar[str] = "uncork.kernels.finding.emit_filled:emit_rows"
+    arguments: ClassVar[tuple[str, ...]] = (
+        *("values", "shape", "indices", "default"),
+        *("output_indices", "output_values", "empty", "count", "rows", "total"),
+    )
+    item: int
+    index: str
+    strict: bool
+
+    @property
+    def name(self) -> str:
+        return f"fill_rows_{self.item}_{self.index}" + flags(self, "strict")

@@ -1,0 +1,1 @@
+"""Tensors made of few numbers: OneHot and Range."""

@@ -1,0 +1,51 @@
+"""Which kernel makes tensors of few numbers: OneHot and Range."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from uncork.kernels.extents import extents, nanoseconds, product
+from uncork.kernels.generation.spec import OneHot, Steps
+from uncork.kernels.kernel_plan import Choice, In, Native, Operand, Out
+from uncork.kernels.movement.spec_nd_copy import FillBytes
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.select import chooses
+from uncork.ops import Operation
+from uncork.ops._common.indices import normalised_axis
+from uncork.ops.one_hot import OneHot1, OneHot16
+from uncork.types import ElementType, TensorSpec
+
+_FLOATS = ("f32", "f64")
+
+
+@chooses(OneHot1, OneHot16)
+def choose_one_hot(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+    indices, _, value, _ = inputs
+    assert indices is not None and value is not None and isinstance(operation, OneHot1)
+    if value.element_type is ElementType.string:
+        return "no kernel for strings"
+    made = extents(outputs[0])
+    along = normalised_axis(operation, operation.axis, len(made))
+    item = value.element_type.dtype.itemsize
+    wraps = getattr(operation, "negative_indices_mode", "") == "normalize"
+    strict = operation.strict and not isinstance(operation, OneHot16)
+    spec = OneHot(item, indices.element_type.name, wraps, strict)
+
+    words: list[Operand] = [In(0), In(2), Out(0), product(made[:along]), made[along], product(made[along + 1 :])]
+    whole = product(made) * item
+    return Native(spec.name, [(FillBytes(item), [In(3), Out(0), whole]), (spec, words)], cost=nanoseconds(whole, 1 / 16))
+
+
+@chooses("Range")
+def choose_range(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+    result = outputs[0].element_type
+    start, stop, step = (spec.element_type for spec in inputs if spec is not None)
+    is_float = result.name in _FLOATS
+    if not is_float and not result.is_integer:
+        return f"no kernel for ranges of {result}"
+    for given in (start, stop, step):
+        if not given.is_integer and not (is_float and given.name in _FLOATS):
+            return f"no kernel for ranges of {result} from {given}"
+    (count,) = extents(outputs[0])
+    spec = Steps(start.name, stop.name, step.name, result.name)
+    return Native(spec.name, [(spec, [In(0), In(1), In(2), Out(0), count])], cost=nanoseconds(count, 1.0))

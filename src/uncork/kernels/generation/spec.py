@@ -1,0 +1,39 @@
+"""What kernels that make tensors of few numbers are specialised for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from uncork.kernels.names import flags
+
+
+@dataclass(frozen=True, slots=True)
+class OneHot:
+    """One place of each row gets another value: `indices`, `value`, `output`, `outer`, `depth`, `inner`."""
+
+    emitter: ClassVar[str] = "uncork.kernels.generation.emit:emit_one_hot"
+    item: int
+    index: str
+    #: A negative index counts from the end; a strict kernel stops at one.
+    wraps: bool
+    strict: bool
+
+    @property
+    def name(self) -> str:
+        return f"one_hot_{self.item}_{self.index}" + flags(self, "wraps", "strict")
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """start, start + step, ..: `start`, `stop`, `step`, `output`, `count`. Each of the three has a type of its own."""
+
+    emitter: ClassVar[str] = "uncork.kernels.generation.emit:emit_steps"
+    start: str
+    stop: str
+    step: str
+    result: str
+
+    @property
+    def name(self) -> str:
+        return f"range_{self.start}_{self.stop}_{self.step}_{self.result}"

@@ -1,0 +1,86 @@
+"""Which loop nest pools into a given number of windows: AdaptiveAvgPool, AdaptiveMaxPool."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from uncork.kernels.extents import extents, is_empty, product
+from uncork.kernels.kernel_plan import Choice, In, Native, Out, Room
+from uncork.kernels.loops.nest_call import Call, View, computed_type, row_bytes, unsupported
+from uncork.kernels.loops.windows import AXES, TAPS
+from uncork.kernels.runtime.target import Target
+from uncork.symbolic import SizeLike
+from uncork.types import TensorSpec
+
+
+def adaptive_pool(word: str, inputs: Sequence[TensorSpec | None], output: TensorSpec, target: Target) -> Choice:
+    """All spatial axes but the last into a row in working memory, window by window; then the row."""
+    data = inputs[0]
+    assert data is not None
+    name = data.element_type.name
+    if why := unsupported([name], target):
+        return why
+    shape, result = extents(data), extents(output)
+    if is_empty(result):
+        return Native("pool_nothing", [])
+    if is_empty(shape):
+        return "no cells to look at"
+    axes = range(len(AXES) - len(shape) + 2, len(AXES))
+    *rows, last = axes
+    fold, end = ("max", "m") if word == "max" else ("sum", "m / {}")
+    lines = [" ".join(["n", *(AXES[a] for a in rows)]) + ":"]
+    source = f"X[n, {TAPS[last]}]"
+    if rows:
+        cells = ", ".join(TAPS[a] for a in rows)
+        loops = " ".join(_loop(a) for a in rows)
+        lines += [
+            "  u*:",
+            f"    {loops}: m = {fold}(X[n, {cells}, u])",
+            f"    T[u] = {end.format(_count(rows))}",
+        ]
+        source = f"T[{TAPS[last]}]"
+    out = ", ".join(["n", *(AXES[a] for a in axes)])
+    lines += [
+        "  x:",
+        f"    {_loop(last)}: m = {fold}({source})",
+        f"    Y[{out}] = {end.format(_count([last]))}",
+    ]
+    planes, computed = product(shape[:2]), computed_type(name)
+    sizes: dict[str, SizeLike] = {"n": planes, "u": shape[-1]}
+    for a, size, count in zip(axes, shape[2:], result[2:]):
+        sizes |= {AXES[a]: count, f"s{AXES[a]}": size, f"c{AXES[a]}": count}
+    views = {
+        "X": View(In(0), name, (planes, *shape[2:])),
+        "Y": View(Out(0), name, (planes, *result[2:])),
+        "T": View(Room(), computed, (shape[-1],)),
+    }
+    cost = product(shape) // 4 + product(result)
+    return Call(
+        f"adaptive_{word}",
+        "\n".join(lines),
+        sizes,
+        views,
+        target,
+        1,
+        cost,
+        row_bytes(shape[-1], computed),
+        shared="n",
+    ).native()
+
+
+def _begin(a: int) -> str:
+    return f"{AXES[a]}*s{AXES[a]}//c{AXES[a]}"
+
+
+def _end(a: int) -> str:
+    return f"({AXES[a]}*s{AXES[a]}+s{AXES[a]}+c{AXES[a]}-1)//c{AXES[a]}"
+
+
+def _loop(a: int) -> str:
+    """The loop over the cells of a window."""
+    return f"{TAPS[a]}={_begin(a)}..{_end(a)}"
+
+
+def _count(axes: Sequence[int]) -> str:
+    """How many cells a window has."""
+    return "number(" + " * ".join(f"({_end(a)} - {_begin(a)})" for a in axes) + ")"

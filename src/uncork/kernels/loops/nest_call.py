@@ -1,0 +1,165 @@
+"""Loop nests as plans: the operands of a kernel from views of tensors, and how threads share the loops."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from uncork.kernels.extents import certainly, nanoseconds, product
+from uncork.kernels.kernel_plan import In, KernelCall, Native, Operand, Out, Room, Stages, shares
+from uncork.kernels.loops.language import indices, name_of, parse
+from uncork.kernels.loops.spec import Nest
+from uncork.kernels.runtime.target import Target
+from uncork.symbolic import SizeLike
+from uncork.types import ElementType
+
+#: Room for a row is a multiple of so many bytes: no two threads write to one cache line.
+_LINE = 64
+
+
+def element_bytes(name: str) -> int:
+    """The bytes of an element in memory."""
+    return int(ElementType.parse(name).dtype.itemsize)
+
+
+def computed_type(name: str) -> str:
+    """The type that values of another are computed in."""
+    return "f32" if name in ("f16", "bf16") else name
+
+
+def row_bytes(count: SizeLike, name: str) -> SizeLike:
+    """The bytes of a row in working memory: whole cache lines."""
+    return (count * element_bytes(name) + (_LINE - 1)) // _LINE * _LINE
+
+
+@dataclass(frozen=True)
+class View:
+    """A tensor, working memory or a table at an address as a view.
+
+    `strides`: bytes from one element to the next along each dimension; None: elements in order.
+    """
+
+    base: In | Out | Room | int
+    element_type: str
+    sizes: tuple[SizeLike, ...]
+    strides: tuple[SizeLike, ...] | None = None
+    #: Of working memory: every thread has its own.
+    own: bool = True
+
+    @property
+    def steps(self) -> tuple[SizeLike, ...]:
+        """Bytes from one element to the next along each dimension."""
+        if self.strides is not None:
+            return self.strides
+        size = element_bytes(self.element_type)
+        return tuple(product(self.sizes[d + 1 :]) * size for d in range(len(self.sizes)))
+
+    def along(self, dimensions: Sequence[int], begin: SizeLike) -> View:
+        """The same view from a position on along some dimensions."""
+        if isinstance(self.base, int):
+            assert not dimensions, "a table is not shared by parts"
+            return self
+        offset: SizeLike = self.base.offset
+        for d in dimensions:
+            offset = offset + self.steps[d] * begin
+        return replace(self, base=replace(self.base, offset=offset), strides=self.steps)
+
+
+def vector_lanes(types: Sequence[str], target: Target) -> int:
+    """Lanes of a vector of the widest of these types, as they are computed with."""
+    widest = max(4 if name in ("f16", "bf16") else element_bytes(name) for name in types)
+    return max(1, min(target.lanes, target.lanes * 4 // widest))
+
+
+def unsupported(types: Sequence[str], target: Target) -> str:
+    """Why a processor cannot compute with these types; empty when it can."""
+    no_halves = "f16" in types and target.has("sse2") and not target.has("f16c")
+    return "no kernel for f16 on this machine" if no_halves else ""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A nest with its operands. `shared`: axes that threads may share, the best one first; `room` is working memory of each.
+
+    A text that uses a shared axis as a number calls its first one, of a thread's part, `first_` and its name.
+    """
+
+    label: str
+    text: str
+    sizes: Mapping[str, SizeLike]
+    views: Mapping[str, View]
+    target: Target
+    unroll: int = 1
+    #: Nanoseconds.
+    cost: SizeLike = 0
+    room: SizeLike = 0
+    shared: Sequence[str] = field(default=())
+    keep: Sequence[object] = field(default=())
+    #: Calls that fill tables in working memory first, and the bytes of these.
+    before: Sequence[KernelCall] = field(default=())
+    tables: SizeLike = 0
+    #: The type that numbers of the text are of; empty: of the view X, as it is computed with.
+    numbers: str = ""
+
+    def native(self) -> Native:
+        """The plan."""
+        call = self.kernel_call()
+        split = self._split if self.shared else None
+        room, cost = self.tables + self.room, nanoseconds(self.cost, 1.0)
+        return Native(call[0].name, [*self.before, call], room=room, keep=self.keep, cost=cost, split=split)
+
+    def kernel_call(self) -> KernelCall:
+        program = parse(self.text)
+        types = tuple((name, self.views[name].element_type) for name in program.views)
+        spec = Nest(
+            self.label,
+            self.text,
+            types,
+            vector_lanes([t for _, t in types] + [self.numbers] * bool(self.numbers), self.target),
+            self.unroll,
+            self.numbers,
+        )
+        words: list[Operand] = [self.sizes[name] for name in (*program.sizes, *program.integers)]
+        for name, rank in program.views.items():
+            view = self.views[name]
+            assert len(view.sizes) == rank, f"{name} of {self.label} has {len(view.sizes)} dimensions, its text says {rank}"
+            words.append(view.base)
+            for pair in zip(view.sizes, view.steps):
+                words += pair
+        return spec, words
+
+    def _split(self, threads: int) -> Stages:
+        """Threads share the first of the axes that has more than one turn."""
+        axis = next((name for name in self.shared if not certainly(self.sizes[name], 1)), self.shared[-1])
+        program = parse(self.text)
+        block = vector_lanes([view.element_type for view in self.views.values()], self.target) if program.axes[axis].vector else 1
+        room = (self.room + (_LINE - 1)) // _LINE * _LINE
+        calls: list[KernelCall] = []
+        for number, (begin, count) in enumerate(shares(self.sizes[axis], threads, block)):
+            views = {name: _moved(view, places_of(self.text, name, axis), begin, room * number) for name, view in self.views.items()}
+            sizes = {**self.sizes, axis: count, f"first_{axis}": begin}
+            calls.append(replace(self, sizes=sizes, views=views).kernel_call())
+        first = [list(self.before)] if self.before else []
+        return Stages([*first, calls], self.tables + room * threads)
+
+
+def _moved(view: View, dimensions: Sequence[int], begin: SizeLike, room: SizeLike) -> View:
+    if isinstance(view.base, Room):
+        if not view.own:
+            return view
+        return replace(view, base=replace(view.base, offset=view.base.offset + room))
+    return view.along(dimensions, begin)
+
+
+def places_of(text: str, view: str, axis: str) -> list[int]:
+    """The dimensions of a view that an axis stands for, alone."""
+    found: set[int] = set()
+    for statement in parse(text).body.statements:
+        for node in (*ast.walk(statement.target), *ast.walk(statement.value)):
+            if isinstance(node, ast.Subscript) and name_of(node.value) == view:
+                for d, place in enumerate(indices(node)):
+                    if any(isinstance(n, ast.Name) and n.id == axis for n in ast.walk(place)):
+                        assert isinstance(place, ast.Name), f"threads cannot share {axis}: {ast.unparse(node)}"
+                        found.add(d)
+    return sorted(found)

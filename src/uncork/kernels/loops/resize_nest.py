@@ -1,0 +1,130 @@
+"""The nest that resizes: all axes but the last are joined into a row in working memory, cell by cell; then the row is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from uncork.kernels.extents import KernelDeclined, product
+from uncork.kernels.kernel_plan import In, KernelCall, Out, Room
+from uncork.kernels.loops.nest_call import Call, View, computed_type, row_bytes
+from uncork.kernels.loops.resize_taps import Taps
+from uncork.kernels.runtime.target import Target
+from uncork.symbolic import SizeLike
+from uncork.types import Array
+
+_NAMES = "abcdefgh"
+#: So many taps are written out; more are loops.
+_WRITTEN_OUT = 8
+#: A row in working memory is followed by so many elements that may be read, though not used.
+_SLACK = 32
+
+
+class Resizing:
+    """A nest under construction: the loops of the result, and the lines inside them."""
+
+    def __init__(self, along: Sequence[Taps], shape: Sequence[SizeLike], result: Sequence[SizeLike], name: str) -> None:
+        """`along`: what happens to the axes that change; `name` is the type of the elements."""
+        self.name, self.computed = name, computed_type(name)
+        self.loops: list[str] = []
+        self.counts: list[SizeLike] = []
+        self.extents: list[SizeLike] = []
+        self.before: list[str] = []
+        self.tables: dict[str, View] = {}
+        self.keep: list[Array] = []
+        self.calls: list[KernelCall] = []
+        #: Bytes of the tables that are made in each call.
+        self.made: SizeLike = 0
+        #: Terms of a cell of a row: indices of changed axes by their loop, and weights.
+        self.terms: list[tuple[dict[str, str], list[str]]] = [({}, [])]
+        self.last: Taps | None = None
+        self._loops({taps.axis: taps for taps in along}, shape, result)
+
+    def _loops(self, changed: dict[int, Taps], shape: Sequence[SizeLike], result: Sequence[SizeLike]) -> None:
+        """A loop for each axis that changes, and for neighbours that do not."""
+        merges = False
+        for axis, (size, count) in enumerate(zip(shape, result)):
+            found = changed.get(axis)
+            if found is None and merges:
+                self.counts[-1], self.extents[-1] = self.counts[-1] * count, self.extents[-1] * size
+                continue
+            merges = found is None
+            if len(self.loops) == len(_NAMES):
+                raise KernelDeclined("no kernel for so many axes")
+            self.loops.append(_NAMES[len(self.loops)])
+            self.counts.append(count)
+            self.extents.append(size)
+            if found is None:
+                continue
+            self.keep += found.keep
+            self.calls += found.calls
+            self.made = self.made + found.room
+            if axis == len(shape) - 1:
+                self.last = found
+            else:
+                self._joined(self.loops[-1], found)
+
+    def _joined(self, loop: str, found: Taps) -> None:
+        """Cells of an axis of rows: their numbers and weights are read before the row is."""
+        if len(self.terms) * found.count > _WRITTEN_OUT:
+            raise KernelDeclined("no kernel for so many cells")
+        cells, weights = f"R{loop}", f"P{loop}"
+        self.tables[cells] = found.cells
+        if found.weighted:
+            self.tables[weights] = found.weights
+        terms: list[tuple[dict[str, str], list[str]]] = []
+        for tap in range(found.count):
+            factor = [f"p{loop}{tap}"] if found.weighted else []
+            self.before.append(f"r{loop}{tap} = {cells}[{tap}, {loop}]")
+            self.before += [f"{name} = {weights}[{tap}, {loop}]" for name in factor]
+            terms += [({**places, loop: f"at(r{loop}{tap})"}, factors + factor) for places, factors in self.terms]
+        self.terms = terms
+
+    def _row(self, column: str) -> str:
+        """An element of the row that the changed axes before the last one make."""
+        products: list[str] = []
+        for places, factors in self.terms:
+            cell = ", ".join([*(places.get(loop, loop) for loop in self.loops[:-1]), column])
+            products.append(" * ".join([f"X[{cell}]", *factors]))
+        return " + ".join(products)
+
+    def _lines(self) -> list[str]:
+        """What is done with a row."""
+        x, out, last = self.loops[-1], ", ".join(self.loops), self.last
+        if last is None:
+            return [f"{x}*: Y[{out}] = {self._row(x)}"]
+        if times := last.repeats:
+            return [f"{x}*: Y[{out}] = {self._row(f'{x} // {times}')}"]
+        self.tables["S"] = last.cells
+        if not last.weighted:
+            return [f"{x}*: Y[{out}] = {self._row(f'S[0, {x}]')}"]
+        self.tables["Q"] = last.weights
+        cell = f"near(S[t, {x}])" if last.is_near else f"S[t, {x}]"
+        loop = f"t={last.count}" if last.count <= _WRITTEN_OUT else "t"
+        columns = [f"{x}*:", f"  {loop}: s = sum(T[{cell}] * Q[t, {x}])", f"  Y[{out}] = s"]
+        return [f"u*: T[u] = {self._row('u')}", *columns]
+
+    def call(self, target: Target) -> Call:
+        """The nest."""
+        outer, lines = self.loops[:-1], [*self.before, *self._lines()]
+        text = "\n".join([" ".join(outer) + ":", *("  " + line for line in lines)] if outer else lines)
+        taps = self.last.count if self.last else 1
+        call = Call(
+            "resize",
+            text,
+            dict(zip(self.loops, self.counts)) | {"u": self.extents[-1], "t": taps},
+            {
+                "X": View(In(0), self.name, tuple(self.extents)),
+                "Y": View(Out(0), self.name, tuple(self.counts)),
+                "T": View(Room(self.made), self.computed, (self.extents[-1],)),
+                **self.tables,
+            },
+            target,
+            unroll=2,
+            cost=product(self.counts) * (len(self.terms) + taps) // 8,
+            room=row_bytes(self.extents[-1] + _SLACK, self.computed),
+            # Loops with tables are not shared: what a table says of a place holds for the whole.
+            shared=[loop for loop in outer if f"R{loop}" not in self.tables],
+            keep=self.keep,
+        )
+        return replace(call, before=self.calls, tables=self.made)

@@ -1,0 +1,154 @@
+"""Which loop nest normalises: GroupNormalization, NormalizeL2, GRN, LRN."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from uncork.kernels.extents import KernelDeclined, certainly, extents, is_empty, product
+from uncork.kernels.kernel_plan import Choice, In, Native, Out
+from uncork.kernels.loops.axes import Groups, literal
+from uncork.kernels.loops.nest_call import Call, View, unsupported
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.select import chooses
+from uncork.ops import Operation
+from uncork.ops._common.indices import normalised_axes
+from uncork.ops.batch_norm import GroupNormalization
+from uncork.ops.normalization import GRN, LRN, NormalizeL2
+from uncork.symbolic import SizeLike
+from uncork.types import TensorSpec
+
+#: Windows of LRN of up to so many cells are written out.
+_WRITTEN_OUT = 9
+Specs = Sequence[TensorSpec]
+Rule = Callable[[Operation, Specs, tuple[SizeLike, ...], str, Target], Choice]
+
+
+@chooses("GroupNormalization", "GRN", "LRN", "NormalizeL2")
+def choose_normalising(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Choice:
+    given = [spec for spec in inputs if spec is not None]
+    name = given[0].element_type.name
+    if why := unsupported([name], target):
+        return why
+    shape = extents(given[0])
+    if is_empty(shape):
+        return Native("normalise_nothing", [])
+    return _RULES[operation.type_name](operation, given, shape, name, target)
+
+
+def _group(operation: Operation, inputs: Specs, shape: tuple[SizeLike, ...], name: str, target: Target) -> Choice:
+    """Twice over each group: its mean, then the mean of the squared distances from it."""
+    norm = cast("GroupNormalization", operation)
+    groups, inner = norm.num_groups, product(shape[2:])
+    channels = shape[1] // groups
+    if any(not certainly(product(extents(spec)), 1) and spec.rank != 1 for spec in inputs[1:]):
+        return "no kernel for such a scale or bias"
+    text = f"""n g:
+  r*: s = sum(F[n, g, r])
+  m = s / size(r)
+  r*: q = sum((F[n, g, r] - m) * (F[n, g, r] - m))
+  d = 1.0 / sqrt(q / size(r) + {literal(norm.epsilon)})
+  c:
+    w = W[g, c] * d
+    b = B[g, c]
+    x*: Y[n, g, c, x] = (X[n, g, c, x] - m) * w + b"""
+    whole = (shape[0], groups, channels, inner)
+    views = {
+        "F": View(In(0), name, (shape[0], groups, channels * inner)),
+        "X": View(In(0), name, whole),
+        "W": View(In(1), name, (groups, channels)),
+        "B": View(In(2), name, (groups, channels)),
+        "Y": View(Out(0), name, whole),
+    }
+    sizes = {"n": shape[0], "g": groups, "r": channels * inner, "c": channels, "x": inner}
+    return Call("group_normalise", text, sizes, views, target, 4, product(shape) // 6, shared=("g", "n")).native()
+
+
+def _norm(operation: Operation, inputs: Specs, shape: tuple[SizeLike, ...], name: str, target: Target) -> Choice:
+    """Divided by the root of a sum of squares."""
+    if isinstance(operation, GRN):
+        axes: tuple[int, ...] = (1,)
+        total = f"s + {literal(operation.bias)}"
+    else:
+        assert isinstance(operation, NormalizeL2)
+        axes = _axes(operation, inputs[1], len(shape))
+        small = literal(operation.eps)
+        total = f"s + {small}" if operation.eps_mode == "add" else f"larger(s, {small})"
+    g = Groups.of(shape, axes)
+    x = f"X[{g.element}]"
+    text = f"{g.kept}:\n  {g.reduced}: s = sum({x} * {x})\n  d = 1.0 / sqrt({total})\n  {g.reduced}: Y[{g.element}] = {x} * d"
+    return g.call("normalise", text, name, target, 0.15, together=4).native()
+
+
+def _axes(operation: Operation, axes: TensorSpec, rank: int) -> tuple[int, ...]:
+    if axes.value is None:
+        raise KernelDeclined("axes are known at the call only")
+    return normalised_axes(operation, axes.value, rank)
+
+
+def _window(operation: Operation, inputs: Specs, shape: tuple[SizeLike, ...], name: str, target: Target) -> Choice:
+    """LRN: squares summed over a window along some axes; all axes before and between the others are loops."""
+    lrn = cast("LRN", operation)
+    along = _axes(lrn, inputs[1], len(shape))
+    reach = lrn.size // 2
+    groups: list[tuple[str, SizeLike, bool]] = []
+    for axis, size in enumerate(shape):
+        if groups and axis not in along and not groups[-1][2]:
+            groups[-1] = (groups[-1][0], groups[-1][1] * size, False)
+        else:
+            groups.append(("abcdef"[len(groups)] if len(groups) < 6 else "", size, axis in along))
+    if not groups or len(groups) > 5:
+        return "no kernel for such axes"
+    taps = [f"{name}{name}" for name, _, windowed in groups if windowed]
+    count = (2 * reach + 1) ** len(taps)
+    written_out = count <= _WRITTEN_OUT
+    loops = " ".join(f"{tap}={2 * reach + 1}" if written_out else tap for tap in taps)
+    cell = "pad(X[" + ", ".join(f"{n} + {n}{n} - {reach}" if windowed else n for n, _, windowed in groups) + "], 0.0)"
+    element = ", ".join(n for n, _, _ in groups)
+    base = f"{literal(lrn.bias)} + {literal(lrn.alpha / lrn.size ** len(along))} * s"
+    lines = [" ".join(n for n, _, _ in groups) + "*:"]
+    lines += [f"  {loops}: s = sum({cell} * {cell})" if taps else f"  s = X[{element}] * X[{element}]"]
+    lines += [f"  t = {base}", f"  Y[{element}] = X[{element}] / {_power('t', lrn.beta, name)}"]
+    sizes = {n: size for n, size, _ in groups} | dict.fromkeys(taps, 2 * reach + 1)
+    whole = tuple(size for _, size, _ in groups)
+    views = {"X": View(In(0), name, whole), "Y": View(Out(0), name, whole)}
+    cost = product(shape) * count // 8
+    return Call(
+        "normalise_windows",
+        "\n".join(lines),
+        sizes,
+        views,
+        target,
+        1,
+        cost,
+        shared=[n for n, _, windowed in groups if not windowed],
+    ).native()
+
+
+def _power(value: str, exponent: float, name: str) -> str:
+    """A power of a value, by roots where they do."""
+    known = {
+        1.0: value,
+        0.5: f"sqrt({value})",
+        0.75: f"(sqrt({value}) * sqrt(sqrt({value})))",
+        0.25: f"sqrt(sqrt({value}))",
+    }
+    if exponent in known:
+        return known[exponent]
+    if name == "f64" or not math.isfinite(exponent):
+        raise KernelDeclined(f"no kernel for powers of {exponent} of {name}")
+    return f"exp({literal(exponent)} * log({value}))"
+
+
+_RULES: dict[str, Rule] = {
+    "GroupNormalization": _group,
+    "GRN": _norm,
+    "LRN": _window,
+    "NormalizeL2": _norm,
+}

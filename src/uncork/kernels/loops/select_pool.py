@@ -1,0 +1,252 @@
+"""Which loop nest pools: largest cells and means of windows, along one axis after the other.
+
+All axes but the last are pooled into a row in working memory, whose neighbours are neighbours in the data; then the row is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import cast
+
+from uncork.internal_ops.pooled_values import PooledValues
+from uncork.kernels.extents import certainly, extents, is_empty, largest, product
+from uncork.kernels.kernel_plan import Choice, In, Native, Out, Room
+from uncork.kernels.loops.adaptive import adaptive_pool
+from uncork.kernels.loops.nest_call import Call, View, computed_type, row_bytes, unsupported
+from uncork.kernels.loops.windows import PADS, Window, covers_all, taps_written_out, windows_of
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.select import chooses
+from uncork.ops import Operation
+from uncork.ops._common.indices import normalised_axis
+from uncork.ops.avg_pool import AvgPool1, Pooling
+from uncork.ops.max_pool import MaxPool8
+from uncork.symbolic import SizeLike
+from uncork.types import TensorSpec
+
+_FLOATS = frozenset({"f32", "f64", "f16", "bf16"})
+_NUMBERS = _FLOATS | {"i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"}
+#: No place of an element.
+_NOWHERE = 2**31 - 1
+
+
+@chooses("MaxPool")
+def choose_max_pool(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Choice:
+    return _choose("max", cast("Pooling", operation), inputs, outputs, target)
+
+
+@chooses("AvgPool")
+def choose_avg_pool(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Choice:
+    return _choose("avg", cast("Pooling", operation), inputs, outputs, target)
+
+
+@chooses(PooledValues)
+def choose_values(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Choice:
+    pool = cast("PooledValues", operation).pool
+    if isinstance(pool, Pooling):
+        return _choose("max", pool, inputs, outputs, target)
+    return adaptive_pool("max", inputs, outputs[0], target)
+
+
+@chooses("AdaptiveAvgPool")
+def choose_adaptive_mean(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Choice:
+    return adaptive_pool("avg", inputs, outputs[0], target)
+
+
+def _choose(
+    word: str,
+    operation: Pooling,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Choice:
+    (data,) = inputs
+    assert data is not None
+    name = data.element_type.name
+    if name not in (_NUMBERS if word == "max" else _FLOATS):
+        return f"no kernel for {name}"
+    if why := unsupported([name], target):
+        return why
+    shape, result = extents(data), extents(outputs[0])
+    if is_empty(result):
+        return Native("pool_nothing", [])
+    if is_empty(shape):
+        return "no cells to look at"
+    windows = windows_of(operation, shape[2:], result[2:], operation.kernel)
+    planes = product(shape[:2])
+    if len(outputs) > 1:
+        plane = product(shape[2:])
+        if isinstance(plane, int) and plane >= _NOWHERE:
+            return "no kernel for indices beyond 32 bits"
+        return _with_indices(cast("MaxPool8", operation), windows, shape, name, outputs[1].element_type.name, target)
+    if covers_all(windows):
+        return _of_all(word, planes, product(shape[2:]), name, target)
+    return _sliding(word, operation, windows, planes, name, target)
+
+
+def _of_all(word: str, planes: SizeLike, count: SizeLike, name: str, target: Target) -> Choice:
+    """One window, of all cells."""
+    text = "n:\n  r*: m = max(X[n, r])\n  Y[n] = m" if word == "max" else "n:\n  r*: s = sum(X[n, r])\n  Y[n] = s / size(r)"
+    views = {"X": View(In(0), name, (planes, count)), "Y": View(Out(0), name, (planes,))}
+    return Call(
+        f"{word}_pool_all",
+        text,
+        {"n": planes, "r": count},
+        views,
+        target,
+        4,
+        planes * count // 16,
+        shared="n",
+    ).native()
+
+
+def _sliding(
+    word: str,
+    operation: Pooling,
+    windows: Sequence[Window],
+    planes: SizeLike,
+    name: str,
+    target: Target,
+) -> Choice:
+    *rows, last = windows
+    fold, neutral = ("max", "lowest") if word == "max" else ("sum", "0.0")
+    share = _Share(operation, windows) if isinstance(operation, AvgPool1) else None
+    inner, source = "n", _padded(f"X[n, {last.cell()}]", [last], neutral)
+    before = share.before if share else []
+    lines: list[str] = []
+    if rows:
+        # The row has its padding around it, so that nothing of its windows lies outside.
+        before = [*before, *([f"e*: T[e] = {neutral}"] if last.is_padded else [])]
+        cells = _padded(f"X[n, {', '.join(w.cell() for w in rows)}, u]", rows, neutral)
+        put = "u" if certainly(last.begin, 0) else f"u + {last.pad}"
+        lines = ["  u*:", f"    {_taps(rows)}: m = {fold}({cells})", f"    T[{put}] = m"]
+        inner, source = " ".join(["n", *(w.axis for w in rows)]), f"T[{last.cell(False)}]"
+    out = ", ".join(["n", *(w.axis for w in windows)])
+    lines += ["  x*:", f"    {_taps([last])}: m = {fold}({source})"]
+    lines += [f"    Y[{out}] = m{share.factor if share else ''}"]
+    text = "\n".join([*before, f"{inner}:", *(share.of_rows if share else []), *lines])
+    computed = computed_type(name)
+    row = largest(last.begin + last.size, last.reach)
+    views = {
+        "X": View(In(0), name, (planes, *(w.size for w in windows))),
+        "Y": View(Out(0), name, (planes, *(w.count for w in windows))),
+        "T": View(Room(), computed, (row,)),
+        "A": View(Room(row_bytes(row, computed)), computed, (last.count,)),
+        **(share.views(name) if share else {}),
+    }
+    work = planes * product(w.count for w in windows)
+    room = row_bytes(row, computed) + row_bytes(last.count, computed)
+    cost = work * sum(w.kernel for w in windows) // 8
+    sizes = _sizes(windows, planes) | {"e": row}
+    return Call(f"{word}_pool", text, sizes, views, target, 2, cost, room, shared="n").native()
+
+
+def _sizes(windows: Sequence[Window], planes: SizeLike) -> dict[str, SizeLike]:
+    sizes: dict[str, SizeLike] = {"n": planes, "u": windows[-1].size}
+    for window in windows:
+        sizes |= {
+            window.axis: window.count,
+            window.tap: window.kernel,
+            PADS[window.place]: window.begin,
+        }
+    return sizes
+
+
+def _taps(windows: Sequence[Window]) -> str:
+    written_out = taps_written_out(windows)
+    return " ".join(w.loop(written_out) for w in windows)
+
+
+def _padded(cell: str, windows: Sequence[Window], value: str) -> str:
+    return f"pad({cell}, {value})" if any(w.is_padded for w in windows) else cell
+
+
+class _Share:
+    """What the sum of a window is multiplied with: one divided by how many of its cells count."""
+
+    def __init__(self, operation: AvgPool1, windows: Sequence[Window]) -> None:
+        self.windows, self.in_data = windows, operation.exclude_pad
+        *rows, last = windows
+        self.before: list[str] = []
+        self.of_rows: list[str] = []
+        if all(not w.is_padded if self.in_data else w.stays_inside for w in windows):
+            self.factor = f" * {1 / math.prod(w.kernel for w in windows)!r}"
+            return
+        share = "where(c > 0.0, 1.0 / c, 0.0)"
+        self.before = [
+            "x*:",
+            f"  {_taps([last])}: c = sum(inside(C[{last.cell(self.in_data)}]))",
+            f"  A[x] = {share}",
+        ]
+        self.factor = " * A[x]"
+        if rows:
+            cells = ", ".join(w.cell(self.in_data) for w in rows)
+            self.of_rows = [f"  {_taps(rows)}: c = sum(inside(R[{cells}]))", f"  d = {share}"]
+            self.factor = " * (A[x] * d)"
+
+    def views(self, name: str) -> dict[str, View]:
+        """Views of which only is asked what lies inside: the data, or the data with its padding."""
+        sizes = tuple(w.size if self.in_data else w.begin + w.size + w.end for w in self.windows)
+        return {"C": View(In(0), name, sizes[-1:]), "R": View(In(0), name, sizes[:-1])}
+
+
+def _with_indices(
+    operation: MaxPool8,
+    windows: Sequence[Window],
+    shape: Sequence[SizeLike],
+    name: str,
+    index: str,
+    target: Target,
+) -> Choice:
+    """Values first, then the first place of each: a second look at the window, whose cells are still near."""
+    cells = ", ".join(w.cell() for w in windows)
+    taps, out = _taps(windows), ", ".join(["n", *(w.axis for w in windows)])
+    cell = f"pad(X[n, {cells}], lowest)"
+    place = windows[0].cell()
+    for number, window in enumerate(windows[1:], 1):
+        place = f"({place}) * s{number} + {window.cell()}"
+    axis = normalised_axis(operation, operation.axis, len(shape))
+    where = {0: "k, (n + first_n) * s", 1: "k, (n + first_n) % c * s"}.get(axis, "k % w, 0")
+    text = f"""n {" ".join(w.axis for w in windows[:-1])} x*:
+  {taps}: m = max({cell})
+  {taps}: f = min(where(both(inside(X[n, {cells}]) > 0, either({cell} == m, differs({cell}))), integer({place}), {_NOWHERE}))
+  k = where(f == {_NOWHERE}, 0, f)
+  Y[{out}] = m
+  I[{out}] = index({where})"""
+    planes = product(shape[:2])
+    sizes = {
+        **_sizes(windows, planes),
+        "first_n": 0,
+        "s": product(shape[2:]),
+        "c": shape[1],
+        "w": product(shape[axis:]),
+    }
+    sizes |= {f"s{number}": window.size for number, window in enumerate(windows)}
+    counts = (planes, *(w.count for w in windows))
+    views = {
+        "X": View(In(0), name, (planes, *(w.size for w in windows))),
+        "Y": View(Out(0), name, counts),
+        "I": View(Out(1), index, counts),
+    }
+    cost = product(counts) * math.prod(w.kernel for w in windows) // 2
+    return Call("max_pool_indices", text, sizes, views, target, 1, cost, shared="n").native()

@@ -1,0 +1,78 @@
+"""Which loop nest resizes: Interpolate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from uncork.kernels.extents import KernelDeclined, extents, is_empty, same
+from uncork.kernels.kernel_plan import Choice, Native
+from uncork.kernels.loops.nest_call import computed_type, element_bytes, unsupported
+from uncork.kernels.loops.resize_nest import Resizing
+from uncork.kernels.loops.resize_taps import KnownTaps, OpenAxis, OpenTaps, Taps
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.select import chooses
+from uncork.ops import Operation
+from uncork.ops._common.resize import Axis
+from uncork.ops.interpolate import Interpolate1, Interpolate4, InterpolateByInputs, Interpolating, at_least_f32
+from uncork.storage import decode
+from uncork.symbolic import SizeLike
+from uncork.types import Array, TensorSpec
+
+_FLOATS = frozenset({"f32", "f64", "f16", "bf16"})
+_BY_BYTES = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
+
+
+@chooses("Interpolate")
+def choose_resizing(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+    data = inputs[0]
+    assert data is not None and isinstance(operation, Interpolating)
+    name = data.element_type.name
+    if why := unsupported([name], target):
+        return why
+    shape, result = extents(data), extents(outputs[0])
+    if is_empty(result):
+        return Native("resize_nothing", [])
+    if any(begin or end for begin, end in operation.pads(len(shape))):
+        return "no kernel for pads"
+    how = operation.settings(is_padded=False, rank=len(shape))
+    if how.mode == "nearest":
+        name = _BY_BYTES[element_bytes(name)]
+    elif name not in _FLOATS:
+        return f"no kernel for {name}"
+    numbers, scales = _axes(operation, inputs, len(shape))
+    axes = [OpenAxis(a, shape[a], result[a], scale) for a, scale in zip(numbers, scales)]
+    known = [Axis(a.axis, a.size, a.result, a.scale) for a in axes if isinstance(a.size, int) and isinstance(a.result, int)]
+    smoothed = how.antialias and any(axis.factor < 1 for axis in known)
+    along: list[Taps] = []
+    room: SizeLike = 0
+    for axis in axes:
+        if same(axis.size, axis.result):
+            continue
+        if isinstance(axis.size, int) and isinstance(axis.result, int) and (len(known) == len(axes) or not how.antialias):
+            fixed = Axis(axis.axis, axis.size, axis.result, axis.scale)
+            along.append(KnownTaps(fixed, how, smoothed, computed_type(name)))
+        else:
+            along.append(OpenTaps(axis, how, computed_type(name), room, target))
+            room = room + along[-1].room
+    return Resizing(along, shape, result, name).call(target).native()
+
+
+def _axes(operation: Interpolating, inputs: Sequence[TensorSpec | None], rank: int) -> tuple[list[int], Sequence[Array | None]]:
+    """The axes that are resized, and the scale of each where scales say by how much."""
+    if isinstance(operation, Interpolate1):
+        return list(operation.axes), [None] * len(operation.axes)
+    assert isinstance(operation, InterpolateByInputs)
+    wanted, *others = inputs[1:]
+    if isinstance(operation, Interpolate4):
+        scales, *others = others
+        wanted = scales if operation.shape_calculation_mode == "scales" else wanted
+    axes = others[0] if others else None
+    if axes is not None and axes.value is None:
+        raise KernelDeclined("axes are known at the call only")
+    numbers = list(range(rank)) if axes is None or axes.value is None else cast("list[int]", axes.value.tolist())
+    if operation.shape_calculation_mode == "sizes":
+        return numbers, [None] * len(numbers)
+    if wanted is None or wanted.value is None:
+        raise KernelDeclined("scales are known at the call only")
+    return numbers, list(at_least_f32(decode(wanted.value, wanted.element_type)))

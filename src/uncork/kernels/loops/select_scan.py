@@ -1,0 +1,77 @@
+"""Which loop nest makes running sums: CumSum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from uncork.kernels.extents import certainly, extents, is_empty, product
+from uncork.kernels.kernel_plan import Choice, In, Native, Out
+from uncork.kernels.loops.nest_call import Call, View, element_bytes, unsupported
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.select import chooses
+from uncork.ops import Operation
+from uncork.ops._common.indices import normalised_axis
+from uncork.ops.cumsum import CumSum
+from uncork.symbolic import SizeLike
+from uncork.types import TensorSpec
+
+
+@chooses("CumSum")
+def choose_running_sum(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Choice:
+    data = inputs[0]
+    assert data is not None
+    given = inputs[1] if len(inputs) > 1 else None
+    if given is not None and given.value is None:
+        return "the axis is known at the call only"
+    name = data.element_type.name
+    if why := unsupported([name], target):
+        return why
+    shape = extents(data)
+    if is_empty(shape):
+        return Native("sum_nothing", [])
+    along = 0 if given is None or given.value is None else int(given.value.reshape(-1)[0])
+    axis = normalised_axis(operation, along, len(shape))
+    sizes = product(shape[:axis]), shape[axis], product(shape[axis + 1 :])
+    scan = cast("CumSum", operation)
+    make = _along_rows if certainly(sizes[2], 1) else _along_columns
+    return make(scan, sizes, name, target).native()
+
+
+def _along_columns(scan: CumSum, sizes: Sequence[SizeLike], name: str, target: Target) -> Call:
+    """Neighbours stay neighbours; a sum in reverse begins at the end of its views and goes back."""
+    outer, count, inner = sizes
+    add, put = "t = sum(X[n, c, x])", "Y[n, c, x] = t"
+    text = f"n x*:\n  c: {put}; {add}" if scan.exclusive else f"n x*:\n  c: {add}; {put}"
+    row = inner * element_bytes(name)
+    first, step = ((count - 1) * row, -1 * row) if scan.reverse else (0, row)
+    strides = (count * row, step, element_bytes(name))
+    views = {
+        "X": View(In(0, first), name, tuple(sizes), strides),
+        "Y": View(Out(0, first), name, tuple(sizes), strides),
+    }
+    counts = {"n": outer, "c": count, "x": inner}
+    return Call("running_sum", text, counts, views, target, 2, product(sizes) // 8, shared=("n", "x"))
+
+
+def _along_rows(scan: CumSum, sizes: Sequence[SizeLike], name: str, target: Target) -> Call:
+    """Sums of lanes within each vector. An exclusive sum is the other one a place further on, and 0 at the first place."""
+    outer, count, _ = sizes
+    size = element_bytes(name)
+    shape, row = (outer, count), count * size
+    place = "e - x" if scan.reverse else "x"
+    views = {"X": View(In(0), name, shape), "Y": View(Out(0), name, shape)}
+    counts: dict[str, SizeLike] = {"n": outer, "x": count, "e": count - 1}
+    text = f"n:\n  x*: t = sum(X[n, {place}]); Y[n, {place}] = t"
+    if scan.exclusive:
+        put = "f - x" if scan.reverse else "x"
+        text = f"n:\n  Z[n] = 0\n  x*: t = sum(X[n, {place}]); Y[n, {put}] = t"
+        views["Z"] = View(Out(0, row - size if scan.reverse else 0), name, (outer,), (row,))
+        views["Y"] = View(Out(0, 0 if scan.reverse else size), name, shape, (row, size))
+        counts |= {"x": count - 1, "f": count - 2}
+    return Call("running_sum_rows", text, counts, views, target, 1, product(sizes) // 2, shared="n")

@@ -1,0 +1,32 @@
+"""What a loop nest is specialised for: its text, the types of its views, and how many vectors go together."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """A text of `language.py`, with the element types of its views; `print(nest.text)` shows what the kernel does."""
+
+    emitter: ClassVar[str] = "uncork.kernels.loops.emit:emit_nest"
+    label: str
+    text: str
+    types: tuple[tuple[str, str], ...]
+    lanes: int
+    unroll: int = 1
+    #: The type that numbers of the text are of; empty: of the view X, as it is computed with.
+    numbers: str = ""
+
+    @property
+    def main_type(self) -> str:
+        """The type that the nest is named after."""
+        if self.numbers:
+            return self.numbers
+        return dict(self.types).get("X", self.types[0][1])
+
+    @property
+    def name(self) -> str:
+        return f"{self.label}_{self.main_type}_{hashlib.sha256(repr(self).encode()).hexdigest()[:10]}"

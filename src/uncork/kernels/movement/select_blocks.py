@@ -1,0 +1,44 @@
+"""Which kernel brings channels together in blocks, or apart again: the one that turns square blocks in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from uncork.internal_ops.blocks import FromBlocks, ToBlocks
+from uncork.kernels.extents import extents, is_empty, nanoseconds, product
+from uncork.kernels.kernel_plan import Choice, In, KernelCall, Native, Out, Stages, shares
+from uncork.kernels.movement.select_transpose import blocks_fit, turning
+from uncork.kernels.movement.strided_copy import placing
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.select import chooses
+from uncork.ops import Operation
+from uncork.symbolic import SizeLike
+from uncork.types import TensorSpec
+
+
+@chooses(ToBlocks, FromBlocks)
+def choose_blocks(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+    into = isinstance(operation, ToBlocks)
+    data = inputs[0]
+    assert data is not None
+    blocked = extents(outputs[0] if into else data)
+    if data.element_type.dtype.itemsize != 4 or is_empty(blocked):
+        return "no kernel for empty tensors and others than of 32 bits"
+    images, blocks, *others, block = blocked
+    planes, pixels = images * blocks, product(others)
+    size = pixels * block * 4
+    # Channels are apart in the plain tensor, and neighbours in the blocks; pixels the other way round.
+    channels, of_pixels = (block, pixels * 4), (pixels, block * 4)
+
+    def some(first: SizeLike, count: SizeLike) -> KernelCall:
+        loops: list[tuple[SizeLike, SizeLike, SizeLike]] = [(1, 0, 0), (count, size, size)]
+        if not blocks_fit(block, pixels):
+            apart = [(block, pixels * 4, 4), (pixels, 4, block * 4)]
+            steps = apart if into else [(count, to, step) for count, step, to in apart]
+            return placing(target.lanes, In(0, first * size), Out(0, first * size), [*loops, *steps])
+        sides = (channels, of_pixels) if into else (of_pixels, channels)
+        return turning(target.lanes, In(0, first * size), Out(0, first * size), loops, *sides)
+
+    whole = some(0, planes)
+    cost = nanoseconds(planes * pixels * block, 1 / 6)
+    return Native(whole[0].name, [whole], cost=cost, split=lambda threads: Stages([[some(*part) for part in shares(planes, threads)]], 0))

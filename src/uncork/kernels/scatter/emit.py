@@ -1,0 +1,181 @@
+"""Going to places named by indices: to put or join elements there, or to fetch them.
+
+An index outside its axis returns 1, and the reference words the refusal. Updates come in row-major order, so the last one stays.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from uncork.kernels.codegen import functions
+from uncork.kernels.codegen.emit import F64, I64, INDEX_TYPES, Kernel, Value
+from uncork.kernels.codegen.scalar_ops import COMPUTED
+from uncork.kernels.elementwise.emit import STORED, narrowed, widened
+from uncork.kernels.movement.emit_gather import copy, copy_open
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.scatter.spec import MOVES, OPEN, Action, Elements, Mean, Recast, Tuples
+
+#: How reductions join booleans, which lie in memory as 0 and 1.
+_OF_BOOLEANS = {"sum": "or", "prod": "and", "min": "and", "max": "or", "sub": "xor"}
+
+
+def emit_tuples(spec: Tuples, machine: Target) -> str:
+    """The LLVM text of a kernel for tuples of indices."""
+    k = Kernel(spec.name, spec.arguments, machine)
+    a = dict(zip(spec.arguments, k.arguments))
+    index = INDEX_TYPES[spec.index]
+
+    def place(address: Value) -> Value:
+        """The bytes from the first place to the one that a tuple names."""
+        total = k.integer(0)
+        for i in range(spec.numbers):
+            number = _inside(k, k.load(address + i * index.bytes, index), a[f"size_{i}"], spec.wraps)
+            total = total + number * a[f"step_{i}"]
+        return total
+
+    with k.loop(0, a["batches"]) as batch:
+        places, rows = a["places"] + batch * a["batch_place"], a["rows"] + batch * a["batch_row"]
+        indices = a["indices"] + batch * a["batch_index"]
+        with k.loop(0, a["count"]) as i:
+            target = places + place(indices + i * (index.bytes * spec.numbers))
+            source = rows + i * a["row"]
+            with k.loop(0, a["repeats"]) as repeat:
+                _act(k, spec.action, target + repeat * a["repeat_place"], source + repeat * a["repeat_row"], a["run"], spec.lanes)
+    k.finish()
+    return k.text()
+
+
+def emit_elements(spec: Elements, machine: Target) -> str:
+    """The LLVM text of a kernel for single elements."""
+    k = Kernel(spec.name, spec.arguments, machine)
+    a = dict(zip(spec.arguments, k.arguments))
+    index, last = INDEX_TYPES[spec.index], spec.before + spec.after
+    bytes_of = spec.action.run if spec.action.word in MOVES else STORED[spec.action.stored].bytes
+
+    def loops(depth: int, place: Value, number: Value) -> None:
+        """`number` is how many elements of the loops so far lie before this one."""
+        if depth <= last:
+            with k.loop(0, a[f"count_{depth}"]) as i:
+                # How far it is along the axis, its index says.
+                step = k.integer(0) if depth == spec.before else i * a[f"place_{depth}"]
+                loops(depth + 1, place + step, number * a[f"count_{depth}"] + i)
+            return
+        along = _inside(k, k.load(a["indices"] + number * index.bytes, index), a["size"], spec.wraps)
+        target = place + along * a[f"place_{spec.before}"]
+        _act(k, spec.action, target, a["rows"] + number * bytes_of, k.integer(1), 1)
+
+    loops(0, a["places"], k.integer(0))
+    k.finish()
+    return k.text()
+
+
+def emit_recast(spec: Recast, machine: Target) -> str:
+    """The LLVM text of a kernel that widens or rounds elements."""
+    k = Kernel(spec.name, ["source", "target", "count"], machine)
+    source, target, count = k.arguments
+    given, made = STORED[spec.source], STORED[spec.target]
+
+    def some(first: Value, lanes: int) -> None:
+        wide = widened(k, spec.source, k.load(source + first * given.bytes, given, lanes)).to(COMPUTED[spec.target])
+        k.store(narrowed(k, wide, spec.target), target + first * made.bytes)
+
+    _vectors(k, count, spec.lanes, some)
+    k.finish()
+    return k.text()
+
+
+def emit_mean(spec: Mean, machine: Target) -> str:
+    """The LLVM text of a kernel that makes means of sums; a place that nothing was added to keeps its value."""
+    k = Kernel(spec.name, ["places", "counts", "output", "count", "more"], machine)
+    places, counts, output, count, more = k.arguments
+    held, made = COMPUTED[spec.element], STORED[spec.result]
+    with k.loop(0, count) as i:
+        total = k.load(places + i * held.bytes, held)
+        terms = k.load(counts + i * 8, I64)
+        number = k.maximum(terms + more, k.integer(1))
+        mean = _quotient(k, total, number)
+        result = k.select(terms > 0, mean, total).to(COMPUTED[spec.result])
+        k.store(narrowed(k, result, spec.result), output + i * made.bytes)
+    k.finish()
+    return k.text()
+
+
+def _quotient(k: Kernel, total: Value, number: Value) -> Value:
+    """Of integers rounded down; of floats computed in f64."""
+    if total.type.kind == "float":
+        return (total.to(F64) / number.to(F64)).to(total.type)
+    if total.type.kind == "unsigned":
+        return total // number.to(total.type)
+    cut = total // number
+    return k.select(cut * number > total, cut - 1, cut)
+
+
+def _inside(k: Kernel, raw: Value, size: Value, wraps: bool) -> Value:
+    """An index as a place on its axis; the kernel stops where there is none."""
+    number = raw.to(I64)
+    if wraps and raw.type.kind == "signed":
+        number = number + ((number >> 63) & size)
+    k.stop_unless(number.below(size), k.integer(1))
+    return number
+
+
+def _act(k: Kernel, action: Action, place: Value, row: Value, run: Value, lanes: int) -> None:
+    """The action on one run."""
+    if action.word in MOVES:
+        source, target = (place, row) if action.word == "gather" else (row, place)
+        if action.run == OPEN:
+            copy_open(k, source, target, run)
+        else:
+            copy(k, source, target, action.run)
+        return
+    stored, held = STORED[action.stored], STORED[action.element]
+
+    def some(first: Value, width: int) -> None:
+        target = place + first * held.bytes
+        if action.word == "neutral":
+            k.store(k.number(neutral(action.reduction, action.element), held, width), target)
+            return
+        before = k.load(target, held, width)
+        if action.word == "count":
+            k.store(before + 1, target)
+            return
+        update = widened(k, action.stored, k.load(row + first * stored.bytes, stored, width)).to(held)
+        k.store(_joined(k, action, before, update), target)
+
+    _vectors(k, run, lanes, some)
+
+
+def _joined(k: Kernel, action: Action, a: Value, b: Value) -> Value:
+    if action.element == "boolean":
+        word = _OF_BOOLEANS[action.word]
+        if word == "xor":
+            return Value(k, k.builder.xor(a.llvm, b.llvm), a.type, a.lanes)
+        return a & b if word == "and" else a | b
+    if action.word in ("min", "max"):
+        return (functions.smaller if action.word == "min" else functions.larger)(k, a, b)
+    return a + b if action.word == "sum" else a - b if action.word == "sub" else a * b
+
+
+def neutral(reduction: str, element: str) -> int | float:
+    """What a reduction starts from when the data do not count."""
+    if reduction in ("min", "max"):
+        if element == "boolean":
+            return int(reduction == "min")
+        type_ = COMPUTED[element]
+        if type_.kind == "float":
+            return math.inf if reduction == "min" else -math.inf
+        low, high = (-(2 ** (type_.bits - 1)), 2 ** (type_.bits - 1) - 1) if type_.kind == "signed" else (0, 2**type_.bits - 1)
+        return high if reduction == "min" else low
+    return int(reduction == "prod")
+
+
+def _vectors(k: Kernel, count: Value, lanes: int, some: Callable[[Value, int], None]) -> None:
+    """`count` elements, as many at once as may be."""
+    whole = k.integer(0)
+    if lanes > 1:
+        whole = count & -lanes
+        with k.loop(0, whole, lanes) as first:
+            some(first, lanes)
+    with k.loop(whole, count) as first:
+        some(first, 1)

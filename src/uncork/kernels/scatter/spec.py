@@ -1,0 +1,108 @@
+"""What kernels that go to places named by indices are specialised for, and their arguments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+#: The run of a kernel for runs of any length.
+OPEN = -1
+#: What a kernel does at a place. "gather" copies from there, "put" copies to it; the others compute with one element after the other.
+MOVES = ("gather", "put")
+#: How an element joins what is there; "neutral" puts what a reduction starts from, "count" adds 1.
+REDUCTIONS = ("sum", "sub", "prod", "min", "max")
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What happens at a place: with runs of bytes (`run`, for moves), or with elements of a type (`element`).
+
+    Elements are `stored` so in the updates and held as `element` at the places. A "neutral" is that of `reduction`.
+    """
+
+    word: str
+    run: int = 0
+    element: str = ""
+    stored: str = ""
+    reduction: str = ""
+
+    @property
+    def name(self) -> str:
+        if self.word in MOVES:
+            return f"{self.word}_{'open' if self.run == OPEN else self.run}"
+        return "_".join(part for part in (self.word, self.reduction, self.element, self.stored) if part)
+
+
+@dataclass(frozen=True, slots=True)
+class Tuples:
+    """Runs at places that tuples of `numbers` indices name."""
+
+    emitter: ClassVar[str] = "uncork.kernels.scatter.emit:emit_tuples"
+    action: Action
+    index: str
+    numbers: int
+    #: A negative index counts from the end of its axis.
+    wraps: bool
+    lanes: int
+
+    @property
+    def name(self) -> str:
+        return f"tuples_{self.action.name}_{self.index}_{self.numbers}_{self.lanes}{'_wraps' if self.wraps else ''}"
+
+    @property
+    def arguments(self) -> list[str]:
+        """Addresses, then how often and how far apart in bytes: batches, tuples, and repeats that share the indices of a tuple.
+
+        `run` is in bytes for moves and in elements for all else; each index has the size of its axis and the bytes of a step.
+        """
+        loops = ["batches", "batch_place", "batch_index", "batch_row", "count", "row", "repeats", "repeat_place", "repeat_row"]
+        return ["places", "indices", "rows", *loops, "run", *(f"{n}_{i}" for i in range(self.numbers) for n in ("size", "step"))]
+
+
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """Single elements, each with an index of its own along one axis; loops `before` that axis and `after` it."""
+
+    emitter: ClassVar[str] = "uncork.kernels.scatter.emit:emit_elements"
+    action: Action
+    index: str
+    wraps: bool
+    before: int
+    after: int
+
+    @property
+    def name(self) -> str:
+        return f"elements_{self.action.name}_{self.index}_{self.before}_{self.after}{'_wraps' if self.wraps else ''}"
+
+    @property
+    def arguments(self) -> list[str]:
+        """Addresses; how many indices along each loop, and bytes from one place to the next; `size` is that of the axis."""
+        loops = [f"{name}_{i}" for i in range(self.before + 1 + self.after) for name in ("count", "place")]
+        return ["places", "indices", "rows", "size", *loops]
+
+
+@dataclass(frozen=True, slots=True)
+class Recast:
+    """Elements in another type, one after the other: `source`, `target`, `count`."""
+
+    emitter: ClassVar[str] = "uncork.kernels.scatter.emit:emit_recast"
+    source: str
+    target: str
+    lanes: int
+
+    @property
+    def name(self) -> str:
+        return f"recast_{self.source}_{self.target}_{self.lanes}"
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """Sums divided by how many terms they have: `places`, `counts`, `output`, `count`, `more` terms than were counted."""
+
+    emitter: ClassVar[str] = "uncork.kernels.scatter.emit:emit_mean"
+    element: str
+    result: str
+
+    @property
+    def name(self) -> str:
+        return f"mean_of_{self.element}_{self.result}"

@@ -1,0 +1,1 @@
+"""Where values belong in sorted rows: Bucketize and SearchSorted."""

@@ -1,0 +1,78 @@
+"""Binary search in sorted rows. NaN is greater than every number. A sequence that is not sorted returns 1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from uncork.kernels.codegen.emit import I32, INDEX_TYPES, Kernel, Value
+from uncork.kernels.codegen.functions import negated, precedes
+from uncork.kernels.codegen.scalar_ops import COMPUTED
+from uncork.kernels.elementwise.emit import STORED, widened
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.search.spec import ARGUMENTS, Search
+
+#: Rows of up to so many numbers are compared as a whole, with vectors of values.
+_FEW = 48
+
+
+def emit_search(spec: Search, machine: Target) -> str:
+    """The LLVM text of the kernel."""
+    k = Kernel(spec.name, ARGUMENTS, machine)
+    sequence, values, output, rows, length, count = k.arguments
+    result, bytes_of = INDEX_TYPES[spec.result], STORED[spec.sequence].bytes
+
+    def number(base: Value, i: Value, name: str) -> Value:
+        stored = STORED[name]
+        return widened(k, name, k.load(base + i * stored.bytes, stored)).to(COMPUTED[spec.compared])
+
+    def few(own: Value, first: Value) -> None:
+        """A vector of values, compared with all numbers of the row."""
+        stored = STORED[spec.values]
+        some = widened(k, spec.values, k.load(values + first * stored.bytes, stored, spec.lanes)).to(COMPUTED[spec.compared])
+        total = k.variable(k.number(0, I32, spec.lanes))
+        one, zero = k.number(1, I32, spec.lanes), k.number(0, I32, spec.lanes)
+        with k.loop(0, length) as i:
+            border = k.splat(number(own, i, spec.sequence), spec.lanes)
+            total.set(total.get() + k.select(_is_before(k, spec, border, some), one, zero))
+        k.store(total.get().to(result), output + first * result.bytes)
+
+    def search(own: Value, j: Value) -> None:
+        """One value, by halves."""
+        value = number(values, j, spec.values)
+        base, left = k.variable(k.integer(0)), k.variable(length)
+        with k.during(lambda: left.get() > 0):
+            half = left.get() >> 1
+            before = _is_before(k, spec, number(own, base.get() + half, spec.sequence), value)
+            base.set(k.select(before, base.get() + half + 1, base.get()))
+            left.set(k.select(before, left.get() - half - 1, half))
+        k.store(base.get().to(result), output + j * result.bytes)
+
+    with k.loop(0, rows) as row:
+        own = sequence + row * length * bytes_of
+        _check(k, spec, own, length, number)
+        begin, end = row * count, (row + 1) * count
+        whole = k.select(length <= _FEW, begin + count // spec.lanes * spec.lanes, begin)
+        with k.loop(begin, whole, spec.lanes) as first:
+            few(own, first)
+        with k.loop(whole, end) as j:
+            search(own, j)
+    k.finish()
+    return k.text()
+
+
+def _is_before(k: Kernel, spec: Search, border: Value, value: Value) -> Value:
+    """A number of the row counts for a value."""
+    return negated(k, precedes(k, value, border)) if spec.right else precedes(k, border, value)
+
+
+def _check(k: Kernel, spec: Search, own: Value, length: Value, number: Callable[[Value, Value, str], Value]) -> None:
+    """Stop where the sequence is not as it must be."""
+    with k.loop(0, length) as i:
+        here = number(own, i, spec.sequence)
+        before = number(own, k.maximum(i - 1, k.integer(0)), spec.sequence)
+        if spec.numbers:
+            k.stop_unless(here.equals(here), k.integer(1))
+        if spec.unique:
+            k.stop_unless(i.equals(0) | precedes(k, before, here), k.integer(1))
+        else:
+            k.stop_unless(negated(k, precedes(k, here, before)), k.integer(1))

@@ -1,0 +1,70 @@
+"""Which kernel finds the places of values in sorted rows: Bucketize and SearchSorted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from uncork.kernels.extents import extents, nanoseconds, product
+from uncork.kernels.kernel_plan import Choice, In, Native, Operand, Out
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.search.spec import Search
+from uncork.kernels.select import chooses
+from uncork.ops import Operation
+from uncork.ops.bucketize import Bucketize3
+from uncork.ops.search_sorted import SearchSorted15
+from uncork.types import ElementType, TensorSpec
+
+#: Rough cost of a search in nanoseconds.
+_SEARCH = 8.0
+
+
+@chooses(Bucketize3)
+def choose_buckets(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+    data, buckets = inputs
+    assert data is not None and buckets is not None and isinstance(operation, Bucketize3)
+    stored = _stored(buckets.element_type, target), _stored(data.element_type, target)
+    compared = None if None in stored else _compared(data.element_type, buckets.element_type)
+    if compared is None:
+        return f"no kernel to compare {data.element_type} with {buckets.element_type}"
+    right = not operation.with_right_bound
+    types = (str(stored[0]), str(stored[1]), compared, outputs[0].element_type.name)
+    spec = Search(*types, right, numbers=True, unique=operation.strict, lanes=target.lanes)
+    count = product(extents(data))
+    words: list[Operand] = [In(1), In(0), Out(0), 1, extents(buckets)[0], count]
+    return Native(spec.name, [(spec, words)], cost=nanoseconds(count, _SEARCH))
+
+
+@chooses(SearchSorted15)
+def choose_search(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+    sequence, values = inputs
+    assert sequence is not None and values is not None and isinstance(operation, SearchSorted15)
+    stored, compared = _stored(sequence.element_type, target), _compared(sequence.element_type, sequence.element_type)
+    if stored is None or compared is None:
+        return f"no kernel to compare {sequence.element_type}"
+    lead = extents(sequence)[:-1]
+    wanted = extents(values)
+    count = product(wanted[len(lead) :])
+    spec = Search(stored, stored, compared, outputs[0].element_type.name, operation.right_mode, False, False, target.lanes)
+    words: list[Operand] = [In(0), In(1), Out(0), product(lead), extents(sequence)[-1], count]
+    return Native(spec.name, [(spec, words)], cost=nanoseconds(product(wanted), _SEARCH))
+
+
+def _stored(element_type: ElementType, target: Target) -> str | None:
+    """The type by which numbers lie in memory; None where a kernel does not read them."""
+    if element_type.is_integer:
+        return element_type.name if element_type.bits >= 8 else "i8" if element_type.kind == "signed" else "u8"
+    if element_type.name == "f16" and target.has("sse2") and not target.has("f16c"):
+        return None
+    return element_type.name if element_type.name in ("f16", "bf16", "f32", "f64") else None
+
+
+def _compared(a: ElementType, b: ElementType) -> str | None:
+    """A type that has every number of both; None where there is none."""
+    if a.is_float and b.is_float:
+        return "f64" if ElementType.f64 in (a, b) else "f32"
+    if a.is_integer and b.is_integer:
+        unsigned = [t for t in (a, b) if t.kind != "signed"]
+        if len(unsigned) == 2:
+            return "u64"
+        return "i64" if all(t.bits < 64 for t in unsigned) else None
+    return "f64" if max(t.bits for t in (a, b) if t.is_integer) <= 32 else None

@@ -1,0 +1,33 @@
+"""What a kernel that searches sorted rows is specialised for, and its arguments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from uncork.kernels.names import flags
+
+ARGUMENTS = ("sequence", "values", "output", "rows", "length", "count")
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """For each of `count` values of each row how many of the `length` numbers of the row's sequence lie before it."""
+
+    emitter: ClassVar[str] = "uncork.kernels.search.emit:emit_search"
+    sequence: str
+    values: str
+    #: The type that numbers of both types are compared in.
+    compared: str
+    result: str
+    #: Equal numbers lie before a value.
+    right: bool
+    #: A kernel for `numbers` stops at NaN in the sequence, a `unique` one at a number that comes twice.
+    numbers: bool
+    unique: bool
+    lanes: int
+
+    @property
+    def name(self) -> str:
+        types = "_".join((self.sequence, self.values, self.compared, self.result))
+        return f"search_{types}_{self.lanes}" + flags(self, "right", "numbers", "unique")

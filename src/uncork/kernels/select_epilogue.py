@@ -1,0 +1,103 @@
+"""Which operations, element by element, a kernel can do at the end of a product, and of which of its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from uncork.internal_ops.fused import FusedProduct
+from uncork.kernels.elementwise.lowering import Said, has_word, said
+from uncork.kernels.epilogue import CHANNEL, ELEMENT, NUMBER, PLAIN, Epilogue, Word
+from uncork.kernels.extents import KernelDeclined, has_extents, same
+from uncork.kernels.kernel_plan import In, Operand
+from uncork.ops import Operation
+from uncork.symbolic import SizeLike
+from uncork.types import ElementType, PartialShape, TensorSpec
+
+#: Of results of three spatial axes kernels lay planes apart: no other tensor ends them.
+_VOLUMES = 5
+#: Stands for a size that is not known yet: no word depends on it.
+_SOME = 2
+
+
+def ending(operation: Operation | None, inputs: Sequence[TensorSpec], own: Sequence[bool], result: TensorSpec, axis: int) -> Said | None:
+    """How an operation is said of a product's sums (where `own`) and operands that lie on them; None when it cannot end the product.
+
+    `result` is the product's, its channels (or columns) are along the `axis`.
+    """
+    if operation is None or not has_word(operation) or not all(s.element_type is ElementType.f32 for s in (*inputs, result)):
+        return None
+    if result.rank is None or not all(has_extents(spec) for spec, of_sums in zip(inputs, own) if not of_sums):
+        return None
+    try:
+        found = said(operation, [_counted(spec) for spec in inputs], _counted(result))
+    except KernelDeclined:
+        return None
+    if isinstance(found, str):
+        return None
+    shapes = [shape for position, shape in zip(found.inputs, found.shapes) if not own[position]]
+    kinds = {kind_of(shape, result.shape, axis) for shape in shapes}
+    apart = ELEMENT in kinds and result.rank == _VOLUMES
+    return None if "" in kinds or apart else found
+
+
+def _counted(spec: TensorSpec) -> TensorSpec:
+    """The spec with some number for every size that is not known."""
+    if spec.rank is None or has_extents(spec):
+        return spec
+    return replace(spec, shape=PartialShape([_SOME if dim.size is None else dim for dim in spec.shape.dims]))
+
+
+def kind_of(shape: Sequence[SizeLike], result: PartialShape, axis: int) -> str:
+    """How an operand that stretches by this shape lies on the result; empty when no kernel reads it so."""
+    if result.rank is None or len(shape) > result.rank:
+        return ""
+    aligned = [1] * (result.rank - len(shape)) + list(shape)
+    others = [size for place, size in enumerate(aligned) if place != axis % result.rank]
+    own, channels = aligned[axis], result[axis].static_size
+    if all(isinstance(size, int) and size == 1 for size in others):
+        if isinstance(own, int) and own == 1:
+            return NUMBER
+        return CHANNEL if isinstance(own, int) and own == channels else ""
+    sizes = [dim.size for dim in result.dims]
+    return ELEMENT if all(size is not None and same(a, size) for a, size in zip(aligned, sizes)) else ""
+
+
+def epilogue_of(operation: Operation, inputs: Sequence[TensorSpec | None], result: TensorSpec, axis: int) -> tuple[Epilogue, list[int]]:
+    """What ends the product of an operation, and the input that each operand is. Raises KernelDeclined where no kernel says it."""
+    if not isinstance(operation, FusedProduct):
+        return PLAIN, []
+    given = operation.given
+    specs: list[TensorSpec] = [result, *(spec for spec in inputs[given:] if spec is not None)]
+    first_word = len(specs)
+    operands: list[tuple[int, str]] = []
+    spoken: list[tuple[Said, list[tuple[bool, int]]]] = []
+    for member in operation.members:
+        own = [number == 0 or number >= first_word for number in member.arguments]
+        found = ending(member.operation, [specs[number] for number in member.arguments], own, result, axis)
+        if found is None:
+            raise KernelDeclined(f"no kernel ends a product with {member.operation.type_name}")
+        arguments: list[tuple[bool, int]] = []
+        for position, shape in zip(found.inputs, found.shapes):
+            number = member.arguments[position]
+            if own[position]:
+                arguments.append((False, 0 if number == 0 else number - first_word + 1))
+                continue
+            operand = (number, kind_of(shape, result.shape, axis))
+            if operand not in operands:
+                operands.append(operand)
+            arguments.append((True, operands.index(operand)))
+        spoken.append((found, arguments))
+        specs.append(result)
+    words: list[Word] = []
+    for found, arguments in spoken:
+        numbers = [1 + n if outside else 0 if n == 0 else n + len(operands) for outside, n in arguments]
+        words.append(Word(found.word, tuple(numbers), found.numbers))
+    kinds = tuple(kind for _, kind in operands)
+    return Epilogue(kinds, tuple(words)), [given + number - 1 for number, _ in operands]
+
+
+def words_for(epilogue: Epilogue, positions: Sequence[int], channel: int, element: SizeLike) -> list[Operand]:
+    """The operands of a call: bytes into those of channels and into those of elements."""
+    begin: dict[str, SizeLike] = {CHANNEL: channel, ELEMENT: element, NUMBER: 0}
+    return [In(position, begin[kind]) for kind, position in zip(epilogue.operands, positions)]

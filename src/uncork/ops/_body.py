@@ -1,0 +1,152 @@
+"""Sub-graphs as an operation sees them: what a body takes and gives, and how its ports are joined to those of the layer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from uncork.ops._operation import Operation
+from uncork.symbolic import facts_of
+from uncork.types import Array, PartialShape, TensorSpec
+
+
+class Body(Protocol):
+    """A graph inside a layer. Inputs are in the order of its Parameters, outputs in that of its Results."""
+
+    @property
+    def input_specs(self) -> tuple[TensorSpec, ...]: ...
+
+    @property
+    def output_count(self) -> int: ...
+
+    def describe(self, inputs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
+        """Specs of the results; raises UncorkError, with the inner layer, when the body cannot take these inputs."""
+        ...
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """Carrier arrays of the results."""
+        ...
+
+    def configured(self, strict: bool, loop_limit: int | None, direct_sums: bool = False) -> Body:
+        """The same body with other options of `compile_model`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Slicing:
+    """A tensor cut into parts along an axis, one an iteration, or put together from them (attributes of the port map)."""
+
+    axis: int
+    start: int = 0
+    end: int = -1
+    stride: int = 1
+    part_size: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class BodyInput:
+    """External input `port` (None: the body's own) goes to the body's Parameter number `parameter`."""
+
+    port: int | None
+    parameter: int
+    slicing: Slicing | None = None
+    purpose: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BodyOutput:
+    """The body's Result number `result` goes to external output `port` (None: to none)."""
+
+    port: int | None
+    result: int
+    slicing: Slicing | None = None
+    purpose: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BodyMap:
+    """A body with its port map. `back_edges` are pairs (result, parameter): next iteration's value of the parameter."""
+
+    body: Body
+    inputs: tuple[BodyInput, ...]
+    outputs: tuple[BodyOutput, ...]
+    back_edges: tuple[tuple[int, int], ...] = ()
+
+
+Self = TypeVar("Self", bound="SubGraphOperation")
+
+
+class SubGraphOperation(Operation):
+    """Base of If, Loop and TensorIterator. `bodies` is set by whoever builds the node."""
+
+    # What a body computes may depend on its state or not end: nothing of it is evaluated while shapes are inferred.
+    deterministic = False
+    #: Names of the bodies, as in the file: `then_body`, `body`.
+    body_names: tuple[str, ...] = ()
+    bodies: Mapping[str, BodyMap]
+    #: The most iterations a loop may make; None leaves it to the model.
+    loop_limit: int | None = None
+
+    def attach(self, bodies: Mapping[str, BodyMap]) -> None:
+        """Set the bodies, checked: every Parameter is fed once, every output of the layer has a source in every body."""
+        self.require(set(bodies) == set(self.body_names), "expected {}, got {}", _listed(self.body_names), _listed(sorted(bodies)))
+        for name, body in bodies.items():
+            fed = sorted(i.parameter for i in body.inputs)
+            expected = list(range(len(body.body.input_specs)))
+            self.require(fed == expected, "<{}>: expected each of the {} parameters to be fed once by the port map", name, len(expected))
+            ports = sorted(o.port for o in body.outputs if o.port is not None)
+            self.require(
+                ports == list(range(len(ports))), "<{}>: expected the port map to give outputs 0 to {} once each", name, len(ports) - 1
+            )
+            self.require(len(ports) > 0, "<{}>: the port map gives no output", name)
+            for _, parameter in body.back_edges:
+                entry = next(i for i in body.inputs if i.parameter == parameter)
+                self.require(entry.slicing is None, "<{}>: parameter {} is both sliced and the end of a back edge", name, parameter)
+            targets = [parameter for _, parameter in body.back_edges]
+            self.require(len(set(targets)) == len(targets), "<{}>: two back edges end at one parameter", name)
+        counts = {sum(o.port is not None for o in b.outputs) for b in bodies.values()}
+        self.require(len(counts) == 1, "the bodies give different numbers of outputs: {}", sorted(counts))
+        self.bodies = dict(bodies)
+
+    def with_strict(self) -> Operation:
+        return self.configured(True, self.loop_limit)
+
+    def configured(self: Self, strict: bool, loop_limit: int | None, direct_sums: bool = False) -> Self:
+        """The same operation, and everything in its bodies, with these options."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin.strict, twin.loop_limit = strict, loop_limit
+        twin.bodies = {
+            name: BodyMap(b.body.configured(strict, loop_limit, direct_sums), b.inputs, b.outputs, b.back_edges)
+            for name, b in self.bodies.items()
+        }
+        return twin
+
+    def external(self, inputs: Sequence[TensorSpec], entry: BodyInput) -> TensorSpec:
+        """The spec of the layer's input that a body's input takes."""
+        assert entry.port is not None
+        self.require(entry.port < len(inputs), "the port map names input {}, there are {}", entry.port, len(inputs))
+        return inputs[entry.port]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(f"<{n}>" for n in names) or "none"
+
+
+@contextmanager
+def maybe_run(specs: Iterable[TensorSpec], certain: bool) -> Iterator[None]:
+    """Inside, a body is described that may not run: what it demands of sizes is then no demand of the call."""
+    facts = None if certain else facts_of(d.expression for s in specs if s.rank is not None for d in s.shape)
+    with nullcontext() if facts is None else facts.tentative():
+        yield
+
+
+def union(first: TensorSpec, second: TensorSpec) -> TensorSpec | None:
+    """A spec that holds both tensors; None when their element types differ."""
+    if first.element_type is not second.element_type:
+        return None
+    if first.rank is None or second.rank is None or first.rank != second.rank:
+        return TensorSpec(first.element_type, PartialShape())
+    return TensorSpec(first.element_type, PartialShape([a.union(b) for a, b in zip(first.shape, second.shape)]))

@@ -1,0 +1,244 @@
+"""Convolutions over blocks of channels: data stay in blocks from layer to layer, and are brought into them at the borders only.
+
+A convolution is moved to blocks where that brings more than the changes of layout that it takes; costs are rough, and in one
+unit for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from uncork.internal_ops.blocks import BlockedConvolution, FromBlocks, ToBlocks, blocked_shape
+from uncork.internal_ops.fused import FusedConvolution
+from uncork.ir.model import Model, Node, Port, Source
+from uncork.kernels.convolution.blocks import block_of, is_few, regions_of
+from uncork.kernels.convolution.blocks_apart import filter_bytes, tile_for
+from uncork.kernels.convolution.geometry import Geometry, geometry, known, typical
+from uncork.kernels.epilogue import ELEMENT
+from uncork.kernels.extents import KernelDeclined, extents, has_extents, is_empty
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.select_epilogue import epilogue_of
+from uncork.ops import Operation
+from uncork.ops.convolution import Convolution1, GroupConvolution1
+from uncork.passes.rewrite import readers
+from uncork.types import ElementType, TensorSpec
+
+#: Transformed filters of a model take at most so many bytes; what comes after that is summed directly.
+_MOST_FILTERS = 1 << 29
+#: Products in a nanosecond per lane: of dense convolutions, and of those of each channel for itself.
+_DENSE, _APART = 6.0, 1.0
+#: Numbers that change their layout in a nanosecond.
+_TURNED = 5.0
+#: The part of its time that a convolution saves over blocks: by Winograd's tiles, of each channel for itself, of all others.
+_BY_TILES, _BY_CHANNEL, _ELSE = {4: 0.6, 2: 0.4}, 0.6, 0.06
+#: What an open size is taken to be.
+_SOME = 64
+_ROUNDS = 4
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A convolution that could be done over blocks: which inputs would lie in them, and what that would save."""
+
+    node: Node
+    lies: tuple[bool, ...]
+    block: int
+    side: int
+    saved: float
+
+    @property
+    def sources(self) -> list[Source]:
+        """The inputs that would lie in blocks."""
+        return [source for source, lies in zip(self.node.inputs, self.lies) if lies]
+
+
+def block_channels(model: Model, target: Target) -> Model:
+    """The model with convolutions over blocks where that pays."""
+    candidates: dict[int, _Candidate] = {}
+    filters = 0
+    for node in model.nodes:
+        found = _candidate(model, node, target, _MOST_FILTERS - filters)
+        if found is not None:
+            candidates[node.id], bytes_of_filters = found
+            filters += bytes_of_filters
+    chosen = _profitable(model, candidates) if candidates else candidates
+    return _rewritten(model, chosen, target) if chosen else model
+
+
+def _candidate(model: Model, node: Node, target: Target, room: int) -> tuple[_Candidate, int] | None:
+    """How a node could be done over blocks, and the bytes of its transformed filters, of which there is `room` for so many."""
+    operation = node.operation
+    product = operation.product if isinstance(operation, FusedConvolution) else operation
+    specs = [model.spec(source) for source in node.inputs]
+    if not isinstance(product, (Convolution1, GroupConvolution1)) or not _is_plain(specs, node.outputs[0].spec):
+        return None
+    filters = specs[1].value
+    assert operation is not None and filters is not None
+    g = _geometry(product, specs, node.outputs[0].spec)
+    if g is None or is_few(g) or not np.isfinite(filters).all():
+        return None
+    inner, block = block_of(g.groups * g.channels, target), block_of(g.groups * g.outputs, target)
+    apart = g.groups > 1 and g.channels == g.outputs == 1
+    if not inner or not block or (g.groups > 1 and not apart):
+        return None
+    try:
+        epilogue, others = epilogue_of(operation, specs, node.outputs[0].spec, 1)
+    except KernelDeclined:
+        return None
+    like = {position for position, kind in zip(others, epilogue.operands) if kind == ELEMENT}
+    if any(specs[position].value is not None for position in like):
+        return None
+    side = 0 if product.direct_sums else _side(g, room)
+    lies = tuple(position == 0 or position in like for position in range(len(specs)))
+    found = _Candidate(node, lies, block, side, _saved(g, side, block, target))
+    return found, filter_bytes(g, side) if side else 0
+
+
+def _is_plain(specs: Sequence[TensorSpec], result: TensorSpec) -> bool:
+    """All is f32, of known or open sizes, and the filters are constant."""
+    known_types = all(spec.element_type is ElementType.f32 and has_extents(spec) for spec in (*specs, result))
+    return known_types and specs[1].value is not None and not is_empty(extents(result)) and not is_empty(extents(specs[0]))
+
+
+def _geometry(product: Operation, specs: Sequence[TensorSpec], result: TensorSpec) -> Geometry | None:
+    assert specs[1].value is not None
+    found = geometry(product, extents(specs[0]), specs[1].value, extents(result))
+    return None if isinstance(found, str) else found[0]
+
+
+def _side(g: Geometry, room: int) -> int:
+    side = tile_for(g)
+    while side and filter_bytes(g, side) > room:
+        side = side - 2
+    return side
+
+
+def _saved(g: Geometry, side: int, block: int, target: Target) -> float:
+    """What blocks save, without changes of layout; less than nothing where they are much shorter than vectors."""
+    one = typical(g)
+    products = known(one.images) * known(one.pixels) * g.groups * g.outputs * g.inner
+    if g.groups > 1:
+        return products / target.lanes * (1 / _APART - (1 - _BY_CHANNEL) / _APART * target.lanes / block)
+    regions = regions_of(g)
+    whole = known(one.pixels) * g.rows.taps * g.columns.taps
+    part = _ELSE if regions is None else 1 - sum(region.products for region in regions) / whole
+    spent = (1 - _BY_TILES.get(side, part)) * target.lanes / block
+    return products / (_DENSE * target.lanes) * (1 - spent)
+
+
+# ---- which of them pay
+
+
+class _Borders:
+    """What changes of layout cost, for a choice of convolutions over blocks."""
+
+    def __init__(self, model: Model, candidates: Mapping[int, _Candidate]) -> None:
+        self.candidates = candidates
+        self.read_by = readers(model)
+        self.costs = {s: self._cost(model.spec(s)) for c in candidates.values() for s in (*c.sources, Source(c.node.id, 0))}
+
+    def _cost(self, spec: TensorSpec) -> float:
+        images, *others = extents(spec)
+        numbers = float(images) if isinstance(images, int) else 1.0
+        for size in others:
+            numbers *= size if isinstance(size, int) else _SOME
+        return numbers / _TURNED
+
+    def of(self, source: Source, chosen: set[int]) -> float:
+        """The change of layout of a tensor, if there is one."""
+        in_blocks = source.node in chosen
+        for reader in self.read_by.get(source, ()):
+            wants = reader.id in chosen and source in self.candidates[reader.id].sources
+            if wants != in_blocks:
+                return self.costs[source]
+        return 0.0
+
+    def around(self, candidate: _Candidate, chosen: set[int]) -> float:
+        """The changes of layout of all tensors of a node."""
+        return sum(self.of(source, chosen) for source in {*candidate.sources, Source(candidate.node.id, 0)})
+
+
+def _profitable(model: Model, candidates: Mapping[int, _Candidate]) -> dict[int, _Candidate]:
+    borders = _Borders(model, candidates)
+    chosen = set(candidates)
+    for _ in range(_ROUNDS):
+        dropped = False
+        for number, candidate in candidates.items():
+            if number in chosen:
+                without = chosen - {number}
+                if borders.around(candidate, without) + candidate.saved < borders.around(candidate, chosen):
+                    chosen, dropped = without, True
+        if not dropped:
+            break
+    for group in _connected(candidates, chosen):
+        tensors = {s for n in group for s in (*candidates[n].sources, Source(n, 0))}
+        if sum(borders.of(s, chosen) for s in tensors) >= sum(candidates[n].saved for n in group):
+            chosen -= group
+    return {number: candidate for number, candidate in candidates.items() if number in chosen}
+
+
+def _connected(candidates: Mapping[int, _Candidate], chosen: set[int]) -> Iterator[set[int]]:
+    """Chosen convolutions that hand blocks to each other."""
+    neighbours: dict[int, set[int]] = {number: set() for number in chosen}
+    made: dict[Source, list[int]] = {}
+    for number in chosen:
+        for source in (*candidates[number].sources, Source(number, 0)):
+            made.setdefault(source, []).append(number)
+    for numbers in made.values():
+        for number in numbers:
+            neighbours[number].update(numbers)
+    left = set(chosen)
+    while left:
+        waiting, group = [left.pop()], set[int]()
+        while waiting:
+            number = waiting.pop()
+            group.add(number)
+            waiting += neighbours[number] - group
+        left -= group
+        yield group
+
+
+# ---- the other model
+
+
+def _rewritten(model: Model, chosen: Mapping[int, _Candidate], target: Target) -> Model:
+    nodes: list[Node] = []
+    changed: dict[tuple[Source, bool], Source] = {}
+    next_id = max(node.id for node in model.nodes) + 1
+
+    def turned(source: Source, operation: Operation, spec: TensorSpec) -> Source:
+        """A tensor in the other layout, made where it is first read."""
+        nonlocal next_id
+        key = source, isinstance(operation, ToBlocks)
+        if key not in changed:
+            name = f"{model.by_id[source.node].name} ({'in' if key[1] else 'out of'} blocks)"
+            nodes.append(Node(next_id, name, operation.type_name, "", {}, (source,), (Port(spec),), operation))
+            changed[key] = Source(next_id, 0)
+            next_id += 1
+        return changed[key]
+
+    def given(node: Node, position: int) -> Source:
+        source, candidate = node.inputs[position], chosen.get(node.id)
+        spec, lies = model.spec(source), candidate is not None and candidate.lies[position]
+        if lies == (source.node in chosen):
+            return source
+        if not lies:
+            return turned(source, FromBlocks(), spec)
+        block = block_of(int(spec.shape[1]), target)
+        return turned(source, ToBlocks(block), replace(spec, shape=blocked_shape(spec.shape, block)))
+
+    for node in model.nodes:
+        inputs = tuple(given(node, position) for position in range(len(node.inputs)))
+        candidate = chosen.get(node.id)
+        if candidate is None:
+            nodes.append(replace(node, inputs=inputs) if inputs != node.inputs else node)
+            continue
+        assert node.operation is not None
+        operation = BlockedConvolution(node.operation, candidate.lies, candidate.block, candidate.side)
+        spec = node.outputs[0].spec
+        port = replace(node.outputs[0], spec=replace(spec, shape=blocked_shape(spec.shape, candidate.block)))
+        nodes.append(replace(node, inputs=inputs, outputs=(port,), operation=operation, type_name=operation.type_name))
+    return replace(model, nodes=tuple(nodes))

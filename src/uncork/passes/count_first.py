@@ -1,0 +1,117 @@
+"""Layers whose result has a size that their data tell become two, so that kernels run both: one counts, the other is told how much.
+
+Between the two the size is a number like those that shapes read; see `internal_ops/found_sizes.py`. Layers of types that the
+kernels do not serve stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Union
+
+from uncork.internal_ops.found_boxes import FirstRows, TakenBoxes
+from uncork.internal_ops.found_sizes import FilledCount, FilledRows, NonZeroCount, NonZeroPlaces, SortedPlaces, UniqueElements
+from uncork.ir.model import Model, Node, Port, Source
+from uncork.ops import Operation
+from uncork.ops._common.suppression import Suppression
+from uncork.ops.non_zero import NonZero3
+from uncork.ops.sparse_fill_empty_rows import SparseFillEmptyRows16
+from uncork.ops.unique import Unique10
+from uncork.passes.rewrite import readers
+from uncork.types import ElementType, TensorSpec
+
+#: An input of the second layer: one of the layer's own, by number, or an output of the first, by number.
+_Given = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Two:
+    """The two layers: the first with the inputs of the layer that it takes, the second with what it is given."""
+
+    first: Operation
+    takes: tuple[int, ...]
+    second: Operation
+    given: tuple[_Given, ...]
+
+
+_Rule = Callable[[Model, Node], Union[_Two, None]]
+
+
+def count_first(model: Model) -> Model:
+    """See the module."""
+    read_by = readers(model)
+    last = max((node.id for node in model.nodes), default=0)
+    nodes: list[Node] = []
+    for node in model.nodes:
+        rule = _RULES.get(node.type_name)
+        two = None if rule is None or not any(read_by.get(Source(node.id, i)) for i in range(len(node.outputs))) else rule(model, node)
+        if two is None:
+            nodes.append(node)
+            continue
+        last += 1
+        nodes += _as_two(model, node, two, last)
+    return model if len(nodes) == len(model.nodes) else replace(model, nodes=tuple(nodes))
+
+
+def _as_two(model: Model, node: Node, two: _Two, number: int) -> list[Node]:
+    """The node that counts, and the one that has the place of the layer."""
+    inputs = tuple(node.inputs[position] for position in two.takes)
+    ports = tuple(Port(spec) for spec in two.first.describe([model.spec(source) for source in inputs]))
+    first = Node(number, f"{node.name}/count", two.first.type_name, "", {}, inputs, ports, two.first)
+    given = tuple(node.inputs[n] if kind == "own" else Source(number, n) for kind, n in two.given)
+    second = replace(node, type_name=two.second.type_name, operation=two.second, inputs=given)
+    return [first, second]
+
+
+def _is_counted(spec: TensorSpec) -> bool:
+    """Kernels look at values of this type."""
+    return spec.element_type.is_integer or spec.element_type.name in ("f16", "bf16", "f32", "f64", "boolean")
+
+
+def _non_zero(model: Model, node: Node) -> _Two | None:
+    assert isinstance(node.operation, NonZero3)
+    if not _is_counted(model.spec(node.inputs[0])):
+        return None
+    return _Two(NonZeroCount(), (0,), NonZeroPlaces(node.operation), (("own", 0), ("first", 0)))
+
+
+def _unique(model: Model, node: Node) -> _Two | None:
+    """Of all elements; of the slices along an axis only where these are elements."""
+    assert isinstance(node.operation, Unique10)
+    data = model.spec(node.inputs[0])
+    if not _is_counted(data) or (len(node.inputs) > 1 and (data.rank != 1 or model.spec(node.inputs[1]).value is None)):
+        return None
+    return _Two(SortedPlaces(), (0,), UniqueElements(node.operation), (("own", 0), ("first", 0), ("first", 1)))
+
+
+def _fill_rows(model: Model, node: Node) -> _Two | None:
+    assert isinstance(node.operation, SparseFillEmptyRows16)
+    if model.spec(node.inputs[0]).element_type is ElementType.string:
+        return None
+    given: tuple[_Given, ...] = (*(("own", i) for i in range(4)), ("first", 0))
+    return _Two(FilledCount(), (1, 2), FilledRows(node.operation), given)
+
+
+def _suppression(model: Model, node: Node) -> _Two | None:
+    """Hard suppression of boxes in f32."""
+    assert isinstance(node.operation, Suppression)
+    specs = [model.spec(source) for source in node.inputs]
+    if any(spec.element_type is not ElementType.f32 for i, spec in enumerate(specs) if i != 2):
+        return None
+    if len(specs) > 5 and specs[5].value is not None and specs[5].value.any():
+        return None
+    numbers = [0] if len(specs) < 3 else specs[2].integers()
+    limit = None if numbers is None else numbers[0]
+    rows: tuple[_Given, ...] = (("first", 0), ("first", 1), ("first", 2))
+    return _Two(TakenBoxes(node.operation, limit), tuple(range(len(specs))), FirstRows(), rows)
+
+
+_RULES: Mapping[str, _Rule] = {
+    "NonMaxSuppression": _suppression,
+    "NonZero": _non_zero,
+    "SparseFillEmptyRows": _fill_rows,
+    "Unique": _unique,
+}
+#: The types of layers that become two.
+TYPES = frozenset(_RULES)

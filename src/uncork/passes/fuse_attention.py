@@ -1,0 +1,246 @@
+"""Attention becomes one step: spelled by products and a softmax, or with what only moves queries, keys, values and the result.
+
+    SoftMax(MatMul(query, key) [* number] [+ mask]) MatMul value
+
+Heads that are moved beside each other, keys and values that are repeated for groups of heads, and parts of one tensor are read where
+they lie. A layer is part of it by what it does to shapes, whoever wrote it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from uncork.internal_ops.attention import FusedAttention, Move, Repeated, Taken, Transposed
+from uncork.ir.model import Model, Node, Source
+from uncork.kernels.extents import KernelDeclined, certainly, extents, same, same_extents
+from uncork.kernels.kernel_plan import Native
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.select import choose, is_view
+from uncork.ops import Operation
+from uncork.ops.attention import ScaledDotProductAttention
+from uncork.ops.matmul import MatMul
+from uncork.passes.rewrite import only_reader, readers, replaced
+from uncork.symbolic import SizeLike
+from uncork.types import ElementType
+
+_REPEATING = frozenset({"Broadcast", "Tile"})
+_SCALING = frozenset({"Multiply", "Divide"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Attention in a model: the layer that has its result, its inputs as the operation takes them, moves of query, key and value."""
+
+    last: Node
+    inputs: tuple[Source, ...]
+    attention: Operation
+    moves: tuple[tuple[Move, ...], ...] = ((), (), ())
+    order: tuple[int, ...] = ()
+    factor: float | None = None
+
+
+def fuse_attention(model: Model, target: Target) -> Model:
+    """The model, which has sizes, with a `FusedAttention` wherever there is a kernel for it."""
+    read_by = readers(model)
+    new: dict[int, Node] = {}
+    for node in model.nodes:
+        if isinstance(node.operation, ScaledDotProductAttention):
+            found: _Found | None = _Found(node, node.inputs, node.operation)
+        else:
+            found = _spelled(model, read_by, node)
+        if found is None:
+            continue
+        for variant in _variants(model, read_by, found):
+            fused = _fused(model, variant, target)
+            if fused is not None:
+                new[fused.id] = fused
+                break
+    return replaced(model, new) if new else model
+
+
+def _variants(model: Model, read_by: Mapping[Source, list[Node]], found: _Found) -> Iterator[_Found]:
+    """The attention with all that moves its tensors, and with ever less of it."""
+    inputs, moves = list(found.inputs), list(found.moves)
+    for position in range(3):
+        inputs[position], before = _moves_to(model, inputs[position])
+        moves[position] = (*before, *moves[position])
+    whole = replace(found, inputs=tuple(inputs), moves=tuple(moves))
+    after = only_reader(read_by, found.last)
+    order = _order(model, after) if after is not None and after.type_name == "Transpose" else None
+    if after is not None and order is not None:
+        yield replace(whole, last=after, order=order)
+    if whole != found:
+        yield whole
+    if found.last.type_name == "MatMul":
+        yield found
+
+
+def _fused(model: Model, found: _Found, target: Target) -> Node | None:
+    """The layer of the attention; None where there is no kernel for it."""
+    operation = FusedAttention(found.attention, found.moves, found.order, found.factor)
+    output = found.last.outputs[0].spec
+    choice = choose(operation, [model.spec(source) for source in found.inputs], [output], target)
+    if not isinstance(choice, Native):
+        return None
+    return replace(found.last, inputs=found.inputs, operation=operation, type_name=operation.type_name)
+
+
+# ---- spelled by products
+
+
+def _spelled(model: Model, read_by: Mapping[Source, list[Node]], node: Node) -> _Found | None:
+    """The attention whose last product a layer is."""
+    if not _is_product(model, node):
+        return None
+    weights = model.by_id[node.inputs[0].node]
+    if not _is_softmax(model, weights) or only_reader(read_by, weights) is not node:
+        return None
+    layer, mask, factor = _only_before(model, read_by, weights, 0), None, 1.0
+    if layer is not None and layer.type_name == "Add":
+        place = next((i for i in (0, 1) if _is_scores(model, layer, layer.inputs[i])), None)
+        if place is None:
+            return None
+        mask, layer = layer.inputs[1 - place], _only_before(model, read_by, layer, place)
+    if layer is not None and layer.type_name in _SCALING:
+        place = next((i for i in (0, 1) if _number(model, layer.inputs[1 - i]) is not None), None)
+        if place is None or (layer.type_name == "Divide" and place):
+            return None
+        factor = _number(model, layer.inputs[1 - place]) or 0.0
+        if layer.type_name == "Divide":
+            factor = 1 / factor if factor else math.inf
+        layer = _only_before(model, read_by, layer, place)
+    if layer is None or not _is_product(model, layer):
+        return None
+    assert isinstance(layer.operation, MatMul) and isinstance(node.operation, MatMul)
+    key, value = layer.inputs[1], node.inputs[1]
+    moves = ((), () if layer.operation.transpose_b else _turned(model, key), _turned(model, value) if node.operation.transpose_b else ())
+    inputs = (layer.inputs[0], key, value, *([] if mask is None else [mask]))
+    return _Found(node, inputs, ScaledDotProductAttention(causal=False), moves, (), factor)
+
+
+def _is_product(model: Model, node: Node) -> bool:
+    """A product of f32 matrices in batches, the first of which is not transposed."""
+    if not isinstance(node.operation, MatMul) or node.operation.transpose_a:
+        return False
+    specs = [model.spec(source) for source in node.inputs]
+    return all(spec.element_type is ElementType.f32 and spec.rank is not None and spec.rank >= 3 for spec in specs)
+
+
+def _is_softmax(model: Model, node: Node) -> bool:
+    rank = node.outputs[0].spec.rank if node.type_name == "SoftMax" and node.outputs else None
+    return rank is not None and getattr(node.operation, "axis", None) in (-1, rank - 1)
+
+
+def _only_before(model: Model, read_by: Mapping[Source, list[Node]], node: Node, position: int) -> Node | None:
+    """The layer that makes an input, when nothing else reads it."""
+    before = model.by_id[node.inputs[position].node]
+    return before if only_reader(read_by, before) is node and len(before.outputs) == 1 else None
+
+
+def _is_scores(model: Model, addition: Node, source: Source) -> bool:
+    """What a mask is added to: it has the shape of the sum, and is a product or a scaled one."""
+    if getattr(addition.operation, "auto_broadcast", "") != "numpy" or model.by_id[source.node].type_name not in ("MatMul", *_SCALING):
+        return False
+    shape = _sizes(model, source)
+    whole = _sizes(model, Source(addition.id, 0))
+    return shape is not None and whole is not None and same_extents(shape, whole)
+
+
+def _number(model: Model, source: Source) -> float | None:
+    """The value of a constant of one number and so few axes that it stretches nothing."""
+    spec = model.spec(source)
+    value = spec.value
+    return float(value.item()) if value is not None and value.size == 1 and value.ndim <= 1 and spec.element_type.is_float else None
+
+
+def _turned(model: Model, source: Source) -> tuple[Move, ...]:
+    """The last two axes change places."""
+    rank = model.spec(source).rank or 0
+    return (Transposed((*range(rank - 2), rank - 1, rank - 2)),)
+
+
+# ---- moves
+
+
+def _moves_to(model: Model, source: Source) -> tuple[Source, tuple[Move, ...]]:
+    """Where a tensor comes from, and the moves that make it of that."""
+    moves: tuple[Move, ...] = ()
+    while (step := _move(model, source)) is not None:
+        source, before = step
+        moves = (*before, *moves)
+    return source, moves
+
+
+def _move(model: Model, source: Source) -> tuple[Source, tuple[Move, ...]] | None:
+    """One layer's moves."""
+    node = model.by_id[source.node]
+    if node.type_name == "Transpose":
+        order = _order(model, node)
+        return None if order is None else (node.inputs[0], (Transposed(order),))
+    if node.type_name == "Gather":
+        return _taken(model, node)
+    return _repeated(model, node) if is_view(node.operation) else None
+
+
+def _order(model: Model, node: Node) -> tuple[int, ...] | None:
+    order, rank = model.spec(node.inputs[1]).value, model.spec(node.inputs[0]).rank
+    if order is None or rank is None:
+        return None
+    return tuple(int(axis) for axis in order.reshape(-1)) or tuple(range(rank))[::-1]
+
+
+def _taken(model: Model, node: Node) -> tuple[Source, tuple[Move, ...]] | None:
+    """Gather of one element of an axis, which is known to be there."""
+    index, axis = (model.spec(source).value for source in node.inputs[1:3])
+    sizes = _sizes(model, node.inputs[0])
+    if index is None or axis is None or index.ndim or sizes is None:
+        return None
+    place = int(axis.item()) % len(sizes)
+    size, number = sizes[place], int(index.item())
+    if not isinstance(size, int) or not -size <= number < size:
+        return None
+    return node.inputs[0], (Taken(place, number % size),)
+
+
+def _repeated(model: Model, node: Node) -> tuple[Source, tuple[Move, ...]] | None:
+    """A tensor whose axis of size 1 was stretched and then became one with the axis before it."""
+    stretching = model.by_id[node.inputs[0].node]
+    if stretching.type_name not in _REPEATING or not _by_numpy(stretching):
+        return None
+    sizes = [_sizes(model, source) for source in (stretching.inputs[0], node.inputs[0], Source(node.id, 0))]
+    data, wide, made = sizes
+    if data is None or wide is None or made is None or not len(data) == len(wide) == len(made) + 1:
+        return None
+    axes = [axis for axis, (one, many) in enumerate(zip(data, wide)) if not same(one, many)]
+    if len(axes) != 1 or axes[0] == 0 or not certainly(data[axes[0]], 1):
+        return None
+    (axis,) = axes
+    count, before = wide[axis], wide[axis - 1]
+    if not isinstance(count, int) or not same_extents([*wide[: axis - 1], before * count, *wide[axis + 1 :]], made):
+        return None
+    source = _without_axis(model, stretching.inputs[0], axis, data)
+    dropped = (Taken(axis, 0),) if source == stretching.inputs[0] else ()
+    return source, (*dropped, Repeated(axis - 1, count))
+
+
+def _by_numpy(node: Node) -> bool:
+    return node.type_name == "Tile" or getattr(node.operation, "mode", "") in ("numpy", "bidirectional")
+
+
+def _without_axis(model: Model, source: Source, axis: int, sizes: Sequence[SizeLike]) -> Source:
+    """The tensor that had an axis of size 1 put in, where that is what its layer does; else the tensor itself."""
+    node = model.by_id[source.node]
+    if is_view(node.operation):
+        before = _sizes(model, node.inputs[0])
+        if before is not None and same_extents(before, [*sizes[:axis], *sizes[axis + 1 :]]):
+            return node.inputs[0]
+    return source
+
+
+def _sizes(model: Model, source: Source) -> tuple[SizeLike, ...] | None:
+    try:
+        return extents(model.spec(source))
+    except KernelDeclined:
+        return None

@@ -1,0 +1,97 @@
+"""Operations element by element that end a product with constant weights become part of its step: bias, activation, residual, any."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from uncork.internal_ops.fused import FusedConvolution, FusedLinear, FusedMember, FusedProduct
+from uncork.ir.model import Model, Node, Source
+from uncork.kernels.select_epilogue import ending
+from uncork.passes.rewrite import readers, replaced
+from uncork.types import ElementType
+
+#: By the type of a product: what it becomes with its end, and the axis of its result along which its columns or channels lie.
+_PRODUCTS: Mapping[str, tuple[type[FusedProduct], int]] = {
+    "MatMul": (FusedLinear, -1),
+    **dict.fromkeys(("Convolution", "ConvolutionBackpropData", "GroupConvolution", "GroupConvolutionBackpropData"), (FusedConvolution, 1)),
+}
+#: The most operations, and the most other tensors, at the end of one product: what a kernel holds in registers beside the sums.
+_MOST_MEMBERS, _MOST_OTHERS = 12, 4
+
+
+def fuse_epilogue(model: Model) -> Model:
+    """Each product with what follows it, as far as only the step itself reads what is between, under the last one's id."""
+    products = [node for node in model.nodes if _is_product(model, node)]
+    if not products:
+        return model
+    read_by = readers(model)
+    order = {node.id: number for number, node in enumerate(model.nodes)}
+    new: dict[int, Node] = {}
+    gone: set[int] = set()
+    # The last product first: of two that are added it takes the sum, and has the other one's result at hand.
+    for node in reversed(products):
+        members = _closed(node, _following(model, node, order, read_by, gone), read_by)
+        if members:
+            new[members[-1].id] = _fused(node, members)
+            gone.update(member.id for member in members)
+    return replaced(model, new) if new else model
+
+
+def _is_product(model: Model, node: Node) -> bool:
+    if node.type_name not in _PRODUCTS or node.operation is None:
+        return False
+    data, weights = (model.spec(source) for source in node.inputs[:2])
+    return weights.value is not None and data.element_type is ElementType.f32
+
+
+def _following(model: Model, product: Node, order: Mapping[int, int], read_by: Mapping[Source, list[Node]], gone: set[int]) -> list[Node]:
+    """The operations, in order, that a kernel could do at the end of a product."""
+    _, axis = _PRODUCTS[product.type_name]
+    result = product.outputs[0].spec
+    inside = {Source(product.id, 0)}
+    others: set[Source] = set()
+    found: list[Node] = []
+    waiting = {reader.id: reader for reader in read_by.get(Source(product.id, 0), ())}
+    while waiting and len(found) < _MOST_MEMBERS:
+        node = waiting.pop(min(waiting, key=order.__getitem__))
+        own = [source in inside for source in node.inputs]
+        outside = {source for source in node.inputs if source not in inside}
+        if node.id in gone or len(node.outputs) != 1 or len(others | outside) > _MOST_OTHERS:
+            continue
+        if node.outputs[0].spec.rank != result.rank:
+            continue
+        if ending(node.operation, [model.spec(source) for source in node.inputs], own, result, axis) is None:
+            continue
+        found.append(node)
+        others |= outside
+        inside.add(Source(node.id, 0))
+        waiting |= {reader.id: reader for reader in read_by.get(Source(node.id, 0), ())}
+    return found
+
+
+def _closed(product: Node, following: list[Node], read_by: Mapping[Source, list[Node]]) -> list[Node]:
+    """As many of these operations as can be without a result between that anything else reads."""
+    for count in range(len(following), 0, -1):
+        members = following[:count]
+        ids = {member.id for member in members}
+        between = [product, *members[:-1]]
+        if all(reader.id in ids for node in between for reader in read_by.get(Source(node.id, 0), ())):
+            return members
+    return []
+
+
+def _fused(product: Node, members: list[Node]) -> Node:
+    made, _ = _PRODUCTS[product.type_name]
+    inside = {Source(product.id, 0): 0}
+    others = dict.fromkeys(source for node in members for source in node.inputs)
+    others = {source: None for source in others if source.node not in {product.id, *(member.id for member in members)}}
+    place = {source: 1 + number for number, source in enumerate(others)}
+    inside |= {Source(node.id, 0): 1 + len(others) + number for number, node in enumerate(members)}
+    fused: list[FusedMember] = []
+    for node in members:
+        assert node.operation is not None
+        fused.append(FusedMember(node.operation, tuple(inside[s] if s in inside else place[s] for s in node.inputs)))
+    assert product.operation is not None
+    operation = made(product.operation, len(product.inputs), fused)
+    return replace(members[-1], inputs=(*product.inputs, *others), operation=operation, type_name=operation.type_name)

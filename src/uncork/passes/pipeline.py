@@ -1,0 +1,170 @@
+"""The list of passes: which run, on what models, in what order.
+
+There are three moments. `AS_READ` changes what a model computes with (precision, ids, tables), so it
+holds for references too. `ON_LOAD` runs before sizes are known, `WITH_SIZES` when each size is a
+number or an expression; both only change how kernels compute the same, and references run without
+them. A pass is a function of the name of its module. `run` is the only place that calls passes.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from uncork.ir.model import Model
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.select import FAMILIES
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a model is compiled for. Without a `target` no kernels are selected."""
+
+    target: Target | None
+    precision: str = "f32"
+    ids: str = "64-bit"
+    #: Only references run, because the caller asked for them.
+    reference: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A rewrite in the list: its module, the operation types that it needs one of, and its option.
+
+    Without `types` it looks at every model. `option` names a field of `Options` that the function
+    takes after the model. `when` tells from the options whether it is wanted.
+    """
+
+    name: str
+    does: str
+    types: frozenset[str] = frozenset()
+    option: str = ""
+    when: Callable[[Options], bool] = lambda options: True
+    module: str = ""
+
+    def function(self) -> Callable[..., Model]:
+        """The rewrite. Its module is imported now, since most models need few of them."""
+        module = importlib.import_module(f"uncork.passes.{self.module or self.name}")
+        return cast("Callable[..., Model]", getattr(module, self.name))
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What one pass did to a model: the layers before and after, and the names of those it made."""
+
+    name: str
+    does: str
+    before: int
+    after: int
+    made: tuple[str, ...]
+
+
+AS_READ: tuple[Pass, ...] = (
+    Pass(
+        "set_precision",
+        "recurrent layers multiply in bf16",
+        option="precision",
+        when=lambda options: options.precision != "f32",
+    ),
+    Pass(
+        "packed_tables",
+        "tables of 4 bits are held as bytes of two values",
+        frozenset({"Convert"}),
+        when=lambda options: not options.reference,
+        module="quantized_tables",
+    ),
+    Pass(
+        "whole_ids",
+        "ids from inputs are looked up before a Convert cuts them",
+        frozenset({"Convert", "ConvertLike", "If", "Loop", "TensorIterator"}),
+        when=lambda options: options.ids == "64-bit",
+    ),
+    Pass(
+        "compressed_tables",
+        "look-ups decode the rows that they need",
+        frozenset({"Convert"}),
+        when=lambda options: not options.reference,
+        module="quantized_tables",
+    ),
+)
+
+ON_LOAD: tuple[Pass, ...] = (
+    Pass(
+        "absorb_index_converts",
+        "bags read ids of both integer types",
+        frozenset({"EmbeddingBagOffsets", "EmbeddingBagOffsetsSum"}),
+    ),
+    Pass("fold_constants", "layers of constants become constants"),
+    Pass(
+        "sparse_lookups",
+        "sparse look-ups with a mean become one step",
+        frozenset({"SparseFillEmptyRows"}),
+    ),
+    Pass(
+        "count_first",
+        "layers that find a size count before they write",
+        frozenset({"NonMaxSuppression", "NonZero", "SparseFillEmptyRows", "Unique"}),
+    ),
+    Pass(
+        "drop_unread_indices",
+        "poolings do not make places that nobody reads",
+        frozenset({"AdaptiveMaxPool", "MaxPool"}),
+    ),
+)
+
+_RECURRENT = frozenset(FAMILIES["recurrent"])
+WITH_SIZES: tuple[Pass, ...] = (
+    Pass(
+        "sink_selection",
+        "sequences stop at the one step that is read",
+        _RECURRENT,
+    ),
+    Pass(
+        "precompute_input_projection",
+        "sequences over rows of a table look their products up",
+        _RECURRENT | frozenset(FAMILIES["recurrent.final_states"]),
+    ),
+    Pass("eliminate_noop_moves", "moves that leave every element in place become views"),
+    # Before `fuse_epilogue`, which would take scale and mask of the scores for the end of a product.
+    Pass(
+        "fuse_attention",
+        "attention becomes one step",
+        frozenset({"ScaledDotProductAttention", "SoftMax"}),
+        option="target",
+    ),
+    Pass("fuse_epilogue", "products and convolutions end with what follows element by element"),
+    Pass(
+        "block_channels",
+        "convolutions pass blocks of channels on",
+        frozenset(FAMILIES["convolution"]),
+        option="target",
+    ),
+    Pass("fuse_elementwise", "chains of operations element by element become one", option="target"),
+)
+
+
+def run(passes: Sequence[Pass], model: Model, options: Options, record: list[Applied] | None = None) -> Model:
+    """The model after these passes. `record` is given what each pass did that changed anything."""
+    for entry in passes:
+        if not entry.when(options) or not _has_one_of(model, entry.types):
+            continue
+        given = [getattr(options, entry.option)] if entry.option else []
+        after = entry.function()(model, *given)
+        if record is not None and after is not model:
+            record += _applied(entry, model, after)
+        model = after
+    return model
+
+
+def _has_one_of(model: Model, types: frozenset[str]) -> bool:
+    return not types or any(node.type_name in types for node in model.nodes)
+
+
+def _applied(entry: Pass, before: Model, after: Model) -> Iterator[Applied]:
+    """What the pass did; nothing where all layers are as they were."""
+    old = {node.id: node for node in before.nodes}
+    made = tuple(n.name for n in after.nodes if n.id not in old or n.type_name != old[n.id].type_name)
+    if made or len(after.nodes) != len(before.nodes):
+        yield Applied(entry.name, entry.does, len(before.nodes), len(after.nodes), made)

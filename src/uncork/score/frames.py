@@ -1,0 +1,94 @@
+"""Tables of other libraries: pandas, Polars and Arrow, in as an Arrow table and out as what came in."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from uncork.errors import InputError
+
+#: Types of Polars and others that differ from these in how long a column may be, not in what it holds.
+_NARROW = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
+if hasattr(pa, "string_view"):
+    _NARROW |= {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+
+
+def is_frame(value: Any) -> bool:
+    """It is a table in memory, not a path of one."""
+    return isinstance(value, (pa.Table, pa.RecordBatch, Mapping)) or _is_pandas(value) or hasattr(value, "__arrow_c_stream__")
+
+
+def from_frame(rows: Any) -> pa.Table:
+    """The rows as an Arrow table. Raises InputError for what is no table."""
+    try:
+        return _narrow(_arrow(rows))
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InputError(f"cannot be made an Arrow table: {str(error).splitlines()[0]}", type(rows).__name__) from None
+
+
+def _arrow(rows: Any) -> pa.Table:
+    if isinstance(rows, pa.Table):
+        return rows
+    if isinstance(rows, pa.RecordBatch):
+        return pa.Table.from_batches([rows])
+    if isinstance(rows, Mapping):
+        return pa.table({name: _column(value) for name, value in rows.items()})
+    if _is_pandas(rows):
+        return pa.Table.from_pandas(rows, preserve_index=False)
+    if hasattr(rows, "__arrow_c_stream__"):
+        return pa.table(rows)
+    raise InputError(f"expected a pyarrow, pandas or Polars table, got {type(rows).__name__}", "rows")
+
+
+def _column(value: Any) -> Any:
+    """A column of a dictionary: rows of an array of more dimensions become lists, as Ray Data gives them."""
+    return list(value) if getattr(value, "ndim", 1) > 1 else value
+
+
+def _narrow(table: pa.Table) -> pa.Table:
+    fields = [field.with_type(_narrow_type(field.type)) for field in table.schema]
+    schema = pa.schema(fields)
+    return table if schema.equals(table.schema) else table.cast(schema)
+
+
+def _narrow_type(found: pa.DataType) -> pa.DataType:
+    if pa.types.is_large_list(found):
+        return pa.list_(_narrow_type(found.value_type))
+    if pa.types.is_list(found):
+        return pa.list_(_narrow_type(found.value_type))
+    return _NARROW.get(found, found)
+
+
+def first_rows(frame: Any, count: int) -> Any:
+    """The first rows of a table, as one of its kind."""
+    if isinstance(frame, Mapping):
+        return {name: value[:count] for name, value in frame.items()}
+    return frame.slice(0, count) if isinstance(frame, (pa.Table, pa.RecordBatch)) else frame[:count]
+
+
+def to_frame(table: pa.Table, like: Any) -> Any:
+    """The table as the kind of `like`; a pandas frame keeps its index."""
+    if isinstance(like, pa.Table):
+        return table
+    if isinstance(like, pa.RecordBatch):
+        whole = table.combine_chunks().to_batches()
+        return whole[0] if whole else pa.RecordBatch.from_pylist([], schema=table.schema)
+    if isinstance(like, Mapping):
+        return {name: table.column(name).combine_chunks().to_numpy(zero_copy_only=False) for name in table.column_names}
+    if _is_pandas(like):
+        frame = table.to_pandas()
+        frame.index = like.index
+        return frame
+    polars = sys.modules.get("polars")
+    if polars is not None and isinstance(like, polars.DataFrame):
+        return polars.from_arrow(table)
+    return table
+
+
+def _is_pandas(value: Any) -> bool:
+    """A frame of pandas, without importing it."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(value, pandas.DataFrame)

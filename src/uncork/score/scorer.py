@@ -1,0 +1,146 @@
+"""`Scorer`: rows in, scores out, for engines that bring the rows themselves (Ray Data, Polars, DuckDB, Spark).
+
+It is made of paths and options, so it pickles small; the model is loaded where it is first called, once in each process.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from uncork.compiler.compile import CompiledModel, load
+from uncork.concurrency import in_child
+from uncork.errors import InputError
+from uncork.score.batch import BatchScorer
+from uncork.score.frames import from_frame, to_frame
+from uncork.score.mapping import bind
+from uncork.score.outputs import ROW, output_schema, plan_outputs
+from uncork.score.prepare import BATCH_SIZE
+
+Location = str | os.PathLike[str]
+
+#: Models of this process by path, state of the file and options. Scorers of one model share it.
+_models: dict[tuple[Any, ...], CompiledModel] = {}
+_loading = threading.Lock()
+
+
+def _renew() -> None:
+    global _loading
+    _loading = threading.Lock()
+
+
+in_child(_renew)
+
+
+class Scorer:
+    """A model as a function on rows: a RecordBatch, Table or data frame in, one of its kind out, a row for each row.
+
+    >>> scorer = uncork.score.Scorer("model.xml", inputs={"items": "padded(items, 20)"}, keep=["session"])  # doctest: +SKIP
+    >>> scorer(batch)                                                                                       # doctest: +SKIP
+
+    `inputs`, `outputs`, `keep`, `top_k`, `strict` and `negative_ids` are those of `uncork.score`; `keep` is nothing unless it
+    is given. `on_error` is "fail" or "null". `threads` is 1, since engines have as many workers as processors.
+    """
+
+    def __init__(
+        self,
+        model: Location,
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        outputs: Mapping[str, str] | None = None,
+        keep: Sequence[str] = (),
+        top_k: int | None = None,
+        strict: bool = True,
+        negative_ids: bool = True,
+        on_error: str = "fail",
+        batch_size: int | None = None,
+        weights: Location | None = None,
+        tables: Mapping[str, Location] | None = None,
+        backend: str = "cpu",
+        threads: int | None = 1,
+    ) -> None:
+        """Loads and checks the model. Raises what `uncork.load` raises, and InputError for outputs that are not there."""
+        if on_error not in ("fail", "null"):
+            raise InputError(f"expected fail or null, got {on_error!r}: a function on rows has no place for rejected ones", "on_error")
+        if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
+            raise InputError(f"expected a number of at least 1, got {batch_size!r}", "batch_size")
+        if ROW in keep:
+            raise InputError("'row' is the number of a row in a whole source, which a function on some rows does not know", "keep")
+        self.model = os.path.abspath(model)
+        self.inputs = dict(inputs or {})
+        self.keep = tuple(keep)
+        self.on_error = on_error
+        self.negative_ids = negative_ids
+        self.batch_size = batch_size
+        self._options = {
+            "weights": None if weights is None else os.path.abspath(weights),
+            "tables": None if tables is None else {name: os.path.abspath(path) for name, path in tables.items()},
+            "strict": strict,
+            "backend": backend,
+            "threads": threads,
+        }
+        self._schemas: dict[pa.Schema, tuple[BatchScorer, int]] = {}
+        compiled = self.compiled
+        if compiled.model.sinks:
+            raise InputError("has variables, which carry state from one call to the next: rows would depend on each other", str(model))
+        self.columns = plan_outputs(compiled.outputs, outputs, top_k, on_error == "null")
+
+    @property
+    def compiled(self) -> CompiledModel:
+        """The model as this process has loaded it."""
+        status = os.stat(self.model) if os.path.exists(self.model) else None
+        state = None if status is None else (status.st_size, status.st_mtime_ns)
+        key = (self.model, state, repr(self._options))
+        with _loading:
+            if key not in _models:
+                _models[key] = load(self.model, **self._options)  # type: ignore[arg-type]
+            return _models[key]
+
+    def schema(self, source: pa.Schema) -> pa.Schema:
+        """The columns that come out for rows with these columns; engines ask for them. Raises InputError when they do not fit."""
+        return self._bound(source)[0].schema
+
+    def __call__(self, rows: Any) -> Any:
+        """Score rows: a pyarrow RecordBatch or Table, a pandas or Polars data frame, or a dictionary of columns.
+
+        Raises InputError when columns do not fit, BadRowError for a row that cannot be scored unless `on_error="null"`.
+        """
+        table = from_frame(rows)
+        scorer, size = self._bound(table.schema)
+        batches = [scorer.score(batch, first).table for first, batch in _batches(table, size)]
+        return to_frame(pa.Table.from_batches(batches, scorer.schema), rows)
+
+    def map_batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The batches of an iterator, scored: what Spark's `mapInArrow` takes."""
+        for batch in batches:
+            yield self(batch)
+
+    def _bound(self, source: pa.Schema) -> tuple[BatchScorer, int]:
+        source = source.remove_metadata()
+        found = self._schemas.get(source)
+        if found is None:
+            compiled = self.compiled
+            mapping = bind(compiled.inputs, source, self.inputs)
+            if mapping.batch is not None and self.batch_size not in (None, mapping.batch):
+                raise InputError(f"the model takes {mapping.batch} rows at a time, got {self.batch_size}", "batch_size")
+            schema = output_schema(self.keep, self.columns, source)
+            scorer = BatchScorer(compiled, mapping, self.keep, self.columns, schema, self.on_error, self.negative_ids)
+            found = self._schemas[source] = scorer, mapping.batch or self.batch_size or BATCH_SIZE
+        return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_schemas": {}}
+
+    def __repr__(self) -> str:
+        return f"<Scorer of {self.model}: {', '.join(column.name for column in self.columns)}>"
+
+
+def _batches(table: pa.Table, size: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows in batches of one size, but for the last, each with the number of its first."""
+    for first in range(0, table.num_rows, size):
+        part = table.slice(first, size).combine_chunks()
+        yield first, part.to_batches()[0]

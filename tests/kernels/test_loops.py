@@ -1,0 +1,285 @@
+"""Loop nests: their text, other processors' vectors, special values, and one kernel for every size."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite")
+
+import uncork
+from tests.kernels._run import run_native, spec_of
+from tests.kernels.test_open_sizes import hold
+from tests.test_every_op import agree
+from uncork import storage
+from uncork.kernels.kernel_plan import Native
+from uncork.kernels.loops.language import linear, parse
+from uncork.kernels.loops.spec import Nest
+from uncork.kernels.runtime.kernel_cache import STORE
+from uncork.kernels.runtime.target import Target, host_target
+from uncork.ops import Operation, find
+from uncork.types import ElementType, TensorSpec
+
+_V3 = "+sse2,+sse4.2,+avx,+avx2,+fma,+f16c,+bmi,+bmi2,+lzcnt,+movbe,+popcnt"
+#: Vectors with masks of 32 and 64 bits only, and vectors without masks, as NEON's.
+OTHERS = {
+    "avx2": Target.of("x86_64", "x86-64-v3", _V3),
+    "no masks": Target.of("x86_64", "x86-64-v2", "+sse2,+sse4.2,+f16c"),
+}
+F32 = ElementType.f32
+
+
+def drawn(generator: np.random.Generator, name: str, *shape: int) -> TensorSpec:
+    element_type = ElementType.parse(name)
+    values = generator.integers(-9, 9, shape) if element_type.is_integer else generator.standard_normal(shape)
+    return spec_of(storage.encode(values, element_type), element_type)
+
+
+def whole(*numbers: int) -> TensorSpec:
+    return spec_of(np.array(numbers), ElementType.i64)
+
+
+def cases(generator: np.random.Generator, columns: int) -> Iterator[tuple[Operation, list[TensorSpec]]]:
+    window = {
+        "kernel": [3, 3],
+        "strides": [2, 2],
+        "pads_begin": [1, 1],
+        "pads_end": [1, 1],
+        "rounding_type": "ceil",
+    }
+    for name in ("f32", "f64", "f16", "bf16", "u8", "i16", "i32", "i64"):
+        yield find("MaxPool", 8)(**window), [drawn(generator, name, 2, 2, 5, columns)]
+        yield (
+            find("CumSum", 3)(reverse=True, exclusive=True),
+            [drawn(generator, name, 3, columns), whole(1)],
+        )
+        yield find("CumSum", 3)(exclusive=True), [drawn(generator, name, 3, columns), whole(0)]
+    for name in ("f32", "f64", "f16", "bf16"):
+        x = drawn(generator, name, 2, 6, 3, columns)
+        channels = drawn(generator, name, 6)
+        yield find("AvgPool", 1)(exclude_pad=True, **window), [x]
+        yield find("AdaptiveAvgPool", 8)(), [x, whole(2, 3)]
+        yield find("GroupNormalization", 12)(num_groups=3, epsilon=1e-3), [x, channels, channels]
+        yield find("NormalizeL2", 1)(eps=1e-3, eps_mode="max"), [x, whole(1)]
+        yield find("LRN", 1)(alpha=0.1, beta=0.75, bias=1.0, size=3), [x, whole(1)]
+        how = {"normalize_variance": True, "eps": 1e-3, "eps_mode": "outside_sqrt"}
+        yield find("MVN", 6)(**how), [x, whole(1)]
+        for mode in ("nearest", "linear_onnx", "cubic"):
+            sizes, axes = whole(6, 2 * columns), whole(2, 3)
+            yield (
+                find("Interpolate", 11)(mode=mode, shape_calculation_mode="sizes"),
+                [x, sizes, axes],
+            )
+        if name != "f64":
+            yield find("GridSample", 9)(), [x, drawn(generator, "f32", 2, 4, columns, 2)]
+            yield find("SoftMax", 8)(axis=1), [x]
+            yield find("LogSoftmax", 5)(axis=1), [x]
+
+
+@pytest.mark.parametrize("columns", [1, 5, 8, 17, 40])
+@pytest.mark.parametrize("processor", ["host", *OTHERS])
+def test_every_width_of_vectors(processor: str, columns: int) -> None:
+    target = OTHERS.get(processor, host_target())
+    if any(not host_target().has(feature[1:]) for feature in target.features.split(",") if feature.startswith("+")):
+        pytest.skip("this processor has no such instructions")
+    for operation, specs in cases(np.random.default_rng(columns), columns):
+        results, choice = run_native(operation, specs, 1, target)
+        assert isinstance(choice, Native), f"{operation.label()}: {choice}"
+        assert results is not None
+        for position, (got, wanted) in enumerate(zip(results, operation.evaluate(specs))):
+            agree(
+                got,
+                wanted.value,
+                wanted.element_type,
+                2e-5,
+                1e-5,
+                f"output {position} of {operation.label()}",
+            )
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("columns", [3, 16, 37])
+def test_special_values_stay_where_they_are(value: float, columns: int) -> None:
+    """In a window, a row or a group: everything it touches has it, and nothing else."""
+    generator = np.random.default_rng(columns)
+    for operation, specs in cases(generator, columns):
+        if specs[0].element_type is not F32:
+            continue
+        data = specs[0].value.copy()
+        data.reshape(-1)[:: max(1, data.size // 5)] = value
+        given = [spec_of(data, F32), *specs[1:]]
+        results, _ = run_native(operation, given)
+        assert results is not None
+        with np.errstate(all="ignore"):
+            expected = operation.evaluate(given)
+        for got, wanted in zip(results, expected):
+            agree(got, wanted.value, wanted.element_type, 2e-5, 1e-5, operation.label())
+
+
+def test_the_text_of_a_kernel_says_what_it_does() -> None:
+    operation = find("MaxPool", 1)(kernel=[3, 3], strides=[2, 2], pads_begin=[1, 1], pads_end=[1, 1])
+    _, choice = run_native(operation, [drawn(np.random.default_rng(1), "f32", 1, 2, 9, 9)])
+    assert isinstance(choice, Native)
+    ((kernel, _),) = choice.calls
+    assert isinstance(kernel, Nest)
+    assert kernel.text.splitlines() == [
+        "e*: T[e] = lowest",
+        "n y:",
+        "  u*:",
+        "    j=3: m = max(pad(X[n, 2*y + 1*j - 1, u], lowest))",
+        "    T[u + 1] = m",
+        "  x*:",
+        "    i=3: m = max(T[2*x + 1*i])",
+        "    Y[n, y, x] = m",
+    ]
+
+
+def test_sizes_beyond_32_bits_are_left_to_the_reference() -> None:
+    """What the kernel is told, not what is there: it gives up before it looks."""
+    _, choice = run_native(find("CumSum", 3)(), [drawn(np.random.default_rng(1), "f32", 2, 9), whole(1)])
+    assert isinstance(choice, Native)
+    ((kernel, words),) = choice.calls
+    given = np.array([1 << 31 if word == 9 else word if isinstance(word, int) else 0 for word in words])
+    function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(STORE.address(kernel))
+    assert function(given.ctypes.data) == 1
+
+
+def test_the_language() -> None:
+    program = parse("n y:\n  j=3 x*: s = sum(X[n, 2*y + j - p, x]); Y[n, y] = s")
+    assert (program.sizes, program.integers, program.views) == (
+        ("n", "y", "x"),
+        ("p",),
+        {"X": 3, "Y": 2},
+    )
+    index = linear(program.body.body[0].body[0].body[0].value.slice.elts[1])  # type: ignore[union-attr]
+    assert index is not None
+    assert (index.factors, index.constant) == ({"y": 2, "j": 1, "p": -1}, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "opset", "attributes", "more"),
+    [
+        (
+            "MaxPool",
+            1,
+            {"kernel": [3, 2], "strides": [2, 3], "pads_begin": [1, 0], "pads_end": [0, 1]},
+            [],
+        ),
+        (
+            "MaxPool",
+            8,
+            {
+                "kernel": [3, 3],
+                "strides": [2, 2],
+                "auto_pad": "same_upper",
+                "pads_begin": [0, 0],
+                "pads_end": [0, 0],
+            },
+            [],
+        ),
+        (
+            "AvgPool",
+            1,
+            {
+                "kernel": [3, 3],
+                "strides": [1, 2],
+                "pads_begin": [1, 1],
+                "pads_end": [1, 1],
+                "exclude_pad": True,
+            },
+            [],
+        ),
+        ("AdaptiveAvgPool", 8, {}, [np.array([3, 2])]),
+        ("SoftMax", 8, {"axis": 1}, []),
+        ("LogSoftmax", 5, {"axis": 2}, []),
+        (
+            "GroupNormalization",
+            12,
+            {"num_groups": 2, "epsilon": 1e-3},
+            [np.ones(4, np.float32), np.ones(4, np.float32)],
+        ),
+        ("NormalizeL2", 1, {"eps": 1e-3, "eps_mode": "add"}, [np.array([1, 3])]),
+        (
+            "MVN",
+            6,
+            {"normalize_variance": True, "eps": 1e-3, "eps_mode": "inside_sqrt"},
+            [np.array([0, 2, 3])],
+        ),
+        ("LRN", 1, {"alpha": 0.1, "beta": 0.6, "bias": 1.0, "size": 5}, [np.array([1])]),
+        ("CumSum", 3, {"reverse": True, "exclusive": True}, [np.array(3)]),
+        ("CumSum", 3, {"reverse": True}, [np.array(2)]),
+        ("ReduceMean", 1, {}, [np.array([0, 3])]),
+    ],
+)
+def test_one_kernel_for_every_size(name: str, opset: int, attributes: dict[str, Any], more: list[np.ndarray]) -> None:
+    builder = uncork.Builder()
+    x = builder.parameter("x", "f32", [None, 4, None, None])
+    y = builder.add(name, opset, x, *map(builder.constant, more), **attributes)[0]
+    builder.result(y, "y")
+    generator = np.random.default_rng(1)
+    sizes = [(1, 5, 6), (2, 9, 33), (3, 4, 16), (1, 40, 70)]
+    hold(
+        builder.model(),
+        [[generator.standard_normal((n, 4, h, w)).astype(np.float32)] for n, h, w in sizes],
+    )
+
+
+MODES = ("nearest", "linear", "linear_onnx", "cubic")
+COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "tf_half_pixel_for_nn", "align_corners")
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("coordinates", COORDINATES)
+@pytest.mark.parametrize("by", ["scales", "sizes"])
+def test_one_kernel_resizes_every_size(mode: str, coordinates: str, by: str) -> None:
+    """By scales, and to the size of another input, which may be the size that the data has."""
+    for rounding in ("simple", "ceil", "round_prefer_ceil") if mode == "nearest" else ("simple",):
+        builder = uncork.Builder()
+        x = builder.parameter("x", "f32", [None, 3, None, None])
+        wanted = builder.constant(np.array([2.0, 1.5], np.float32))
+        like = builder.parameter("like", "f32", [None, None])
+        if by == "sizes":
+            (wanted,) = builder.add("ShapeOf", 3, like, output_type="i64")
+        how = {"mode": mode, "shape_calculation_mode": by, "coordinate_transformation_mode": coordinates}
+        axes = builder.constant(np.array([2, 3]))
+        (y,) = builder.add("Interpolate", 11, x, wanted, axes, nearest_mode=rounding, **how)
+        builder.result(y, "y")
+        (total,) = builder.add("ReduceSum", 1, like, builder.constant(np.array([0, 1])))
+        builder.result(total, "total")
+        generator = np.random.default_rng(1)
+        sizes = [(1, 4, 6, 9, 5), (2, 7, 34, 7, 80), (1, 30, 2, 17, 3)]
+        drawn_sizes = [((n, 3, h, w), (a, b)) for n, h, w, a, b in sizes]
+        hold(builder.model(), [[generator.standard_normal(s).astype(np.float32) for s in call] for call in drawn_sizes], 2e-4)
+
+
+def test_places_of_the_largest_cells_are_left_out_where_nobody_reads_them() -> None:
+    builder = uncork.Builder()
+    x = builder.parameter("x", "f32", [1, 2, 6, 6])
+    for number, name in enumerate(("read", "unread")):
+        values, places = builder.add(
+            "MaxPool",
+            8,
+            x,
+            kernel=[2, 2],
+            strides=[2, 2],
+            pads_begin=[0, 0],
+            pads_end=[0, 0],
+            name=name,
+        )
+        builder.result(values, f"values_{number}")
+        if name == "read":
+            builder.result(places, "places")
+    compiled = uncork.compile_model(builder.model())
+    assert {step.layer: step.operation for step in compiled.plan.steps} == {
+        "read": "MaxPool-8",
+        "unread": "PooledValues-0",
+    }
+    data = np.arange(72, dtype=np.float32).reshape(1, 2, 6, 6)
+    results = compiled(data)
+    np.testing.assert_array_equal(results["values_0"], data[:, :, 1::2, 1::2])
+    np.testing.assert_array_equal(results["values_1"], data[:, :, 1::2, 1::2])
+    np.testing.assert_array_equal(results["places"], data[:, :, 1::2, 1::2].astype(np.int64))

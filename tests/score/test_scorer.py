@@ -1,0 +1,141 @@
+"""`Scorer` and `uncork.score` of tables in memory: what comes in comes out, in the same rows and the same kind."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import uncork
+
+pa = pytest.importorskip("pyarrow")
+#: What `rows` gives for the ids of TABLE: row i of the model's table is [i, 10 * i].
+TABLE = pa.table({"key": ["a", "b", "c"], "ids": [[1, 2], [0, 3], [3, 3]]})
+SUMS = [[3.0, 30.0], [3.0, 30.0], [6.0, 60.0]]
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """`sums` are those of the two rows that `ids` i64[?,2] names, of a table of 4."""
+    builder = uncork.Builder("bags")
+    table = builder.constant(np.array([[i, 10 * i] for i in range(4)], np.float32), name="table")
+    ids = builder.parameter("ids", "i64", [None, 2])
+    builder.result(builder.add("EmbeddingBagPackedSum", 3, table, ids)[0], "sums")
+    uncork.write_model(builder.model(), tmp_path / "bags.xml")
+    return tmp_path / "bags.xml"
+
+
+def test_arrow_tables(model: Path) -> None:
+    scored = uncork.score(model, TABLE, keep=["key"])
+    assert isinstance(scored, pa.Table)
+    assert scored.to_pydict() == {"key": ["a", "b", "c"], "sums": SUMS}
+    assert uncork.score(model, TABLE, keep=["key"], batch_size=2) == scored
+    assert uncork.score(model, TABLE, limit=2).to_pydict() == {"sums": SUMS[:2]}
+    batch = uncork.score(model, TABLE.to_batches()[0])
+    assert isinstance(batch, pa.RecordBatch)
+    assert batch.to_pydict() == {"sums": SUMS}
+    assert uncork.score(model, TABLE.to_batches()[0].slice(0, 0)).num_rows == 0
+    assert uncork.score(model, TABLE, inputs={"ids": "padded(ids, 2)"}, top_k=1).column_names == ["sums_items", "sums"]
+
+
+def test_dictionaries_of_columns(model: Path) -> None:
+    """As Ray Data hands batches over."""
+    for ids in (np.array([[1, 2], [0, 3]]), [[1, 2], [0, 3]]):
+        scored = uncork.score(model, {"ids": ids})
+        assert [list(row) for row in scored["sums"]] == SUMS[:2]
+
+
+def test_pandas(model: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(TABLE.to_pydict(), index=[7, 8, 9])
+    scored = uncork.score(model, frame, keep=["key"])
+    assert isinstance(scored, pandas.DataFrame)
+    assert list(scored.index) == [7, 8, 9]
+    assert [list(row) for row in scored["sums"]] == SUMS
+    assert list(scored["key"]) == ["a", "b", "c"]
+    assert len(uncork.score(model, frame, limit=1)) == 1
+
+
+def test_polars(model: Path) -> None:
+    polars = pytest.importorskip("polars")
+    scored = uncork.score(model, polars.DataFrame(TABLE.to_pydict()), keep=["key"])
+    assert isinstance(scored, polars.DataFrame)
+    assert scored["sums"].to_list() == SUMS
+    assert scored["key"].to_list() == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"output": "scores"}, "score: a table in memory is scored in this process and returned: leave out output="),
+        ({"workers": 2, "resume": True}, "leave out workers=, resume="),
+        ({"on_error": "reject"}, "on_error: expected fail or null, got 'reject'"),
+        ({"keep": ["row"]}, "keep: 'row' is the number of a row in a whole source"),
+        ({"keep": ["kye"]}, "kye"),
+        ({"batch_size": 0}, "batch_size: expected a number of at least 1, got 0"),
+        ({"outputs": {"x": "nothing"}}, "the model has no output 'nothing'"),
+    ],
+)
+def test_options_that_do_not_fit(model: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(uncork.InputError, match=message):
+        uncork.score(model, TABLE, **options)
+
+
+def test_sources_that_are_none(model: Path) -> None:
+    with pytest.raises(uncork.InputError, match=r"source: expected paths, or a table of pandas, Polars or pyarrow, got int"):
+        uncork.score(model, 5)
+    with pytest.raises(uncork.InputError, match=r"output: expected where the scores go: a name that ends in \.parquet, or a folder"):
+        uncork.score(model, "rows.parquet")
+    with pytest.raises(uncork.InputError, match=r"list: expected a pyarrow, pandas or Polars table|rows: expected a pyarrow"):
+        uncork.score.Scorer(model)([1])
+    with pytest.raises(uncork.InputError, match="dict: cannot be made an Arrow table"):
+        uncork.score.Scorer(model)({"ids": [[1, 2]], "key": ["a", "b"]})
+
+
+def test_bad_rows(model: Path) -> None:
+    bad = pa.table({"ids": [[1, 2], [0, 9], None]})
+    with pytest.raises(uncork.InputError, match=r"row 1.*9"):
+        uncork.score(model, bad)
+    assert uncork.score(model, bad, on_error="null").to_pydict() == {"sums": [SUMS[0], None, None]}
+
+
+def test_a_scorer_is_pickled_by_path(model: Path, tmp_path: Path) -> None:
+    scorer = uncork.score.Scorer(model, keep=["key"])
+    expected = scorer(TABLE)
+    again = pickle.loads(pickle.dumps(scorer))
+    assert len(pickle.dumps(scorer)) < 2000
+    assert again(TABLE) == expected
+    assert again.compiled is scorer.compiled, "a process loads a model once"
+    assert again.schema(TABLE.schema) == expected.schema
+    assert list(scorer.map_batches(TABLE.to_batches())) == expected.to_batches()
+    (tmp_path / "scorer.pickle").write_bytes(pickle.dumps(scorer))
+    code = (
+        "import pickle, pyarrow as pa; s = pickle.load(open('scorer.pickle', 'rb'));"
+        "print(s(pa.table({'key': ['a'], 'ids': [[1, 2]]})).to_pydict())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.strip() == "{'key': ['a'], 'sums': [[3.0, 30.0]]}"
+
+
+def test_a_changed_model_is_loaded_again(model: Path) -> None:
+    scorer = uncork.score.Scorer(model)
+    before = scorer.compiled
+    model.write_text(model.read_text() + "\n")
+    assert scorer.compiled is not before
+    assert scorer(TABLE).to_pydict() == {"sums": SUMS}
+
+
+def test_models_with_state_are_refused(tmp_path: Path) -> None:
+    builder = uncork.Builder("counter")
+    x = builder.parameter("x", "f32", [None])
+    (before,) = builder.add("ReadValue", 6, x, variable_id="v", variable_type="f32", variable_shape=uncork.PartialShape([None]))
+    builder.add("Assign", 6, builder.add("Add", 1, before, x)[0], variable_id="v")
+    builder.result(before, "y")
+    uncork.write_model(builder.model(), tmp_path / "counter.xml")
+    with pytest.raises(uncork.InputError, match="has variables, which carry state from one call to the next"):
+        uncork.score.Scorer(tmp_path / "counter.xml")

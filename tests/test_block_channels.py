@@ -1,0 +1,214 @@
+"""Convolutions over blocks of channels in models: where layouts change, which way is taken, and that the results are the layers'."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("llvmlite")
+
+import uncork
+from uncork.compiler.compile import compile_for, compile_model
+from uncork.ir.model import Source
+from uncork.kernels.runtime.target import Target, host_target
+from uncork.passes import block_channels as the_pass
+
+GENERATOR = np.random.default_rng(3)
+#: As blocks are on the machine of the test: half of them is a block, too, where vectors are long.
+WIDE = host_target().lanes
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return (GENERATOR.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32)
+
+
+def convolution(b: uncork.Builder, x: Source, channels: int, outputs: int, taps: int = 3, stride: int = 1, **more: object) -> Source:
+    around = {"strides": [stride] * 2, "dilations": [1, 1], "pads_begin": [taps // 2] * 2, "pads_end": [taps // 2] * 2, **more}
+    return b.add("Convolution", 1, x, b.constant(numbers(outputs, channels, taps, taps)), **around)[0]
+
+
+def block(b: uncork.Builder, x: Source, channels: int) -> Source:
+    """Two convolutions and a residual sum."""
+    (y,) = b.add("ReLU", 1, b.add("Add", 1, convolution(b, x, channels, channels), b.constant(numbers(1, channels, 1, 1)))[0])
+    (y,) = b.add("Add", 1, convolution(b, y, channels, channels), x)
+    return b.add("ReLU", 1, y)[0]
+
+
+def residual_net(shape: Sequence[int | None], channels: int) -> uncork.Model:
+    b = uncork.Builder("net")
+    y = b.parameter("x", "f32", shape)
+    for _ in range(3):
+        y = block(b, y, channels)
+    b.result(y, "y")
+    return b.model()
+
+
+def agree(model: uncork.Model, *arrays: np.ndarray, **options: object) -> list[str]:
+    """The kernels of the steps, after both backends agreed on these arrays."""
+    fast, slow = compile_model(model, **options), compile_model(model, backend="reference")
+    for a, b in zip(fast(*arrays), slow(*arrays)):
+        np.testing.assert_allclose(a, b, rtol=0, atol=2e-5 * max(1.0, float(np.abs(b).max())))
+    return [step.kernel for step in fast.plan.steps]
+
+
+def test_layouts_change_at_the_borders_only() -> None:
+    channels = 2 * WIDE
+    model = residual_net([1, channels, 28, 28], channels)
+    operations = [step.operation for step in compile_model(model).plan.steps]
+    assert operations == ["ToBlocks-0", *["BlockedConvolution-0"] * 6, "FromBlocks-0"]
+    kernels = agree(model, numbers(1, channels, 28, 28))
+    assert [kernel.partition("_1")[0] for kernel in kernels[1:-1]] == ["winograd_4"] * 6
+
+
+@pytest.mark.parametrize(("size", "way"), [(14, "winograd_2"), (7, "blocks"), (28, "winograd_4")])
+def test_the_way_follows_the_size(size: int, way: str) -> None:
+    channels = 4 * WIDE
+    kernels = agree(residual_net([2, channels, size, size], channels), numbers(2, channels, size, size))
+    assert {kernel for kernel in kernels if not re.match(f"{way}|transpose", kernel)} == set()
+
+
+def test_exact_convolutions_make_every_product() -> None:
+    channels = 4 * WIDE
+    model = residual_net([1, channels, 28, 28], channels)
+    kernels = agree(model, numbers(1, channels, 28, 28), exact_convolutions=True)
+    assert not [kernel for kernel in kernels if "winograd" in kernel]
+
+
+def test_exact_convolutions_reach_into_bodies() -> None:
+    from uncork.ir.bodies import configure
+    from uncork.ops.convolution import Convolution1
+
+    model = residual_net([1, WIDE, 28, 28], WIDE)
+    marked = [n.operation.direct_sums for n in configure(model, False, None, True).nodes if isinstance(n.operation, Convolution1)]
+    assert marked == [True] * 6
+    assert not any(n.operation is not None and n.operation.direct_sums for n in model.nodes)
+
+
+def test_values_that_are_not_finite_are_the_references() -> None:
+    channels = 2 * WIDE
+    model = residual_net([1, channels, 28, 28], channels)
+    fast, slow = compile_model(model), compile_model(model, backend="reference")
+    x = numbers(1, channels, 28, 28)
+    x[0, 3, 9, 9], x[0, 0, 20, 3] = np.inf, np.nan
+    np.testing.assert_array_equal(np.isfinite(fast(x)["y"]), np.isfinite(slow(x)["y"]))
+    x = numbers(1, channels, 28, 28)
+    np.testing.assert_allclose(fast(x)["y"], slow(x)["y"], rtol=1e-4, atol=1e-4)
+
+
+def test_open_sizes() -> None:
+    channels = 2 * WIDE
+    fast = compile_model(model := residual_net([None, channels, None, None], channels))
+    slow = compile_model(model, backend="reference")
+    for shape in ((1, 28, 28), (2, 9, 33), (1, 1, 1), (3, 5, 2), (1, 60, 47)):
+        x = numbers(shape[0], channels, *shape[1:])
+        np.testing.assert_allclose(fast(x)["y"], slow(x)["y"], rtol=0, atol=2e-5 * max(1.0, float(np.abs(x).max()) * 10))
+    assert all(step.operation.endswith(("Blocks-0", "BlockedConvolution-0")) for step in fast.plan.steps)
+
+
+@pytest.mark.parametrize("shape", [[2, None, None], [1, 20, 20]])
+def test_mobile_blocks(shape: list[int | None]) -> None:
+    """1x1, each channel for itself, 1x1, and a sum; blocks of half a vector where only these divide the channels."""
+    wide, narrow = 6 * WIDE, WIDE + max(4, WIDE // 2) if WIDE > 8 else 3 * WIDE
+    b = uncork.Builder("mobile")
+    y = x = b.parameter("x", "f32", [shape[0], narrow, *shape[1:]])
+    for stride in (1, 1, 2):
+        (h,) = b.add("Clamp", 1, convolution(b, y, narrow, wide, 1), min=0.0, max=6.0)
+        around = {"strides": [stride] * 2, "dilations": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1]}
+        (h,) = b.add("GroupConvolution", 1, h, b.constant(numbers(wide, 1, 1, 3, 3)), **around)
+        h = convolution(b, b.add("HSwish", 4, h)[0], wide, narrow, 1)
+        y = b.add("Add", 1, h, y)[0] if stride == 1 else h
+    b.result(y, "y")
+    assert x is not y
+    kernels = agree(b.model(), numbers(shape[0], narrow, *(n or 23 for n in shape[1:])))
+    assert sum(kernel.startswith("depthwise") for kernel in kernels) == 3
+
+
+def test_one_convolution_that_is_little_work_stays_as_it_is() -> None:
+    b = uncork.Builder("little")
+    b.result(convolution(b, b.parameter("x", "f32", [1, WIDE, 30, 30]), WIDE, WIDE, 1), "y")
+    (kernel,) = agree(b.model(), numbers(1, WIDE, 30, 30))
+    assert kernel.startswith(("convolution", "products"))
+
+
+def test_transformed_filters_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    channels = 2 * WIDE
+    one = 36 * channels * channels * 4
+    monkeypatch.setattr(the_pass, "_MOST_FILTERS", 3 * one + one // 2)
+    kernels = agree(residual_net([1, channels, 28, 28], channels), numbers(1, channels, 28, 28))
+    assert [sum(kernel.startswith(way) for kernel in kernels) for way in ("winograd_4", "winograd_2", "blocks")] == [3, 1, 2]
+
+
+def test_infinite_filters_are_multiplied_with_the_padding() -> None:
+    b = uncork.Builder("infinite")
+    x = b.parameter("x", "f32", [1, WIDE, 28, 28])
+    filters = numbers(WIDE, WIDE, 3, 3)
+    filters[0, 0, 0, 0] = np.inf
+    around = {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1]}
+    (y,) = b.add("Convolution", 1, x, b.constant(filters), **around)
+    b.result(y, "y")
+    data = np.ones((1, WIDE, 28, 28), np.float32)
+    fast, slow = (compile_model(b.model(), backend=backend)(data)["y"] for backend in ("cpu", "reference"))
+    np.testing.assert_array_equal(np.isnan(fast), np.isnan(slow))
+
+
+def test_results_and_other_readers_see_plain_tensors() -> None:
+    channels = 2 * WIDE
+    b = uncork.Builder("read")
+    x = b.parameter("x", "f32", [1, channels, 28, 28])
+    first = block(b, x, channels)
+    second = block(b, first, channels)
+    b.result(first, "first")
+    b.result(b.add("ReduceMean", 1, second, b.constant(np.array([2, 3])), keep_dims=False)[0], "mean")
+    b.result(second, "second")
+    agree(b.model(), numbers(1, channels, 28, 28))
+
+
+TARGETS = {
+    "avx2": Target.of("x86_64", "haswell", "+avx,+avx2,+fma,+f16c,+sse2"),
+    "neon": Target.of("aarch64", "cortex-a76", "+neon"),
+}
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_blocks_are_as_wide_as_vectors(name: str) -> None:
+    """Plans for other processors: the block is their vector."""
+    target = TARGETS[name]
+    compiled = compile_for(residual_net([1, 16, 28, 28], 16), target, 1)
+    (step, *_) = [s for s in compiled.plan.steps if s.operation.startswith("Blocked")]
+    assert f"{target.lanes}to2x{target.lanes}" in step.kernel
+
+
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_random(data: st.DataObject) -> None:
+    """Convolutions of all kinds after each other, with sums and other readers between."""
+    b = uncork.Builder("random")
+    size, images = data.draw(st.sampled_from([5, 14, 25])), data.draw(st.integers(1, 2))
+    x = b.parameter("x", "f32", [images, WIDE, size, size])
+    values = [(x, WIDE)]
+    for number in range(data.draw(st.integers(2, 6))):
+        value, channels = data.draw(st.sampled_from(values))
+        kind = data.draw(st.sampled_from(["3x3", "1x1", "apart", "sum", "relu"]))
+        if kind in ("3x3", "1x1"):
+            outputs = data.draw(st.sampled_from([WIDE // 2, WIDE, 2 * WIDE, 5]))
+            values.append((convolution(b, value, channels, outputs, int(kind[0])), outputs))
+        elif kind == "apart":
+            around = {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1]}
+            values.append((b.add("GroupConvolution", 1, value, b.constant(numbers(channels, 1, 1, 3, 3)), **around)[0], channels))
+        elif kind == "sum":
+            other = data.draw(st.sampled_from([v for v, c in values if c == channels]))
+            values.append((b.add("Add", 1, value, other)[0], channels))
+        else:
+            values.append((b.add("ReLU", 1, value)[0], channels))
+        if data.draw(st.booleans()):
+            b.result(values[-1][0], f"r{number}")
+    b.result(values[-1][0], "last")
+    with pytest.MonkeyPatch.context() as patch:
+        if data.draw(st.booleans()):
+            patch.setattr(the_pass, "_TURNED", 1e9)
+        agree(b.model(), numbers(images, WIDE, size, size))

@@ -1,0 +1,217 @@
+"""Attention that models spell with products and a softmax, and what moves its tensors: one step, which gives what the layers give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("llvmlite")
+
+import uncork
+from uncork.ir.model import Model, Source
+
+Array = np.ndarray
+
+
+def numbers(*shape: int, seed: int = 0) -> Array:
+    return np.random.default_rng(seed + sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def constant(builder: uncork.Builder, *values: int) -> Source:
+    return builder.constant(np.array(values, np.int64))
+
+
+def kernels(model: Model, *inputs: Array) -> list[str]:
+    """The kernels of the plan after a call, whose results are those of the references."""
+    compiled, reference = uncork.compile_model(model, threads=1), uncork.compile_model(model, backend="reference")
+    expected, results = reference(*inputs), compiled(*inputs)
+    for position in range(len(expected)):
+        np.testing.assert_allclose(results[position], expected[position], rtol=2e-4, atol=2e-5)
+    return [step.kernel for step in compiled.plan.steps if step.kernel != "view"]
+
+
+def attends(found: list[str]) -> bool:
+    """It is a kernel of attention, and none that makes scores, or weights of them."""
+    return any("attention" in name for name in found) and not any(word in name for name in found for word in ("softmax", "linear"))
+
+
+def spelled(
+    builder: uncork.Builder,
+    query: Source,
+    key: Source,
+    value: Source,
+    *,
+    transposed: bool = True,
+    scaled: Callable[[Source], Source] = lambda scores: scores,
+    masked: Callable[[Source], Source] = lambda scores: scores,
+    axis: int = -1,
+) -> tuple[Source, Source]:
+    """The result and the weights."""
+    (scores,) = builder.add("MatMul", 1, query, key, transpose_b=transposed)
+    (weights,) = builder.add("SoftMax", 8, masked(scaled(scores)), axis=axis)
+    return builder.add("MatMul", 1, weights, value)[0], weights
+
+
+def parameters(builder: uncork.Builder, *shapes: list[int | None]) -> list[Source]:
+    return [builder.parameter(f"x{i}", "f32", shape) for i, shape in enumerate(shapes)]
+
+
+QUERY, KEYS = [2, 3, 7, 16], [2, 3, 20, 16]
+INPUTS = [numbers(*QUERY), numbers(*KEYS, seed=1), numbers(*KEYS, seed=2)]
+
+
+@pytest.mark.parametrize("scale", ["", "multiply", "divide", "number first"])
+@pytest.mark.parametrize("mask", [None, [7, 20], [2, 1, 1, 20], [1, 3, 7, 1], [20]])
+@pytest.mark.parametrize("mask_first", [False, True])
+def test_products_and_a_softmax(scale: str, mask: list[int] | None, mask_first: bool) -> None:
+    builder = uncork.Builder()
+    query, key, value = parameters(builder, QUERY, KEYS, KEYS)
+    more = [] if mask is None else [numbers(*mask, seed=3)]
+    given = builder.parameter("mask", "f32", mask) if mask is not None else None
+
+    def scaled(scores: Source) -> Source:
+        number = builder.constant(np.float32(4.0 if scale == "divide" else 0.3))
+        if not scale:
+            return scores
+        operands = (number, scores) if scale == "number first" else (scores, number)
+        return builder.add("Divide" if scale == "divide" else "Multiply", 1, *operands)[0]
+
+    def masked(scores: Source) -> Source:
+        if given is None:
+            return scores
+        return builder.add("Add", 1, *((given, scores) if mask_first else (scores, given)))[0]
+
+    builder.result(spelled(builder, query, key, value, scaled=scaled, masked=masked)[0], "y")
+    assert attends(kernels(builder.model(), *INPUTS, *more))
+
+
+@pytest.mark.parametrize("by", ["transpose_b", "transpose", "as it lies"])
+def test_keys_that_are_transposed(by: str) -> None:
+    builder = uncork.Builder()
+    query, key, value = parameters(builder, QUERY, [2, 3, 16, 20] if by == "as it lies" else KEYS, KEYS)
+    arrays = [*INPUTS]
+    if by == "as it lies":
+        arrays[1] = np.ascontiguousarray(arrays[1].swapaxes(-1, -2))
+    if by == "transpose":
+        (key,) = builder.add("Transpose", 1, key, constant(builder, 0, 1, 3, 2))
+    builder.result(spelled(builder, query, key, value, transposed=by == "transpose_b")[0], "y")
+    found = kernels(builder.model(), *arrays)
+    assert attends(found)
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("operation", [False, True])
+def test_heads_beside_each_other(operation: bool) -> None:
+    """Nothing is moved: neither what comes in nor what goes out."""
+    builder = uncork.Builder()
+    flat = parameters(builder, [2, None, 48], [2, None, 48], [2, None, 48])
+    heads = []
+    for source in flat:
+        (split,) = builder.add("Reshape", 1, source, constant(builder, 0, 0, 3, 16), special_zero=True)
+        heads += builder.add("Transpose", 1, split, constant(builder, 0, 2, 1, 3))
+    if operation:
+        (sums,) = builder.add("ScaledDotProductAttention", 13, *heads, causal=False)
+    else:
+        sums, _ = spelled(builder, *heads)
+    (together,) = builder.add("Transpose", 1, sums, constant(builder, 0, 2, 1, 3))
+    builder.result(builder.add("Reshape", 1, together, constant(builder, 0, 0, 48), special_zero=True)[0], "y")
+    found = kernels(builder.model(), numbers(2, 9, 48), numbers(2, 30, 48), numbers(2, 30, 48, seed=1))
+    assert attends(found)
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("how", ["Broadcast", "Tile"])
+@pytest.mark.parametrize("put_in", ["Unsqueeze", "Reshape"])
+@pytest.mark.parametrize("targets", [1, 9])
+def test_repeated_keys_and_values(how: str, put_in: str, targets: int) -> None:
+    builder = uncork.Builder()
+    query, key, value = parameters(builder, [2, 6, None, 16], [2, 3, 20, 16], [2, 3, 20, 16])
+    wide = []
+    for source in (key, value):
+        if put_in == "Unsqueeze":
+            (one,) = builder.add("Unsqueeze", 1, source, constant(builder, 2))
+        else:
+            (one,) = builder.add("Reshape", 1, source, constant(builder, 2, 3, 1, 20, 16), special_zero=False)
+        if how == "Broadcast":
+            (many,) = builder.add("Broadcast", 3, one, constant(builder, 2, 3, 2, 20, 16), mode="bidirectional")
+        else:
+            (many,) = builder.add("Tile", 1, one, constant(builder, 1, 1, 2, 1, 1))
+        wide += builder.add("Reshape", 1, many, constant(builder, 2, 6, 20, 16), special_zero=False)
+    builder.result(spelled(builder, query, *wide)[0], "y")
+    found = kernels(builder.model(), numbers(2, 6, targets, 16), INPUTS[1], INPUTS[2])
+    assert attends(found)
+    assert len(found) == 1
+
+
+def test_parts_of_one_tensor() -> None:
+    """Queries, keys and values of one product, as vision transformers have them."""
+    builder = uncork.Builder()
+    (whole,) = parameters(builder, [2, 11, 3, 4, 16])
+    (turned,) = builder.add("Transpose", 1, whole, constant(builder, 2, 0, 3, 1, 4))
+    zero = builder.constant(np.int64(0))
+    parts = [builder.add("Gather", 8, turned, builder.constant(np.int64(i)), zero)[0] for i in (0, 1, -1)]
+    builder.result(spelled(builder, *parts)[0], "y")
+    found = kernels(builder.model(), numbers(2, 11, 3, 4, 16))
+    assert attends(found)
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("why", ["weights", "axis", "mask", "divisor", "axis of the mask", "scores"])
+def test_what_is_something_else(why: str) -> None:
+    """It stays as it was written, and right."""
+    builder = uncork.Builder()
+    query, key, value = parameters(builder, [1, 3, 20, 16], [1, 3, 20, 16], [1, 3, 20, 16])
+    arrays = [numbers(1, 3, 20, 16, seed=i) for i in range(3)]
+    wide = builder.constant(numbers(2, 3, 20, 20))
+    (double,) = builder.add("Add", 1, value, value)
+    changes: dict[str, dict[str, object]] = {
+        "weights": {},
+        "axis": {"axis": 2},
+        "mask": {"masked": lambda scores: builder.add("Add", 1, scores, wide)[0]},
+        "divisor": {"scaled": lambda scores: builder.add("Divide", 1, builder.constant(np.float32(9)), scores)[0]},
+        "axis of the mask": {"masked": lambda scores: builder.add("Add", 1, scores, scores)[0]},
+        "scores": {"scaled": lambda scores: builder.add("Multiply", 1, scores, builder.constant(numbers(20)))[0]},
+    }
+    result, weights = spelled(builder, query, key, double, **changes[why])
+    builder.result(result, "y")
+    if why == "weights":
+        builder.result(weights, "weights")
+    assert not any("attention" in name for name in kernels(builder.model(), *arrays))
+
+
+@st.composite
+def spellings(draw: st.DrawFn) -> tuple[Model, list[Array]]:
+    """A model whose heads are moved in some way, with sizes that are open or not."""
+    sizes = {"batch": draw(st.integers(1, 3)), "rows": draw(st.sampled_from([1, 3, 5, 50])), "keys": draw(st.sampled_from([1, 4, 17, 70]))}
+    heads, size, depth = draw(st.integers(1, 3)), draw(st.sampled_from([1, 4, 16, 21])), draw(st.sampled_from([1, 8, 19]))
+    builder = uncork.Builder()
+    seen: list[Source] = []
+    arrays: list[Array] = []
+    for name, rows, width in (("query", "rows", size), ("key", "keys", size), ("value", "keys", depth)):
+        order = draw(st.sampled_from([(0, 1, 2, 3), (0, 2, 1, 3), (0, 2, 3, 1), (1, 0, 2, 3), (2, 0, 1, 3)]))
+        made = [sizes["batch"], heads, sizes[rows], width]
+        open_too = [draw(st.booleans()), False, draw(st.booleans()), False]
+        back = np.argsort(order)
+        shape = [made[back_] for back_ in (order.index(axis) for axis in range(4))]
+        is_open = [open_too[order.index(axis)] for axis in range(4)]
+        source = builder.parameter(name, "f32", [None if o else s for s, o in zip(shape, is_open)])
+        if order != (0, 1, 2, 3):
+            (source,) = builder.add("Transpose", 1, source, constant(builder, *order))
+        seen.append(source)
+        arrays.append(numbers(*shape, seed=int(back[0]) + len(arrays)))
+    result, _ = spelled(builder, *seen)
+    if draw(st.booleans()):
+        (result,) = builder.add("Transpose", 1, result, constant(builder, *draw(st.permutations(range(4)))))
+    builder.result(result, "y")
+    return builder.model(), arrays
+
+
+@settings(deadline=None, max_examples=40)
+@given(spellings())
+def test_any_spelling(case: tuple[Model, list[Array]]) -> None:
+    model, arrays = case
+    kernels(model, *arrays)
