@@ -16,8 +16,6 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
-
-import uncork
 from examples.session_recommender.sessions import (
     TEST_FROM,
     TOP,
@@ -29,6 +27,8 @@ from examples.session_recommender.sessions import (
     read_sessions,
     recall,
 )
+
+import uncork
 
 MODEL = Path(__file__).resolve().parent.parent / "session_recommender" / "model.xml"
 #: What follows up to here is new; what follows later is held out.

@@ -20,7 +20,9 @@ examples:
 
 
 def parser() -> Parser:
-    parser = Parser("uncork reshape", "Give inputs of a model other sizes.", _EPILOG, "uncork reshape [OPTION]... MODEL --shape NAME=N,N,... -o OUT")
+    parser = Parser(
+        "uncork reshape", "Give inputs of a model other sizes.", _EPILOG, "uncork reshape [OPTION]... MODEL --shape NAME=N,N,... -o OUT"
+    )
     parser.add_model()
     parser.add_argument("--shape", action="append", required=True, type=pair, metavar="NAME=N,N,...", help="the sizes of an input")
     add_options(parser)
