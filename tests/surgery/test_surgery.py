@@ -11,7 +11,9 @@ import uncork
 from uncork import surgery
 from uncork.errors import InputError, ReadError, ValidationError
 from uncork.export.safetensors import read_tensors, write_tensors
+from uncork.ir.bodies import GraphBody
 from uncork.ir.model import Model
+from uncork.ops._body import BodyInput, BodyMap, BodyOutput
 from uncork.types import ElementType
 
 TABLE = np.arange(8, dtype="f4").reshape(4, 2)
@@ -53,6 +55,35 @@ def test_keys_of_the_torch_module_are_names_too() -> None:
     builder.result(builder.add("Multiply", 1, x, scale)[0], "y")
     new = uncork.with_constants(builder.model(), {"block_scale": np.array([3, 4], "f4")})
     np.testing.assert_array_equal(answer(new, np.ones(2, "f4")), [3, 4])
+
+
+def test_constants_of_bodies_are_replaced(tmp_path: Path) -> None:
+    inner = uncork.Builder("inner")
+    x = inner.parameter("x", "f32", [2])
+    weight = inner.constant(np.array([1, 2], "f4"), name="weight")
+    inner.result(inner.add("Multiply", 1, x, weight)[0], "y")
+    body = BodyMap(GraphBody(inner.model()), (BodyInput(1, 0),), (BodyOutput(0, 0),))
+    builder = uncork.Builder("branches")
+    condition = builder.parameter("condition", "boolean", [])
+    outer = builder.parameter("outer", "f32", [2])
+    bodies = {"then_body": body, "else_body": _negated()}
+    builder.result(builder.add_with_bodies("If", 8, condition, outer, bodies=bodies)[0], "y")
+    model = builder.model()
+    new = uncork.with_constants(model, {"weight": np.array([5, 7], "f4")})
+    assert surgery.changes(model, new) == ["constant weight f32[2]: has other values"]
+    uncork.write_model(new, tmp_path / "new.xml")
+    one = np.ones(2, "f4")
+    again = uncork.read_model(tmp_path / "new.xml")
+    np.testing.assert_array_equal(answer(again, np.array(True), one), [5, 7])
+    np.testing.assert_array_equal(answer(again, np.array(False), one), [-1, -1])
+    np.testing.assert_array_equal(answer(model, np.array(True), one), [1, 2])
+
+
+def _negated() -> BodyMap:
+    builder = uncork.Builder("other")
+    x = builder.parameter("x", "f32", [2])
+    builder.result(builder.add("Negative", 1, x)[0], "y")
+    return BodyMap(GraphBody(builder.model()), (BodyInput(1, 0),), (BodyOutput(0, 0),))
 
 
 @pytest.mark.parametrize(

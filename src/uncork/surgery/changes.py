@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from uncork.export.torch.model import all_nodes
 from uncork.ir.model import Model
 from uncork.ops.parameter import Const
 from uncork.surgery._model import input_names, output_names
@@ -41,10 +42,11 @@ def _ports(before: Model, after: Model) -> Iterator[str]:
 
 
 def _constants(before: Model, after: Model) -> Iterator[str]:
-    old = {n.id: n.operation for n in before.nodes if isinstance(n.operation, Const)}
-    for node in after.nodes:
+    """Those of bodies too. Layers keep their places when constants are replaced."""
+    old, new = list(all_nodes(before)), list(all_nodes(after))
+    for node, was in zip(new, old) if len(new) == len(old) else ():
         constant = node.operation
-        if isinstance(constant, Const) and old.get(node.id, constant) is not constant:
+        if isinstance(constant, Const) and constant is not was.operation and node.id == was.id:
             shape = list(constant.shape.static)
             yield f"constant {node.name} {constant.element_type}{shape}: has other values"
 

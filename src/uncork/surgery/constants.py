@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,10 @@ import numpy as np
 from uncork.compiler.arguments import did_you_mean
 from uncork.errors import InputError, Problem, UnsupportedError
 from uncork.export.onnx.files import given_model
+from uncork.export.torch.model import all_nodes
+from uncork.ir.bodies import GraphBody
 from uncork.ir.model import Model, Node
+from uncork.ops._body import BodyMap, SubGraphOperation
 from uncork.ops.parameter import Const
 from uncork.storage import encode
 from uncork.surgery._model import checked
@@ -39,7 +43,7 @@ def with_constants(model: Model | str | os.PathLike[str], values: Mapping[str, A
         if len(nodes) != 1:
             problems.append(Problem(f"'{name}'", _unknown(name, nodes, by_name)))
             continue
-        if nodes[0].id in found:
+        if id(nodes[0].operation) in found:
             problems.append(
                 Problem(f"'{name}'", f"names {nodes[0].label}, which another name gives")
             )
@@ -47,17 +51,18 @@ def with_constants(model: Model | str | os.PathLike[str], values: Mapping[str, A
         operation = nodes[0].operation
         assert isinstance(operation, Const)
         try:
-            found[nodes[0].id] = _fitting(operation, as_array(value))
+            found[id(operation)] = _fitting(operation, as_array(value))
         except InputError as error:
             problems.append(Problem(f"'{name}'", error.message))
     if problems:
         raise InputError.of_all(model.source, problems)
-    return checked(replace(model, nodes=tuple(_replaced(n, found.get(n.id)) for n in model.nodes)))
+    return checked(_with_values(model, found))
 
 
 def _constants(model: Model) -> dict[str, list[Node]]:
+    """Every constant, those of bodies too, by the names of their layers."""
     found: dict[str, list[Node]] = {}
-    for node in model.nodes:
+    for node in all_nodes(model):
         if isinstance(node.operation, Const):
             found.setdefault(node.name, []).append(node)
     return found
@@ -110,7 +115,32 @@ def _fitting(constant: Const, array: Array) -> Array:
     return carried
 
 
-def _replaced(node: Node, value: Array | None) -> Node:
+def _with_values(model: Model, values: Mapping[int, Array]) -> Model:
+    """The model, and its bodies, with other values of constants: by the identity of these."""
+    return replace(model, nodes=tuple(_replaced(n, values) for n in model.nodes))
+
+
+def _with_bodies(node: Node, values: Mapping[int, Array]) -> Node:
+    """A layer with other constants in its bodies."""
+    operation = node.operation
+    assert isinstance(operation, SubGraphOperation)
+    maps: dict[str, BodyMap] = {}
+    for name, body in operation.bodies.items():
+        assert isinstance(body.body, GraphBody)
+        maps[name] = replace(body, body=GraphBody(_with_values(body.body.model, values)))
+    twin = copy(operation)
+    twin.bodies = maps
+    made = tuple((t, b.body.model) for t, b in maps.items() if isinstance(b.body, GraphBody))
+    return replace(node, operation=twin, bodies=made)
+
+
+def _replaced(node: Node, values: Mapping[int, Array]) -> Node:
+    if isinstance(node.operation, SubGraphOperation):
+        inside = (n for _, body in node.bodies for n in all_nodes(body))
+        return (
+            _with_bodies(node, values) if any(id(n.operation) in values for n in inside) else node
+        )
+    value = values.get(id(node.operation))
     if value is None:
         return node
     assert isinstance(node.operation, Const)
