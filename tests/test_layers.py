@@ -28,7 +28,7 @@ LAYERS: list[set[str]] = [
     {"passes"},
     {"compiler"},
     {"functional", "_names"},
-    {"score", "compare", "shrink"},
+    {"score", "compare", "shrink", "surgery"},
     {"cli"},
 ]
 #: The rooms of the kernels. A family imports from those above it, and from another family's room what stands in a layer before.
@@ -159,7 +159,7 @@ def test_needs_only_numpy(path: Path) -> None:
     """NumPy is the only hard dependency (the kernels need llvmlite too), and no option is read from the environment.
 
     Scoring is an extra of its own; what it takes is imported when it is used."""
-    extras = {"export": {"onnx"}, "kernels": {"llvmlite"}, "score": {"pyarrow", "ray", "rich", "tomllib", "tomli"}}
+    extras = {"export": {"onnx", "torch"}, "kernels": {"llvmlite"}, "score": {"pyarrow", "ray", "rich", "tomllib", "tomli"}}
     allowed = {"numpy", "uncork"} | extras.get(part(path), set())
     for module in imported(path):
         top = module.split(".")[0]

@@ -18,13 +18,16 @@ from uncork.ir.ports import ModelPort
 from uncork.types import Dimension, ElementType, PartialShape
 
 if TYPE_CHECKING:
-    from uncork import functional
+    from uncork import functional, surgery
     from uncork.compiler.requests import AsyncInferQueue, InferRequest
     from uncork.export.onnx import to_onnx
     from uncork.export.onnx.files import write_onnx
+    from uncork.export.torch import to_torch
+    from uncork.export.torch.folder import write_torch
     from uncork.ir.build import Builder
     from uncork.ir.write import write_model
     from uncork.score import score
+    from uncork.surgery.constants import with_constants
 
 __all__ = [
     "AsyncInferQueue",
@@ -50,9 +53,13 @@ __all__ = [
     "load",
     "read_model",
     "score",
+    "surgery",
     "to_onnx",
+    "to_torch",
+    "with_constants",
     "write_model",
     "write_onnx",
+    "write_torch",
 ]
 
 
@@ -63,9 +70,13 @@ _LATER = {
     "InferRequest": "uncork.compiler.requests",
     "functional": "",
     "score": "",
+    "surgery": "",
     "to_onnx": "uncork.export.onnx",
+    "to_torch": "uncork.export.torch",
+    "with_constants": "uncork.surgery.constants",
     "write_model": "uncork.ir.write",
     "write_onnx": "uncork.export.onnx.files",
+    "write_torch": "uncork.export.torch.folder",
 }
 
 

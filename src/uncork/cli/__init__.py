@@ -26,7 +26,12 @@ COMMANDS = {
     "compare": "the first layer whose result differs from another system's",
     "bench": "how long a call takes, and where its time goes",
     "shrink": "store embedding tables as 8-bit or 4-bit integers or as f16",
-    "export": "write a model in the format of another system: ONNX",
+    "export": "write a model in the format of another system: ONNX, torch",
+    "import-weights": "replace constants of a model, by those of a .safetensors or .npz file",
+    "cut": "the part of a model from some layers to others",
+    "extract": "the part of a model that computes some tensors from others",
+    "reshape": "other sizes of a model's inputs",
+    "rename": "other names of a model's inputs and outputs",
     "cache": "the compiled kernels that are kept on disk: list or delete them",
     "doctor": "what a bug report needs to know of this machine",
     "completion": "what makes bash or zsh complete commands and options",
@@ -91,7 +96,7 @@ def _command(name: str, words: list[str]) -> int:
         from uncork.compiler.arguments import did_you_mean
 
         main_parser().error(f"there is no command '{name}'{did_you_mean(name, list(COMMANDS))}; commands: {', '.join(COMMANDS)}")
-    module = importlib.import_module(f"uncork.cli.{name}")
+    module = importlib.import_module(f"uncork.cli.{name.replace('-', '_')}")
     status: int = module.execute(module.parser().read(words))
     return status
 

@@ -69,7 +69,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _options(command: str) -> list[str]:
-    own: Parser = importlib.import_module(f"uncork.cli.{command}").parser()
+    own: Parser = importlib.import_module(f"uncork.cli.{command.replace('-', '_')}").parser()
     return [name for name in own._option_string_actions if name.startswith("--")]
 
 

@@ -9,20 +9,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from uncork.cli._output import counted, emit, emit_json, printable
 from uncork.cli._parser import Parser, one_of
 from uncork.errors import InputError, UncorkError
+from uncork.export.torch.folder import FILES, Sample, check_folder
+from uncork.ir.model import Model
 
 _EPILOG = """\
 onnx: OUT is one file. Constants of more than 2 GB, or with --external-data, go to OUT.data beside
 it.
-What ONNX defines otherwise is spelled out, so that the answers are the same. A layer for which that
+torch: OUT is a folder with model.py, weights.safetensors and check.py, which compares the answers.
+What ONNX and torch define otherwise is spelled out, so that the answers are the same. A layer for which that
 cannot be is refused, or with
 --approximate exported nearly the same and listed. docs/export.md has a table of operations.
 
 examples:
   uncork export model.xml --to onnx -o model.onnx
   uncork export model.xml --to onnx -o model.onnx --opset 22 --external-data --overwrite
+  uncork export model.xml --to torch -o folder && python folder/check.py
 """
 #: Layer and reason, for everything that was approximated.
 Approximations = Sequence[tuple[str, str]]
@@ -50,8 +56,47 @@ def _to_onnx(arguments: argparse.Namespace) -> Approximations:
     )
 
 
+def _to_torch(arguments: argparse.Namespace) -> Approximations:
+    from uncork.export.onnx.files import given_model
+    from uncork.export.torch.folder import write_torch
+
+    model = given_model(arguments.model, arguments.weights)
+    return write_torch(model, arguments.output, approximate=arguments.approximate, sample=_sample(model), progress=_progress())
+
+
+def _sample(model: Model) -> Sample | None:
+    """Random inputs and what the model answers, for check.py; None where it refuses them."""
+    from uncork.cli._inputs import random_array
+    from uncork.cli._roles import Roles
+    from uncork.compiler.compile import compile_model
+
+    try:
+        compiled = compile_model(model)
+        shapes = {
+            i: tuple(d.static_size if d.static_size is not None else max(d.low, 3) for d in port.shape)
+            for i, port in enumerate(compiled.inputs)
+            if port.shape.rank is not None
+        }
+        roles = Roles(compiled.model)
+        inputs = [
+            roles.ordered(i, random_array(str(i), port.element_type, shapes[i], 0, roles.bounds(i, shapes)))
+            for i, port in enumerate(compiled.inputs)
+        ]
+    except (UncorkError, KeyError):
+        return None
+    # Where random numbers are refused, all ones may do: lengths, and places in them.
+    ones = [np.ones_like(a) if a.dtype.kind in "iu" else a for a in inputs]
+    for given in (inputs, ones):
+        try:
+            results = compiled(*given)
+            return given, [np.asarray(results[i]) for i in range(len(results))]
+        except UncorkError:
+            continue
+    return None
+
+
 #: Every format by the word after `--to`.
-TARGETS = {"onnx": Target(".onnx", _to_onnx)}
+TARGETS = {"onnx": Target(".onnx", _to_onnx), "torch": Target("", _to_torch)}
 
 
 def parser() -> Parser:
@@ -81,7 +126,7 @@ def execute(arguments: argparse.Namespace) -> int:
     target = TARGETS[arguments.to]
     _check_output(arguments, target)
     approximations = target.write(arguments)
-    size = sum(os.path.getsize(p) for p in (arguments.output, arguments.output + ".data") if os.path.isfile(p))
+    size = sum(os.path.getsize(p) for p in _written(arguments) if os.path.isfile(p))
     if arguments.json:
         listed = [{"layer": layer, "what": reason} for layer, reason in approximations]
         emit_json(
@@ -102,8 +147,19 @@ def execute(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _written(arguments: argparse.Namespace) -> list[str]:
+    """The files that an export may have written."""
+    if arguments.to == "torch":
+        return [os.path.join(arguments.output, name) for name in FILES]
+    return [arguments.output, arguments.output + ".data"]
+
+
 def _check_output(arguments: argparse.Namespace, target: Target) -> None:
     """Refuse, before any work, an output that could not be written or that is there."""
+    if arguments.to == "torch":
+        if arguments.opset is not None or arguments.external_data:
+            raise InputError("--opset and --external-data are for --to onnx")
+        return check_folder(arguments.output, arguments.overwrite)
     output = Path(arguments.output)
     if not arguments.output.endswith(target.suffix):
         raise InputError(f"expected a name that ends in {target.suffix}", arguments.output)

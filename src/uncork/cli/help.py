@@ -28,5 +28,5 @@ def execute(arguments: argparse.Namespace) -> int:
 
         main_parser().print_help()
     else:
-        importlib.import_module(f"uncork.cli.{arguments.command}").parser().print_help()
+        importlib.import_module(f"uncork.cli.{arguments.command.replace('-', '_')}").parser().print_help()
     return 0

@@ -124,10 +124,10 @@ class ISTFT16(Operation):
         )
         length = DYNAMIC if signal_length is None else Dimension.of(size_of(self, "signal_length", signal_length))
         if signal_length is None and size is not None and step is not None:
-            length = (frames - 1) * step + self._beside(size)
+            length = (frames - 1) * step + self.beside(size)
         return PartialShape([*data.shape[:-3], length])
 
-    def _beside(self, size: int) -> int:
+    def beside(self, size: int) -> int:
         """How many cells of the signal there are beside one step for each frame but the first."""
         return size - 2 * (size // 2) if self.center else size
 
@@ -147,7 +147,7 @@ class ISTFT16(Operation):
         if self.normalized:
             signal = signal * data.dtype.type(math.sqrt(size))
         first = size // 2 if self.center else 0
-        length = (frames - 1) * step + self._beside(size) if signal_length is None else signal_length.item()
+        length = (frames - 1) * step + self.beside(size) if signal_length is None else signal_length.item()
         output = np.zeros((*lead, length), data.dtype)
         kept = signal[..., first : first + length]
         output[..., : kept.shape[-1]] = kept

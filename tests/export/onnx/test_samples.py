@@ -25,19 +25,11 @@ pytestmark = [pytest.mark.oracle, pytest.mark.filterwarnings("default")]
 #: that ONNX does not have.
 NONE_EXPORTED = {"RandomUniform", "Multinomial"}
 
-#: Known faults of the export, by operation.
-NOT_YET = {
-    "ISTFT": "with constant sizes ONNX's shape inference refuses the nodes",
-    "Interpolate": "a u8 tie of linear_onnx rounds to the other side on some machines",
-}
-
 
 @pytest.mark.parametrize(
     "operation", [o for o in ALL if o.type_name in lowerings()], ids=lambda o: o.label()
 )
-def test_examples(operation: type[Operation], request: pytest.FixtureRequest) -> None:
-    if why := NOT_YET.get(operation.type_name):
-        request.applymarker(pytest.mark.xfail(reason=why))
+def test_examples(operation: type[Operation]) -> None:
     entry, exported, different = ALL[operation], 0, []
     for sample in entry.samples:
         if (operation.type_name, sample.name) in OTHERWISE:

@@ -125,6 +125,49 @@ class OpenAxis:
         outer = g.op("Where", g.op("Less", d, self._number(2)), far, self._number(0))
         return g.op("Where", g.op("Less", d, self._number(1)), near, outer)
 
+    def _coordinates_in_f32(self) -> Tensor:
+        """As `coordinates_in_f32` has them, for pictures of bytes."""
+        g, mode = self.g, self.how.coordinate_transformation_mode
+        places = g.op("Range", g.constant(0, I64), self.result, g.constant(1, I64))
+        size, result = (g.cast(n, T.f32) for n in (self.size, self.result))
+        one, x = g.constant(np.float32(1)), g.cast(places, T.f32)
+        if mode == "align_corners":
+            last = g.op("Max", g.op("Sub", result, one), one)
+            moved = g.op("Mul", x, g.op("Div", g.op("Sub", size, one), last))
+        else:
+            given = None if self.scale is None else g.cast(self.scale, T.f32)
+            centre = g.constant(np.float32(0 if mode == "asymmetric" else 0.5))
+            scale = g.op("Div", result, size) if given is None else given
+            moved = g.op("Div", g.op("Add", x, centre), scale)
+            if mode != "tf_half_pixel_for_nn":
+                moved = g.op("Sub", moved, centre)
+        if mode == "pytorch_half_pixel":
+            moved = g.op("Where", g.op("Equal", result, one), g.constant(np.float32(0)), moved)
+        return g.op("Where", g.op("Equal", self.size, self.result), x, moved, shape=[None])
+
+    def applied_to_bytes(self, values: Tensor, axis: int) -> Tensor:
+        """f32 values of bytes resized by linear_onnx, the second product of an axis unrounded."""
+        g, rank = self.g, self.g.rank(values)
+        one, zero = g.constant(np.float32(1)), g.constant(np.float32(0))
+        last = g.op("Sub", g.cast(self.size, T.f32), one)
+        inside = g.op("Max", g.op("Min", self._coordinates_in_f32(), last), zero)
+        low = g.op("Floor", inside)
+        part = g.op("Sub", inside, low)
+        high = g.op("Min", g.op("Add", low, one), last)
+        products = [(low, g.op("Sub", one, part)), (high, part)]
+        if axis == rank - 2:
+            products.reverse()
+        exact, rounded = (
+            (
+                g.op("Gather", values, g.cast(cells, I64), axis=axis),
+                g.unsqueeze(Tensor(w.name, w.type, PartialShape([None])), [*range(1, rank - axis)]),
+            )
+            for cells, w in products
+        )
+        product = g.op("Mul", *(g.cast(factor, T.f64) for factor in exact))
+        total = g.op("Add", product, g.cast(g.op("Mul", *rounded), T.f64))
+        return g.cast(total, T.f32)
+
     def applied(self, data: Tensor, axis: int) -> Tensor:
         """The data resized along this axis."""
         g, rank = self.g, self.g.rank(data)

@@ -18,7 +18,14 @@ import numpy as np
 from uncork.export.onnx.graph import I64, Graph, Tensor
 from uncork.export.onnx.registry import lowers
 from uncork.export.onnx.resize_open import OpenAxis
-from uncork.ops._common.resize import Axis, Settings, nearest_cells, taps
+from uncork.ops._common.resize import (
+    Axis,
+    Settings,
+    coordinates_in_f32,
+    linear_onnx_taps,
+    nearest_cells,
+    taps,
+)
 from uncork.ops.interpolate import (
     Interpolate1,
     InterpolateByInputs,
@@ -142,6 +149,8 @@ def _static(g: Graph, plan: _Plan) -> Tensor:
             )
             data = g.op("Gather", data, g.constant(cells), axis=a.axis)
         return data
+    if how.mode == "linear_onnx" and data.type in (T.u8, T.i8):
+        return _bytes(g, data, changed, how.coordinate_transformation_mode)
     smoothed = how.antialias and any(a.factor < 1 for a in axes)
     by_pillow = how.mode.endswith("pillow")
     whole = not data.type.is_float
@@ -151,6 +160,31 @@ def _static(g: Graph, plan: _Plan) -> Tensor:
         if by_pillow and whole:
             values = _limited(g, values, data.type)
     return g.cast(_limited(g, values, data.type) if whole else values, data.type)
+
+
+def _bytes(g: Graph, data: Tensor, axes: Sequence[Axis], transformation: str) -> Tensor:
+    """linear_onnx of bytes: in f32, but the second product of an axis is not rounded (f64 has it
+    exactly), as `linear_onnx_of_bytes` tells.
+    """
+    rank, values = g.rank(data), g.cast(data, T.f32)
+    for axis in sorted(axes, key=lambda a: -a.axis):
+        cells, weights = linear_onnx_taps(axis, coordinates_in_f32(axis, transformation))
+        order = (0, 1) if axis.axis != rank - 2 else (1, 0)
+        along = [1] * rank
+        along[axis.axis] = axis.result
+        exact, rounded = (
+            (
+                g.op(
+                    "Gather", values, g.constant(np.ascontiguousarray(cells[:, k])), axis=axis.axis
+                ),
+                g.constant(weights[:, k].astype(np.float32).reshape(along)),
+            )
+            for k in order
+        )
+        product = g.op("Mul", *(g.cast(factor, T.f64) for factor in exact))
+        total = g.op("Add", product, g.cast(g.op("Mul", *rounded), T.f64))
+        values = g.cast(total, T.f32)
+    return g.cast(_limited(g, values, data.type), data.type)
 
 
 def _limited(g: Graph, values: Tensor, element_type: ElementType) -> Tensor:
@@ -295,14 +329,20 @@ def _dynamic(g: Graph, plan: _Plan) -> Tensor:
         if plan.by_sizes
         else g.cast(plan.wanted, T.f64 if plan.wanted.type is T.f64 else T.f32)
     )
-    for position, axis in enumerate(plan.axes):
+    bytes_in_f32 = how.mode == "linear_onnx" and own in (T.u8, T.i8)
+    if bytes_in_f32:
+        values = g.cast(data, T.f32)
+    order = list(enumerate(plan.axes))
+    for position, axis in sorted(order, key=lambda p: -p[1]) if bytes_in_f32 else order:
         if _kept(plan, axis):
             continue
         element = g.scalar(g.slice(wanted, position, position + 1, 0))
         size = g.scalar(g.dim(data, axis))
         scale = None if plan.by_sizes else element
         result = g.cast(element, I64) if scale is None else _scaled(g, size, scale)
-        values = OpenAxis(g, size, result, scale, how).applied(values, axis)
+        along = OpenAxis(g, size, result, scale, how)
+        resize = along.applied_to_bytes if bytes_in_f32 else along.applied
+        values = resize(values, axis)
     if how.mode == "nearest":
         return values
     return g.cast(_limited(g, values, own) if whole else values, own)

@@ -170,7 +170,7 @@ def istft(
     if op.normalized:
         signal = g.op("Mul", signal, g.constant(np.float64(size**0.5)))
     first = size // 2 if op.center else 0
-    length = (frames - 1) * step + (0 if op.center else size)
+    length = (frames - 1) * step + op.beside(size)
     if signal_length is not None:
         length = numbers(g, signal_length, "signal_length")[0]
     missing = max(0, first + length - reached)

@@ -1,0 +1,66 @@
+"""What the commands that change a model share: the destination, writing, and what is said of the changes."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from uncork.cli._output import emit, emit_json, printable
+from uncork.cli._parser import Parser
+from uncork.compiler.compile import read_model
+from uncork.destination import check_destination
+from uncork.errors import InputError
+from uncork.ir.model import Model
+from uncork.ir.write import write_model
+from uncork.surgery import changes
+
+
+def add_options(parser: Parser) -> None:
+    parser.add_argument("-o", "--output", required=True, metavar="OUT", help="the .xml file to write; the weights go beside it")
+    parser.add_overwrite("an OUT")
+    parser.add_weights()
+    parser.add_json()
+
+
+def run(arguments: argparse.Namespace, change: Callable[[Model], Model]) -> int:
+    """Read the model, change it, write it and say what changed."""
+    if not arguments.output.endswith(".xml"):
+        raise InputError("expected a name that ends in .xml", arguments.output)
+    _check(arguments)
+    before = read_model(arguments.model, arguments.weights)
+    after = change(before)
+    write_model(after, arguments.output)
+    said = changes(before, after)
+    if arguments.json:
+        emit_json({"schema": "uncork-surgery-1", "model": arguments.model, "saved": arguments.output, "changes": said})
+        return 0
+    lines = "".join(f"  {printable(line)}\n" for line in said)
+    emit(f"{lines or 'nothing changed' + chr(10)}saved {printable(arguments.output)}\n")
+    return 0
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """Refuse, before any work, to write over what is read, or where nothing can be written."""
+    out = Path(arguments.output)
+    weights = arguments.weights or os.path.splitext(arguments.model)[0] + ".bin"
+    reads = [("the model", arguments.model), ("the weights", weights)]
+    check_destination(out, _no_ir, overwrite=arguments.overwrite, reads=reads)
+    no_weights = "" if out.exists() else "what is there has no .xml beside it and may be anything"
+    check_destination(out.with_suffix(".bin"), lambda _: no_weights, overwrite=arguments.overwrite, reads=reads)
+
+
+def _no_ir(path: Path) -> str:
+    """Why a file is no model in IR; "" when it is one."""
+    with open(path, "rb") as file:
+        return "" if re.search(rb"<net[\s>]", file.read(4096)) else "what is there is no IR model"
+
+
+def pair(text: str) -> tuple[str, str]:
+    """NAME=VALUE; a name may have '=' in it, a value not."""
+    name, equals, value = text.rpartition("=")
+    if not equals or not name or not value:
+        raise argparse.ArgumentTypeError(f"expected NAME=VALUE, got '{text}'")
+    return name, value

@@ -1,0 +1,1 @@
+"""Lowerings to torch, one file per family of operations."""

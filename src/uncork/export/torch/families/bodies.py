@@ -1,0 +1,244 @@
+"""If, Loop and TensorIterator: a body is a method, run by Python's own `if` and `for`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from uncork.errors import UnsupportedError
+from uncork.export.torch import types
+from uncork.export.torch.names import variable
+from uncork.export.torch.registry import lowers
+from uncork.export.torch.writer import Method, Value, Writer, atom
+from uncork.ir.bodies import GraphBody
+from uncork.ir.model import Source
+from uncork.ir.validate import infer
+from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing
+from uncork.ops.branch import If8
+from uncork.ops.iteration import Loop5, TensorIterator1
+from uncork.types import PartialShape, TensorSpec
+
+
+def _method(
+    w: Writer, name: str, body: BodyMap, specs: Sequence[TensorSpec]
+) -> tuple[str, list[TensorSpec]]:
+    """Write a body as a method; returns its name and the specs of its results."""
+    from uncork.export.torch.model import lower_nodes
+
+    assert isinstance(body.body, GraphBody)
+    model = body.body.model
+    checked, problems = infer(model, dict(zip(model.parameters, specs)), trust_ports=True)
+    if problems:
+        raise UnsupportedError("; ".join(map(str, problems)))
+    arguments = [w.program.variable(variable(checked.by_id[p].name)) for p in model.parameters]
+    child = Writer(w.program, arguments[0] if arguments else None, is_body=True)
+    values = {
+        Source(p, 0): Value(a, s.element_type, s.shape)
+        for p, a, s in zip(model.parameters, arguments, specs)
+    }
+    lower_nodes(child, checked, values)
+    with child.block("results"):
+        results = [child(values[checked.by_id[r].inputs[0]]) for r in checked.results]
+    w.program.bodies += 1
+    unique = f"{variable(w.layer)}_{name}_{w.program.bodies}"
+    document = f"The {name.replace('_', ' ')} of layer `{variable(w.layer)}`."
+    blocks = tuple(child.blocks)
+    w.blocks[-1].methods.append(Method(unique, tuple(arguments), blocks, tuple(results), document))
+    return unique, [checked.spec(checked.by_id[r].inputs[0]) for r in checked.results]
+
+
+def _spec(value: Value) -> TensorSpec:
+    return TensorSpec(value.type, value.shape)
+
+
+@lowers("If")
+def if_(w: Writer, op: If8, condition: Value, *values: Value) -> list[str]:
+    """Python's if."""
+    inputs = [condition, *values]
+    lines = []
+    outputs = [w.program.variable(f"{variable(w.layer)}_{i}") for i in range(len(w.outputs))]
+    known = condition.known()
+    for name in op.body_names:
+        body = op.bodies[name]
+        if known is not None and bool(known[0]) != (name == "then_body"):
+            lines.append("")
+            continue
+        fed = {e.parameter: inputs[e.port] for e in body.inputs if e.port is not None}
+        given = [fed[i] for i in range(len(fed))]
+        method, _ = _method(w, name, body, [_spec(v) for v in given])
+        call = f"self.{method}({', '.join(map(w, given))})"
+        by_port = {o.port: o.result for o in body.outputs if o.port is not None}
+        picked = [by_port[i] for i in range(len(outputs))]
+        results = [w.program.variable("result") for _ in range(body.body.output_count)]
+        lines.append(f"{', '.join(results)}{',' if len(results) == 1 else ''} = {call}")
+        ends = ", ".join(results[i] for i in picked)
+        lines[-1] += f"\n{', '.join(outputs)} = {ends}"
+    then, other = lines
+    if known is not None:
+        for line in (then or other).split("\n"):
+            w.line(line)
+        return outputs
+    w.line(f"if {w(condition)}:")
+    for line in then.split("\n"):
+        w.line(f"    {line}")
+    w.line("else:")
+    for line in other.split("\n"):
+        w.line(f"    {line}")
+    return outputs
+
+
+@lowers("Loop")
+def loop(w: Writer, op: Loop5, trips: Value, condition: Value, *values: Value) -> list[str]:
+    """Python's for, as long as the condition holds."""
+    count = w.integer(trips)
+    known = condition.known()
+    go_on = "True" if known and known[0] else f"bool({w(condition)})"
+    return _iterated(w, op, [trips, condition, *values], count, go_on)
+
+
+@lowers("TensorIterator")
+def iterator(w: Writer, op: TensorIterator1, *values: Value) -> list[str]:
+    """An iteration for each part of the sliced inputs."""
+    sliced = next(e for e in op.map.inputs if e.slicing is not None)
+    assert sliced.port is not None and sliced.slicing is not None
+    data, s = values[sliced.port], sliced.slicing
+    text = w.call("part_starts", w.dim(data, s.axis % w.rank(data)), *_bounds(s))
+    return _iterated(w, op, list(values), f"len({text})", "True")
+
+
+def _bounds(s: Slicing) -> list[str]:
+    return [str(n) for n in (s.start, s.end, s.stride, s.part_size)]
+
+
+def _iterated(
+    w: Writer, op: Loop5 | TensorIterator1, inputs: list[Value], count: str, go_on: str
+) -> list[str]:
+    body = op.map
+    specs = _body_specs(op, body, inputs)
+    name = variable(w.layer)
+    method, results = _method(w, "body", body, specs)
+    carried: dict[int, str] = {}
+    for entry in body.inputs:
+        returns = any(parameter == entry.parameter for _, parameter in body.back_edges)
+        if entry.port is not None and entry.slicing is None and returns:
+            carried[entry.parameter] = w.let(w(inputs[entry.port]), f"{name}_carried")
+    starts = {
+        e.parameter: w.let(
+            w.call("part_starts", _size(w, inputs[e.port], e.slicing), *_bounds(e.slicing)),
+            "starts",
+        )
+        for e in body.inputs
+        if e.slicing is not None and e.port is not None
+    }
+    parts = {
+        o.port: w.let("[]", "parts")
+        for o in body.outputs
+        if o.slicing is not None and o.port is not None
+    }
+    by_port = {o.port: o for o in body.outputs if o.port is not None}
+    plain = [o for o in body.outputs if o.slicing is None and o.port is not None]
+    final = {
+        o.port: w.let(_initial(w, o, body, carried), name) for o in plain if o.port is not None
+    }
+    step = w.program.variable("step")
+    limited = count if not count.lstrip("-").isdigit() else (count if int(count) >= 0 else "")
+    running = None
+    ends = next((o for o in body.outputs if o.purpose == "execution_condition"), None)
+    if ends is not None or go_on != "True":
+        running = w.let(go_on, "running")
+    w.program.helpers.add("iterations")
+    w.line(f"for {step} in iterations({limited or '-1'}):")
+    if running is not None:
+        w.line(f"    if not {running}:")
+        w.line("        break")
+    arguments = []
+    by_parameter = {e.parameter: e for e in body.inputs}
+    for parameter in range(len(by_parameter)):
+        arguments.append(
+            _argument(w, by_parameter[parameter], inputs, carried, starts, step, specs)
+        )
+    names = [w.program.variable("result") for _ in range(body.body.output_count)]
+    comma = "," if len(names) == 1 else ""
+    w.line(f"    {', '.join(names)}{comma} = self.{method}({', '.join(arguments)})")
+    for port, part in parts.items():
+        w.line(f"    {part}.append({names[by_port[port].result]})")
+    for port, variable_name in final.items():
+        w.line(f"    {variable_name} = {names[by_port[port].result]}")
+    updates = [(carried[p], names[r]) for r, p in body.back_edges if p in carried]
+    if updates:
+        w.line(f"    {', '.join(a for a, _ in updates)} = {', '.join(b for _, b in updates)}")
+    if ends is not None and running is not None:
+        w.line(f"    {running} = bool({names[ends.result]})")
+    for port, part in parts.items():
+        output = by_port[port]
+        final[port] = w.let(_joined(w, output, part, results[output.result]), name)
+    return [final[i] for i in range(len(final))]
+
+
+def _size(w: Writer, data: Value, slicing: Slicing) -> str:
+    return w.dim(data, slicing.axis % w.rank(data))
+
+
+def _body_specs(
+    op: Loop5 | TensorIterator1, body: BodyMap, inputs: Sequence[Value]
+) -> list[TensorSpec]:
+    """What the body takes, in every iteration."""
+    assert isinstance(body.body, GraphBody)
+    declared = body.body.input_specs
+    targets = {parameter for _, parameter in body.back_edges}
+    specs: dict[int, TensorSpec] = {}
+    for entry in body.inputs:
+        spec = declared[entry.parameter]
+        if entry.port is None or entry.parameter in targets:
+            specs[entry.parameter] = TensorSpec(spec.element_type, spec.shape)
+            continue
+        given = inputs[entry.port]
+        if entry.slicing is None:
+            specs[entry.parameter] = _spec(given)
+        elif given.rank is None:
+            specs[entry.parameter] = TensorSpec(given.type, PartialShape())
+        else:
+            axis = entry.slicing.axis % given.rank
+            dims = [entry.slicing.part_size if i == axis else d for i, d in enumerate(given.shape)]
+            specs[entry.parameter] = TensorSpec(given.type, PartialShape(dims))
+    return [specs[i] for i in range(len(specs))]
+
+
+def _argument(
+    w: Writer,
+    entry: BodyInput,
+    inputs: Sequence[Value],
+    carried: dict[int, str],
+    starts: dict[int, str],
+    step: str,
+    specs: Sequence[TensorSpec],
+) -> str:
+    if entry.port is None:
+        spec = specs[entry.parameter]
+        inside = step if (spec.rank or 0) == 0 else f"[{step}]"
+        return f"torch.tensor({inside}, dtype={types.dtype(spec.element_type)}{w.on_device()})"
+    if entry.parameter in carried:
+        return carried[entry.parameter]
+    data = inputs[entry.port]
+    if entry.slicing is None:
+        return w(data)
+    axis = entry.slicing.axis % w.rank(data)
+    start = f"{starts[entry.parameter]}[{step}]"
+    return f"{atom(w(data))}.narrow({axis}, {start}, {entry.slicing.part_size})"
+
+
+def _initial(w: Writer, entry: BodyOutput, body: BodyMap, carried: dict[int, str]) -> str:
+    """What an output is when there is no iteration."""
+    found = [carried[p] for r, p in body.back_edges if r == entry.result and p in carried]
+    return found[0] if found else "None"
+
+
+def _joined(w: Writer, entry: BodyOutput, parts: str, result: TensorSpec) -> str:
+    assert entry.slicing is not None
+    if result.rank is None:
+        w.refuse("the rank of a result that is put together is not known")
+    axis = entry.slicing.axis % len(result.shape)
+    blank = [0 if i == axis else d.static_size or 0 for i, d in enumerate(result.shape)]
+    ordered = parts if entry.slicing.stride > 0 else f"{parts}[::-1]"
+    code = types.dtype(result.element_type)
+    w.program.helpers.add("joined")
+    return f"joined({ordered}, {axis}, {blank}, {code}{w.on_device()})"

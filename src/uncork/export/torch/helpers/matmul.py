@@ -1,0 +1,35 @@
+"""Attention with all that the IR's has."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    scale: Tensor | None,
+    sink: Tensor | None,
+    causal: bool,
+) -> Tensor:
+    """Softmax of the masked products, with weights that a sink takes from all."""
+    factor = 1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else scale.reshape(())
+    logits = query @ key.mT * factor
+    if causal:
+        seen = torch.ones(logits.shape[-2:], dtype=torch.bool, device=query.device).tril()
+        logits = torch.where(seen, logits, -math.inf)
+    elif mask is not None and mask.dtype == torch.bool:
+        logits = torch.where(mask, logits, -math.inf)
+    elif mask is not None:
+        logits = logits + mask
+    if sink is None:
+        return torch.softmax(logits, dim=-1).to(query.dtype) @ value
+    top = torch.maximum(logits.amax(dim=-1, keepdim=True), sink)
+    powers = torch.exp(logits - top)
+    rest = torch.exp(sink - top)
+    return (powers / (powers.sum(dim=-1, keepdim=True) + rest)).to(query.dtype) @ value

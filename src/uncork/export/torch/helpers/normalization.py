@@ -1,0 +1,43 @@
+"""Normalisations."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def group_norm(x: Tensor, scale: Tensor, bias: Tensor, groups: int, eps: float) -> Tensor:
+    """F.group_norm, of no elements too."""
+    return F.group_norm(x, groups, scale, bias, eps) if x.numel() else x
+
+
+def standardised(x: Tensor, axes: list[int], eps: float, divide: bool, inside: bool) -> Tensor:
+    """Less the mean along axes and, if wanted, over the deviation; eps in the root or behind it."""
+    centred = x - x.mean(dim=axes, keepdim=True) if axes else x - x
+    if not divide:
+        return centred
+    variance = (centred * centred).mean(dim=axes, keepdim=True) if axes else centred * centred
+    return centred / ((variance + eps).sqrt() if inside else variance.sqrt() + eps)
+
+
+def normalized_l2(x: Tensor, axes: list[int], eps: float, add: bool) -> Tensor:
+    """Over the root of the sum of squares along axes."""
+    squares = (x * x).sum(dim=axes, keepdim=True) if axes else x * x
+    return x / (squares + eps if add else torch.clamp(squares, min=eps)).sqrt()
+
+
+def local_response(
+    x: Tensor, axes: list[int], alpha: float, beta: float, bias: float, size: int
+) -> Tensor:
+    """Over the squares of the cells around, along axes."""
+    total = x * x
+    for axis in sorted({a % x.dim() for a in axes}):
+        length = x.shape[axis]
+        reach = min(size // 2, max(length - 1, 0))
+        pads = [0, 0] * (x.dim() - 1 - axis) + [reach, reach]
+        padded = F.pad(total, pads)
+        total = sum(
+            (padded.narrow(axis, k, length) for k in range(2 * reach + 1)), torch.zeros_like(x)
+        )
+    return x / (bias + alpha / size ** len(axes) * total) ** beta

@@ -1,0 +1,175 @@
+"""Shapes and places, where torch has no single function."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def reshaped(x: Tensor, shape: list[int], special_zero: bool) -> Tensor:
+    """The same elements in another shape; with `special_zero` 0 copies a dimension."""
+    copied = [special_zero and n == 0 for n in shape]
+    sizes = [x.shape[i] if copy else n for i, (n, copy) in enumerate(zip(shape, copied))]
+    rest = math.prod(n for i, n in enumerate(x.shape) if i >= len(copied) or not copied[i])
+    given = math.prod(n for n, copy in zip(sizes, copied) if n >= 0 and not copy)
+    return x.reshape([rest // max(given, 1) if n == -1 else n for n in sizes])
+
+
+def squeezed(x: Tensor, axes: list[int]) -> Tensor:
+    """Without dimensions of 1 at these axes."""
+    return x.squeeze(tuple({a % x.dim() for a in axes}))
+
+
+def unsqueezed(x: Tensor, axes: list[int]) -> Tensor:
+    """With dimensions of 1 at these places of the result."""
+    rank = x.dim() + len(axes)
+    for axis in sorted(a % rank for a in axes):
+        x = x.unsqueeze(axis)
+    return x
+
+
+def split_in(x: Tensor, count: int, axis: int) -> list[Tensor]:
+    """So many parts of one size."""
+    size = x.shape[axis] // count
+    return [x.narrow(axis, k * size, size) for k in range(count)]
+
+
+def split_by(x: Tensor, sizes: list[int], axis: int) -> list[Tensor]:
+    """Parts of these sizes; -1 is the rest."""
+    rest = x.shape[axis] - sum(n for n in sizes if n >= 0)
+    return list(x.split([rest if n < 0 else n for n in sizes], dim=axis))
+
+
+def stretched_both_ways(x: Tensor, shape: list[int]) -> Tensor:
+    """Stretched to the shape that both sides have in common."""
+    return x.expand(torch.broadcast_shapes(x.shape, shape))
+
+
+def placed_and_stretched(x: Tensor, shape: list[int], axes: list[int]) -> Tensor:
+    """The dimensions at these axes of the shape, and stretched to it."""
+    sizes = [1] * len(shape)
+    for size, axis in zip(x.shape, axes):
+        sizes[axis] = size
+    return x.reshape(sizes).expand(shape)
+
+
+def integer_range(
+    start: int, stop: int, step: int, dtype: torch.dtype, device: torch.device | None = None
+) -> Tensor:
+    """start, start + step and so on before stop; nothing where stop lies on the other side."""
+    count = max(0, -((start - stop) // step))
+    return (start + step * torch.arange(count, device=device)).to(dtype)
+
+
+def float_range(
+    start: float,
+    stop: float,
+    step: float,
+    dtype: torch.dtype,
+    single: bool,
+    device: torch.device | None = None,
+) -> Tensor:
+    """start + i * step before stop, in the arithmetic of the type."""
+    if not dtype.is_floating_point:
+        return integer_range(int(start), int(stop), int(step), dtype, device)
+    count = max(0, math.ceil((stop - start) / step))
+    kind = torch.float32 if single and dtype != torch.float64 else torch.float64
+    places = torch.arange(count, device=device).to(kind)
+    return (start + places * step).to(dtype)
+
+
+def eye(
+    rows: int,
+    columns: int,
+    diagonal: int,
+    batch: list[int],
+    dtype: torch.dtype,
+    device: torch.device | None = None,
+) -> Tensor:
+    """1 where column - row is `diagonal`, for each item of a batch."""
+    row = torch.arange(rows, device=device).unsqueeze(1)
+    column = torch.arange(columns, device=device)
+    return (column - row == diagonal).to(dtype).expand([*batch, rows, columns])
+
+
+def cumulative_sum(x: Tensor, axis: int, exclusive: bool, reverse: bool) -> Tensor:
+    """Sums of what comes before, with or without the element itself."""
+    ordered = x.flip(axis) if reverse else x
+    sums = torch.cumsum(ordered, dim=axis, dtype=x.dtype)
+    if exclusive:
+        sums = sums - ordered
+    return sums.flip(axis) if reverse else sums
+
+
+def space_to_depth(x: Tensor, block: int, blocks_first: bool) -> Tensor:
+    """Blocks of pixels as channels."""
+    batch, depth, *sizes = x.shape
+    split = x.reshape([batch, depth, *(n for s in sizes for n in (s // block, block))])
+    spatial = list(range(2, 2 + 2 * len(sizes), 2))
+    within = [a + 1 for a in spatial]
+    order = [0, *within, 1, *spatial] if blocks_first else [0, 1, *within, *spatial]
+    shape = [batch, depth * block ** len(sizes), *(s // block for s in sizes)]
+    return split.permute(order).reshape(shape)
+
+
+def depth_to_space(x: Tensor, block: int, blocks_first: bool) -> Tensor:
+    """Channels as blocks of pixels."""
+    batch, depth, *sizes = x.shape
+    count = len(sizes)
+    depth //= block**count
+    blocks = [block] * count
+    split = x.reshape(
+        [batch, *blocks, depth, *sizes] if blocks_first else [batch, depth, *blocks, *sizes]
+    )
+    channels, within = (1 + count, 1) if blocks_first else (1, 2)
+    order = [0, channels, *(a for k in range(count) for a in (2 + count + k, within + k))]
+    return split.permute(order).reshape([batch, depth, *(s * block for s in sizes)])
+
+
+def space_to_batch(x: Tensor, block: list[int], begin: list[int], end: list[int]) -> Tensor:
+    """Padded, and blocks of places as items of the batch."""
+    padded = x.new_zeros([b + s + e for s, b, e in zip(x.shape, begin, end)])
+    padded[tuple(slice(b, b + s) for s, b in zip(x.shape, begin))] = x
+    blocks = block[1:]
+    sizes = [s // b for s, b in zip(padded.shape[1:], blocks)]
+    split = padded.reshape([len(padded), *(n for pair in zip(sizes, blocks) for n in pair)])
+    spatial = range(1, 2 * len(blocks), 2)
+    order = [*(a + 1 for a in spatial), 0, *spatial]
+    return split.permute(order).reshape([len(padded) * math.prod(blocks), *sizes])
+
+
+def batch_to_space(x: Tensor, block: list[int], begin: list[int], end: list[int]) -> Tensor:
+    """Items of the batch as blocks of places, and cropped."""
+    blocks = block[1:]
+    count = len(blocks)
+    batch = len(x) // math.prod(blocks)
+    split = x.reshape([*blocks, batch, *x.shape[1:]])
+    order = [count, *(a for k in range(count) for a in (count + 1 + k, k))]
+    joined = split.permute(order).reshape([batch, *(s * b for s, b in zip(x.shape[1:], blocks))])
+    return joined[tuple(slice(b, s - e) for s, b, e in zip(joined.shape, begin, end))]
+
+
+def shuffle_channels(x: Tensor, axis: int, group: int) -> Tensor:
+    """Groups of channels dealt out in turn."""
+    axis %= x.dim()
+    table = x.unflatten(axis, (group, x.shape[axis] // group))
+    return table.transpose(axis, axis + 1).reshape(x.shape)
+
+
+def rolled(x: Tensor, shift: list[int], axes: list[int]) -> Tensor:
+    """Places moved along axes, by one shift or one for each."""
+    if not axes:
+        return x
+    return torch.roll(x, shift * len(axes) if len(shift) == 1 else shift, axes)
+
+
+def reverse_sequence(x: Tensor, lengths: Tensor, batch_axis: int, seq_axis: int) -> Tensor:
+    """The first so many steps of each row turned round."""
+    moved = x.movedim((batch_axis, seq_axis), (0, 1))
+    step = torch.arange(moved.shape[1], device=x.device)
+    length = lengths.long().unsqueeze(1)
+    places = torch.where(step < length, length - 1 - step, step)
+    row = torch.arange(moved.shape[0], device=x.device).unsqueeze(1)
+    return moved[row, places].movedim((0, 1), (batch_axis, seq_axis))

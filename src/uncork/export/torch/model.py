@@ -1,0 +1,347 @@
+"""A whole model to torch: every layer by its lowering, and the source of a module; what cannot be
+exported in one error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from uncork.errors import Problem, UncorkError, UnsupportedError
+from uncork.export.torch import types
+from uncork.export.torch.classes import ASSIGNED, VARIABLE, Renderer
+from uncork.export.torch.helper_source import helpers_needed
+from uncork.export.torch.names import class_name, variable
+from uncork.export.torch.registry import lowerings
+from uncork.export.torch.writer import (
+    SMALL,
+    Block,
+    Elements,
+    Program,
+    Value,
+    Writer,
+    atom,
+    token,
+)
+from uncork.ir.model import Model, Node, Source
+from uncork.ops import Operation
+from uncork.ops._body import SubGraphOperation
+from uncork.ops.parameter import Const
+from uncork.types import ElementType, TensorSpec
+
+#: Constants up to this many elements are looked at when expressions are chosen.
+KNOWN = 4096
+Values = dict[Source, Value]
+
+
+@dataclass(frozen=True)
+class TorchSource:
+    """The source of a module, the constants of its state by their keys, and what is not exact."""
+
+    text: str
+    #: The class to make an instance of.
+    main: str
+    constants: Mapping[str, Const]
+    #: The layer of each constant, by the same keys.
+    layers: Mapping[str, str]
+    approximations: Sequence[tuple[str, str]]
+
+
+def torch_source(model: Model, approximate: bool = False) -> TorchSource:
+    """The model as source of torch. Raises UnsupportedError, with every layer that cannot be
+    exported.
+    """
+    _check_lowerings(model)
+    program = Program(approximate)
+    problems: list[Problem] = []
+    arguments = [program.variable(_input_name(model, i)) for i in range(len(model.parameters))]
+    writer = Writer(program, arguments[0] if arguments else None)
+    values: Values = {}
+    with writer.block("inputs"):
+        for parameter, argument in zip(model.parameters, arguments):
+            node = model.by_id[parameter]
+            try:
+                values[Source(parameter, 0)] = _given(writer, argument, node.outputs[0].spec)
+            except UncorkError as error:
+                problems.append(Problem(node.label, error.message))
+    if not problems:
+        lower_nodes(writer, model, values, problems)
+    if problems:
+        raise UnsupportedError.of_all(model.source, problems)
+    with writer.block("outputs"):
+        outputs = [_taken(writer, values[model.by_id[r].inputs[0]]) for r in model.results]
+        for statement in program.kept:
+            writer.line(statement)
+    return _finished(model, writer, arguments, outputs)
+
+
+def _input_name(model: Model, position: int) -> str:
+    names = model.names_of_input(position)
+    return variable(names[0] if names else model.by_id[model.parameters[position]].name)
+
+
+def _given(w: Writer, argument: str, spec: TensorSpec) -> Value:
+    """An input as the statements have it."""
+    if spec.element_type in types.WIDE:
+        argument = w.let(f"{argument}.to(torch.int64)", "wide")
+    types.dtype(spec.element_type)
+    return Value(argument, spec.element_type, spec.shape)
+
+
+def _taken(w: Writer, value: Value) -> str:
+    """The expression of an output."""
+    text = w(value)
+    if value.type in types.WIDE:
+        return f"{text}.to({types.WIDE[value.type]})"
+    return text
+
+
+def _finished(
+    model: Model, writer: Writer, arguments: Sequence[str], outputs: Sequence[str]
+) -> TorchSource:
+    program = writer.program
+    blocks = _needed(writer.blocks, outputs)
+    results = outputs[0] if len(outputs) == 1 else f"({', '.join(outputs)})"
+    trained = {n for n, (_, c) in program.constants.items() if _is_trained(c)} - program.derived
+    renderer = Renderer(program.constants, trained)
+    fields = [f"self.{name}: Tensor | None = None" for name in program.states.values()]
+    main = renderer.render(
+        class_name(model.name) if model.name else "Model",
+        blocks,
+        arguments,
+        results,
+        document=f"The model `{_plain(model.name)}`, with its inputs and outputs in order.",
+        fields=fields,
+        extra=_reset(list(program.states.values())),
+    )
+    body = "\n\n".join(renderer.classes.values())
+    helpers = helpers_needed(h for h in program.helpers if re.search(rf"\b{h}\b", body))
+    text = _module(model, helpers, body)
+    constants = {key: program.constants[n][1] for key, n in renderer.keys.items()}
+    layers = {
+        key: program.constants[n][0] for key, n in renderer.keys.items() if n not in program.derived
+    }
+    return TorchSource(text, main, constants, layers, program.approximations)
+
+
+def _reset(states: Sequence[str]) -> list[str]:
+    """The method that forgets the variables, where there are any."""
+    if not states:
+        return []
+    lines = ["    def reset_state(self) -> None:", '        """Forget what calls have kept."""']
+    return ["\n".join([*lines, *(f"        self.{name} = None" for name in states)])]
+
+
+def _is_trained(constant: Const) -> bool:
+    """Torch has gradients for these."""
+    return constant.element_type in types.TORCH_TYPES and constant.element_type.is_float
+
+
+def _plain(text: str) -> str:
+    """A name inside a docstring."""
+    kept = "".join(c if c.isprintable() and c not in '"\\`' else "_" for c in text)
+    return kept[:60] or "model"
+
+
+def _module(model: Model, helpers: Sequence[str], classes: str) -> str:
+    body = "\n\n\n".join([*helpers, classes])
+    imports = []
+    if "math." in body:
+        imports += ["import math", ""]
+    imports.append("import torch")
+    if "F." in body:
+        imports.append("import torch.nn.functional as F")
+    imports.append("from torch import Tensor, nn")
+    head = [f'"""The model `{_plain(model.name)}` as a torch module."""', ""]
+    head += ["from __future__ import annotations", "", *imports]
+    return "\n".join(head) + "\n\n\n" + body.rstrip() + "\n"
+
+
+def _needed(blocks: Sequence[Block], outputs: Sequence[str]) -> list[Block]:
+    """The statements that the outputs come from, in order."""
+    needed = {m.group() for text in outputs for m in VARIABLE.finditer(text)}
+    kept: list[Block] = []
+    for block in reversed(blocks):
+        if block.methods:
+            # Loops write a variable more than once.
+            names = {m.group() for line in block.lines for m in VARIABLE.finditer(line)}
+            if names & needed:
+                needed |= names
+                kept.append(block)
+            continue
+        lines: list[str] = []
+        for line in reversed(block.lines):
+            found = ASSIGNED.match(line)
+            written = {m.group() for m in VARIABLE.finditer(found.group())} if found else set()
+            if found is None or written & needed:
+                lines.append(line)
+                needed.update(m.group() for m in VARIABLE.finditer(line))
+        if lines:
+            kept.append(Block(block.layer, lines[::-1], block.methods))
+    return kept[::-1]
+
+
+# ---- layers
+
+
+def _check_lowerings(model: Model) -> None:
+    missing: dict[str, int] = {}
+    for node in all_nodes(model):
+        plain = node.type_name in ("Parameter", "Const", "Result")
+        if not plain and node.type_name not in lowerings():
+            label = node.operation.label() if node.operation else f"{node.type_name}@{node.opset}"
+            missing[label] = missing.get(label, 0) + 1
+    if missing:
+        listed = ", ".join(
+            f"{label} ({count} {'layers' if count > 1 else 'layer'})"
+            for label, count in sorted(missing.items())
+        )
+        raise UnsupportedError(f"no export to torch for: {listed}", model.source)
+
+
+def all_nodes(model: Model) -> Iterator[Node]:
+    """Every node, those of bodies too."""
+    for node in model.nodes:
+        yield node
+        for _, body in node.bodies:
+            yield from all_nodes(body)
+
+
+def lower_nodes(
+    w: Writer, model: Model, values: Values, problems: list[Problem] | None = None
+) -> None:
+    """Write the statements of a model; without a list for `problems` the first is raised."""
+    for node in model.nodes:
+        if Source(node.id, 0) in values or node.type_name == "Result":
+            continue
+        try:
+            outputs = _lowered(w, node, [values[s] for s in node.inputs])
+        except UncorkError as error:
+            if problems is None:
+                raise error.at(node.label) from None
+            problems.append(Problem(error.where or node.label, error.message))
+            outputs = [Value("missing", p.spec.element_type, p.spec.shape) for p in node.outputs]
+        for position, value in enumerate(outputs):
+            values[Source(node.id, position)] = value
+
+
+def _lowered(w: Writer, node: Node, inputs: Sequence[Value]) -> list[Value]:
+    operation = node.operation
+    assert operation is not None, node.label
+    specs = tuple(port.spec for port in node.outputs)
+    if isinstance(operation, Const):
+        return [_weight(w, node, operation)]
+    for spec in specs:
+        types.dtype(spec.element_type)
+    if operation.deterministic and all(_is_known(spec) for spec in specs):
+        return [_known(spec) for spec in specs]
+    padded: list[Value | None] = list(inputs)
+    if operation.inputs and not operation.inputs[-1].variadic:
+        padded += [None] * (len(operation.inputs) - len(inputs))
+    w.layer, w.label, w.outputs = node.name, node.label, specs
+    with w.block(node.name):
+        wide = _widened(operation, padded)
+        result = lowerings()[node.type_name](w, operation, *(wide or padded))
+        several = list(result) if isinstance(result, (list, tuple)) else [result]
+        if wide is not None:
+            several = [_rounded(written, spec) for written, spec in zip(several, specs)]
+        assert len(several) >= len(specs), f"{node.label}: {len(several)} outputs"
+        return [
+            _settled(w, node, i, written, spec)
+            for i, (written, spec) in enumerate(zip(several, specs))
+        ]
+
+
+#: Torch computes these of f16 and bf16 in f32 and rounds once, as the IR does.
+_ROUNDED_ONCE = """
+Abs Acos Acosh Add Asin Asinh Atan Atan2 Atanh Ceiling Clamp Convert ConvertLike
+ConvertPromoteTypes Convolution Cos Cosh Divide Elu Erf ErfInv Equal Exp FakeConvert Floor Gelu
+Greater GreaterEqual GroupConvolution HSigmoid IsFinite IsInf IsNaN Less LessEqual Log LogSoftmax
+MatMul MaxPool Maximum Minimum Multiply Negative NotEqual OneHot Power ReLU ReduceMax ReduceMean
+ReduceMin ReduceSum Round SegmentMax Select Sigmoid Sign Sin Sinh SoftMax SoftSign Sqrt Subtract
+Swish Tan Tanh TopK
+"""
+
+
+def _widened(operation: Operation, inputs: Sequence[Value | None]) -> list[Value | None] | None:
+    """Inputs of f16 and bf16 in f32, where several steps would each be rounded."""
+    narrow = (ElementType.f16, ElementType.bf16)
+    if operation.type_name in _ROUNDED_ONCE.split() or operation.moves_values:
+        return None
+    if isinstance(operation, SubGraphOperation) or not any(v and v.type in narrow for v in inputs):
+        return None
+    return [
+        replace(
+            v, code=f"{atom(_tensor(v))}.float()", type=ElementType.f32, constant=None, value=None
+        )
+        if v and v.type in narrow
+        else v
+        for v in inputs
+    ]
+
+
+def _tensor(value: Value) -> str:
+    return value.code or token(value.constant if value.constant is not None else -1)
+
+
+def _rounded(written: object, spec: TensorSpec) -> object:
+    """An expression of f32 in the type that the output has."""
+    if not isinstance(written, str) or spec.element_type not in (ElementType.f16, ElementType.bf16):
+        return written
+    return f"{atom(written)}.to({types.dtype(spec.element_type)})"
+
+
+def _settled(w: Writer, node: Node, position: int, written: object, spec: TensorSpec) -> Value:
+    """An output as a variable, with what is known of it."""
+    known = _known(spec) if _is_known(spec) else None
+    value = None if known is None else known.value
+    elements = None if known is None else known.elements
+    if isinstance(written, Value):
+        merged = spec.shape.merge(written.shape)
+        shape = spec.shape if merged is None else merged
+        return Value(
+            w(written) if written.elements is None else written.code,
+            spec.element_type,
+            shape,
+            written.value if value is None else value,
+            written.elements if elements is None else elements,
+        )
+    if isinstance(written, Elements):
+        return Value("", spec.element_type, spec.shape, value, elements or written.items)
+    assert isinstance(written, str), node.label
+    if spec.element_type in (ElementType.u16, ElementType.u32):
+        operation = node.operation
+        if operation is not None and not operation.moves_values:
+            limit = "0xFFFF" if spec.element_type is ElementType.u16 else "0xFFFFFFFF"
+            written = f"({written}) & {limit}"
+    if not written.isidentifier():
+        written = w.let(written, variable(node.name))
+    return Value(written, spec.element_type, spec.shape, value, elements)
+
+
+def _is_known(spec: TensorSpec) -> bool:
+    """An integer tensor that needs no statement."""
+    integer = spec.element_type.is_integer or spec.element_type is ElementType.boolean
+    return spec.value is not None and spec.value.size <= SMALL and integer
+
+
+def _known(spec: TensorSpec) -> Value:
+    assert spec.value is not None
+    flat = np.asarray(spec.value).reshape(-1)
+    elements = tuple(types.literal(spec.element_type, n) for n in flat)
+    return Value("", spec.element_type, spec.shape, spec.value, elements)
+
+
+def _weight(w: Writer, node: Node, constant: Const) -> Value:
+    """A constant of the model; it becomes a part of the module when a statement reads it."""
+    types.dtype(constant.element_type)
+    number = len(w.program.constants)
+    w.program.constants[number] = (node.name, constant)
+    value = constant.value if constant.count <= KNOWN else None
+    elements = None
+    if value is not None and constant.element_type.is_integer and value.size <= SMALL:
+        elements = tuple(types.literal(constant.element_type, n) for n in value.reshape(-1))
+    return Value("", constant.element_type, constant.shape, value, elements, number)

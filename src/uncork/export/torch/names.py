@@ -1,0 +1,57 @@
+"""Names of variables, attributes and classes from the names of layers."""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import re
+
+#: Words between parts of a layer's name.
+_SEPARATOR = re.compile(r"[/.]|::")
+_OTHER = re.compile(r"\W+", re.ASCII)
+_RESERVED = {
+    *keyword.kwlist,
+    *keyword.softkwlist,
+    *dir(builtins),
+    *("self", "torch", "nn", "F", "math", "Tensor", "Path", "Any", "load_file", "annotations"),
+}
+
+
+def parts_of(layer: str) -> list[str]:
+    """The parts of a layer's name, outermost first."""
+    return [part for part in _SEPARATOR.split(layer) if part] or ["layer"]
+
+
+def identifier(text: str) -> str:
+    """Text as a name of Python's."""
+    name = _OTHER.sub("_", text).strip("_") or "layer"
+    return f"n{name}" if name[0].isdigit() else name
+
+
+def variable(layer: str) -> str:
+    """What a variable that holds this layer's output is called: the last parts, in lower case."""
+    parts = parts_of(layer)
+    return identifier(parts[-1]).lower()
+
+
+def class_name(text: str) -> str:
+    """`encoder_0` as `Encoder0`."""
+    words = [w for w in identifier(text).split("_") if w]
+    return "".join(w[0].upper() + w[1:] for w in words)
+
+
+class Names:
+    """Unique names; one for each namespace."""
+
+    def __init__(self, taken: set[str] | None = None) -> None:
+        self._taken = set(_RESERVED) | (taken or set())
+        self._count: dict[str, int] = {}
+
+    def unique(self, wanted: str) -> str:
+        """A name that is not taken yet, near the one wanted."""
+        name = wanted = identifier(wanted)
+        while name in self._taken:
+            self._count[wanted] = self._count.get(wanted, 1) + 1
+            name = f"{wanted}_{self._count[wanted]}"
+        self._taken.add(name)
+        return name

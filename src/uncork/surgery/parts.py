@@ -1,0 +1,147 @@
+"""Parts of a model: what lies between some layers, or between some tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from uncork.compiler.arguments import did_you_mean
+from uncork.errors import InputError
+from uncork.ir.model import Model, Node, Port, Source
+from uncork.ops.parameter import Parameter, Result
+from uncork.ops.state import Assign3, ReadValue3
+from uncork.surgery._model import checked, layer
+from uncork.types import TensorSpec
+
+
+def cut(model: Model, start: Sequence[str] = (), end: Sequence[str] = ()) -> Model:
+    """The part from some layers on, up to some layers, both included; by the names of layers.
+
+    What the first layers take of other layers, but for constants, becomes inputs; all that the last
+    ones give, outputs. Without `start` it begins where the model does, without `end` it ends there.
+    """
+    constant = _constant_nodes(model)
+    inputs = [s for n in start for s in layer(model, n).inputs if s.node not in constant]
+    if start and not inputs:
+        raise InputError(f"{', '.join(start)}: nothing but constants goes in there")
+    last = [layer(model, name) for name in end]
+    outputs = [Source(node.id, i) for node in last for i in range(len(node.outputs))]
+    return _part(model, list(dict.fromkeys(inputs)), outputs)
+
+
+def extract(model: Model, inputs: Sequence[str] = (), outputs: Sequence[str] = ()) -> Model:
+    """The part that computes some tensors from others, by the names of tensors or layers."""
+    given = [_tensor(model, name) for name in inputs]
+    return _part(model, given, [_tensor(model, name) for name in outputs])
+
+
+def _tensor(model: Model, name: str) -> Source:
+    found = [
+        Source(node.id, i)
+        for node in model.nodes
+        for i, port in enumerate(node.outputs)
+        if name in port.names
+    ]
+    if not found:
+        named = [n for n in model.nodes if n.name == name and n.outputs]
+        if len(named) == 1 and len(named[0].outputs) == 1:
+            return Source(named[0].id, 0)
+    if len(found) == 1:
+        return found[0]
+    known = [n for node in model.nodes for p in node.outputs for n in (*p.names, node.name)]
+    raise InputError(f"the model has no tensor '{name}'{did_you_mean(name, known)}")
+
+
+def _constant_nodes(model: Model) -> set[int]:
+    """Layers that depend on no input and no variable."""
+    found: set[int] = set()
+    for node in model.nodes:
+        varies = node.type_name in ("Parameter", "ReadValue") or any(
+            s.node not in found for s in node.inputs
+        )
+        if not varies:
+            found.add(node.id)
+    return found
+
+
+def _part(model: Model, begins: Sequence[Source], ends: Sequence[Source]) -> Model:
+    """What computes the ends, where some tensors are given; all results where there are no ends."""
+    fresh = max((n.id for n in model.nodes), default=0) + 1
+    parameters: dict[Source, Node] = {}
+    for source in begins:
+        node = model.by_id[source.node]
+        if node.type_name != "Parameter":
+            parameters[source] = _parameter(model, source, fresh)
+            fresh += 1
+    moved = {source: Source(node.id, 0) for source, node in parameters.items()}
+    nodes = [
+        replace(n, inputs=tuple(moved.get(s, s) for s in n.inputs)) if n.inputs else n
+        for n in model.nodes
+    ]
+    results = [n for n in nodes if n.type_name == "Result"]
+    if ends:
+        kept = [n for n in results if model.by_id[n.id].inputs[0] in ends]
+        served = {model.by_id[n.id].inputs[0] for n in kept}
+        results = kept + [
+            _result(moved.get(s, s), fresh + i)
+            for i, s in enumerate(e for e in dict.fromkeys(ends) if e not in served)
+        ]
+    body = [*parameters.values(), *(n for n in nodes if n.type_name != "Result"), *results]
+    needed = _needed(body, [n.id for n in results])
+    left = tuple(n for n in body if n.id in needed)
+    if not any(n.id in needed for n in parameters.values()) and parameters:
+        raise InputError("the outputs do not depend on the layers that the part begins with")
+    old = {p: i for i, p in enumerate(model.parameters)}
+    inputs = sorted(
+        (n.id for n in left if n.type_name == "Parameter"), key=lambda p: old.get(p, len(old) + p)
+    )
+    sinks = tuple(n.id for n in left if isinstance(n.operation, Assign3))
+    made = replace(
+        model,
+        nodes=left,
+        parameters=tuple(inputs),
+        results=tuple(n.id for n in results),
+        sinks=sinks,
+    )
+    return checked(made)
+
+
+def _parameter(model: Model, source: Source, number: int) -> Node:
+    """An input in place of a tensor, with its names."""
+    node = model.by_id[source.node]
+    port = node.outputs[source.output]
+    spec = TensorSpec(port.spec.element_type, port.spec.shape)
+    operation = Parameter(element_type=spec.element_type, shape=spec.shape)
+    name = node.name if len(node.outputs) == 1 else f"{node.name}.{source.output}"
+    return Node(
+        id=number,
+        name=f"{name}/input",
+        type_name="Parameter",
+        opset="opset1",
+        attributes=operation.to_text(),
+        inputs=(),
+        outputs=(Port(spec, port.names or (name,)),),
+        operation=operation,
+    )
+
+
+def _result(source: Source, number: int) -> Node:
+    return Node(number, f"result_{number}", "Result", "opset1", {}, (source,), (), Result())
+
+
+def _needed(nodes: Sequence[Node], roots: Iterable[int]) -> set[int]:
+    """Nodes that the roots are computed from, and what assigns the variables that they read."""
+    by_id = {n.id: n for n in nodes}
+    assigned = {n.operation.variable_id: n.id for n in nodes if isinstance(n.operation, Assign3)}
+    found: set[int] = set()
+    waiting = list(roots)
+    while waiting:
+        number = waiting.pop()
+        if number in found:
+            continue
+        found.add(number)
+        node = by_id[number]
+        waiting.extend(s.node for s in node.inputs)
+        if isinstance(node.operation, ReadValue3) and node.operation.variable_id in assigned:
+            waiting.append(assigned[node.operation.variable_id])
+    return found
