@@ -139,7 +139,7 @@ def check(
     assert "reference" not in chosen
     assert any(kernel.startswith("step_lengths") for kernel in chosen) == rewritten, chosen
     with monkeypatch.context() as patch:
-        patch.setattr(execute.Executor, "_fused", lambda self, model: model)
+        patch.setattr(execute, "_fused", lambda target, model: model)
         plain = compile_model(model, threads=1)
         for one, other in zip(got, plain(*arrays), strict=True):
             np.testing.assert_allclose(one, other, rtol=0 if exactly else 1e-5, atol=0 if exactly else 2e-6)

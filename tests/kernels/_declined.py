@@ -142,9 +142,6 @@ _DECLINED: Mapping[tuple[str, ...], Mapping[str, Sequence[str]]] = {
         "no kernel from nf4 to f32": ["nf4 to f32"],
     },
     ("Convolution-1",): {
-        "no kernel for three spatial axes": [
-            "the page's 3-D example, smaller: dilation 2, stride 3",
-        ],
         "no kernel for i8": ["i8 wraps"],
         "no kernel for i64": ["i64 beyond f64"],
         "no kernel for bf16": [
