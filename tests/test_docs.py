@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import pytest
 from tools import export_page, operations_page
+
+from tests import _pages
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -27,6 +30,38 @@ def test_readme_code_runs() -> None:
     done = subprocess.run([sys.executable, "-c", "\n".join(blocks)], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert "probabilities f32[?,8]" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["troubleshooting", "threads_and_state"])
+def test_pages_run_as_they_say(name: str) -> None:
+    ((needs, steps),) = _pages.steps(ROOT / "docs" / f"{name}.md").items()
+    assert not needs
+    _pages.run(steps, ROOT)
+
+
+CONVERSIONS = _pages.steps(ROOT / "docs" / "get_a_model.md")
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("last", CONVERSIONS, ids=lambda needs: needs[-1])
+def test_models_are_converted_as_the_page_says(last: tuple[str, ...], tmp_path: Path) -> None:
+    asked = "import transformers; transformers.BertModel" if "transformers" in last else "import " + ", ".join(last)
+    environment = {**os.environ, "KERAS_BACKEND": "torch"}
+    found = subprocess.run([sys.executable, "-c", asked], env=environment, capture_output=True, text=True, timeout=120, check=False)
+    if found.returncode:
+        pytest.skip(found.stderr.strip().splitlines()[-1])
+    steps = CONVERSIONS[last]
+    if "onnx" in last:  # the model that the page has made
+        steps = CONVERSIONS["openvino", "torch"] + steps
+    _pages.run(steps, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("printed", "expected", "same"),
+    [("a\nb", "a\nb\n", True), ("a 12 b  \n", "a ... b", True), ("a\nb\nc", "a\n...\nc", True), ("a b", "a", False), ("axb", "a.b", False)],
+)
+def test_what_a_page_shows_is_held_against_what_is_printed(printed: str, expected: str, same: bool) -> None:
+    assert _pages.matches(printed, expected) is same
 
 
 def test_the_path_of_one_call_can_be_walked() -> None:

@@ -84,7 +84,8 @@ def __getattr__(name: str) -> Any:
     if name not in _LATER:
         from uncork._names import no_such_name
 
-        raise AttributeError(no_such_name(name, __all__))
+        # The object is given, or Python would add a suggestion of its own, which is of any name that is not far.
+        raise AttributeError(no_such_name(name, __all__), name=name, obj=None)
     found = getattr(importlib.import_module(_LATER[name]), name) if _LATER[name] else importlib.import_module(f"uncork.{name}")
     globals()[name] = found
     return found

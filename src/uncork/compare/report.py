@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from uncork.compare import Comparison
-from uncork.compare.difference import BORDERS, DIFFERS, Difference
+from uncork.compare.difference import BORDERS, DIFFERS, ROUNDING, Difference
 from uncork.compare.walk import LayerReport
 from uncork.compiler.arguments import present, unique_names
 from uncork.compiler.single_layer import alone
@@ -67,7 +67,8 @@ def conclusion(found: Comparison) -> str:
         return f"no layer differs by itself, but {named} of the whole model: it comes of layers that run as one, or adds up"
     if not compared and not found.outputs:
         return f"nothing was compared: {found.outputs_note or 'no tensor is on both sides'}"
-    return "the same, but for rounding" if any(layer.verdict == "rounding" for layer in found.layers) else "the same, bit for bit"
+    rounded = any(part.verdict == ROUNDING for part in (*found.layers, *found.outputs))
+    return "the same, but for rounding" if rounded else "the same, bit for bit"
 
 
 def counts(found: Comparison) -> dict[str, int]:

@@ -78,7 +78,7 @@ def _contents(path: Path) -> bytes:
         return files.read_whole(path, _MOST_BYTES)
     except OSError as error:
         known = foreign.describe(path) if path.is_dir() else ""
-        beside = path.with_name(f"{path.name}.xml")
+        beside = Path(f"{path}.xml")
         hint = f"; is it '{beside}'?" if not path.exists() and beside.is_file() else ""
         raise ReadError(known or f"cannot be read: {error.strerror or error}{hint}", str(path)) from None
 
