@@ -114,3 +114,23 @@ def test_values_that_change_a_shape(backend: Any) -> None:
     count[0] = 2
     assert into()[0] is rows
     assert rows.tolist() == [1, 2, 1, 2]
+
+
+def test_a_bound_call_has_the_working_memory_that_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is native from the first call on: nothing else makes it."""
+    pytest.importorskip("llvmlite")
+    builder = uncork.Builder("sequence")
+    generator = np.random.default_rng(0)
+    weights = [generator.standard_normal(shape).astype(F32) for shape in ((1, 48, 8), (1, 48, 16), (1, 48))]
+    inputs = (builder.parameter("x", "f32", [None, 5, 8]), builder.parameter("h", "f32", [None, 1, 16]))
+    lengths = builder.parameter("lengths", "i64", [None])
+    parts = builder.add("GRUSequence", 5, *inputs, lengths, *map(builder.constant, weights), hidden_size=16, direction="forward")
+    for name, part in zip(("y", "last"), parts):
+        builder.result(part, name)
+    compiled = uncork.compile_model(builder.model(), threads=1)
+    arrays = [generator.standard_normal((3, 5, 8)).astype(F32), np.zeros((3, 1, 16), F32), np.array([5, 2, 3])]
+    expected = [array.copy() for array in compiled(*arrays)]
+    call = compiled.bind(*arrays, outputs=[np.zeros_like(array) for array in expected])
+    monkeypatch.setattr(uncork.CompiledModel, "__call__", lambda *_: pytest.fail("the call was made otherwise"))
+    for array, wanted in zip(call(), expected):
+        np.testing.assert_array_equal(array, wanted)

@@ -23,6 +23,9 @@ RELEASE_COST = 50_000.0
 class NativeCall:
     """Calls of a plan that is one segment. May be used from several threads, each in memory of its own."""
 
+    #: Safe to call with anything: it gives a list of new results, or a number, with which `again` is asked.
+    run: Callable[..., Any]
+
     def __init__(self, plan: CallPlan, arguments: Sequence[Like | Is] = (), positions: Sequence[int] = ()) -> None:
         """With `arguments` it is called with these, among which the inputs have these `positions`, and results too if they are given."""
         assert plan.is_native
@@ -42,11 +45,20 @@ class NativeCall:
         if any(bind.element for bind in part.segment.binds):
             return None
         fixed = [replace(like, shape=array.shape) for like, array in zip(self.plan.likes, inputs)]
-        shapes = [array.shape for array in self.results(inputs) or ()]
-        if len(shapes) < len(self.plan.results):
+        results = self.results(inputs)
+        if results is None:
             return None
-        written = [Like(result.dtype, shape, written=True) for result, shape in zip(self.plan.results, shapes)]
-        return NativeCall(self.plan, (*fixed, *written), range(len(fixed) + len(written)))
+        written = [Like(result.dtype, array.shape, written=True) for result, array in zip(self.plan.results, results)]
+        call = NativeCall(self.plan, (*fixed, *written), range(len(fixed) + len(written)))
+        call.grow((*inputs, *results))
+        return call
+
+    def grow(self, arguments: Sequence[Array]) -> None:
+        """Take the working memory that a call of these arguments needs: nobody asks `again` for a bound one."""
+        segment, context = self._segments[0]
+        if segment.bind(arguments) == NO_MEMORY:
+            self._segments[0] = self._made(context.get("needed"))
+            self.run = self._segments[0][0].run
 
     def results(self, inputs: Sequence[Array]) -> list[Array] | None:
         """New arrays for the results of such inputs; None where the plan does not take them."""
@@ -63,8 +75,7 @@ class NativeCall:
         """Give working memory back; calls that run keep theirs until they end."""
         #: One for each call at a time that there has been.
         self._segments = [self._made()]
-        #: Safe to call with anything: it gives a list of new results, or a number, with which `again` is asked.
-        self.run: Callable[..., Any] = self._segments[0][0].run
+        self.run = self._segments[0][0].run
 
     @property
     def working_bytes(self) -> int:
