@@ -88,6 +88,21 @@ def test_links_lead_somewhere() -> None:
 
 
 @pytest.mark.oracle
+def test_the_readme_compares_and_measures() -> None:
+    pytest.importorskip("openvino")
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for command, options, status, said in (
+        ("compare", "", 1, "the first layer that differs is layer 'gru'"),
+        ("bench", " --seconds 0.1", 0, "times as fast as"),
+    ):
+        (line,) = re.findall(rf"^    uncork ({command} examples/.*)$", text, re.MULTILINE)
+        words = [sys.executable, "-m", "uncork", *(line + options).split()]
+        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == status, done.stderr
+        assert said in done.stdout
+
+
+@pytest.mark.oracle
 def test_the_difference_from_openvino_is_as_shown() -> None:
     pytest.importorskip("openvino")
     script = ROOT / "examples" / "ids_out_of_range.py"

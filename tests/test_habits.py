@@ -6,6 +6,7 @@ import copy
 import inspect
 import pickle
 import pydoc
+import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -238,8 +239,9 @@ def test_devices_and_properties() -> None:
     ],
 )
 def test_what_there_is_not(name: str, way: str) -> None:
-    with pytest.raises(AttributeError, match=rf"module 'uncork' has no attribute '{name}'.*{way}"):
+    with pytest.raises(AttributeError, match=rf"module 'uncork' has no attribute '{name}'.*{way}") as caught:
         getattr(uncork, name)
+    assert "Did you mean" not in "".join(traceback.format_exception_only(caught.value))  # Python's own, beside ours
     assert not hasattr(uncork, "__path_of_nothing__")
 
 

@@ -15,7 +15,7 @@ import pytest
 import uncork
 from tests.cli.conftest import Command
 from tests.compare._models import FIRST, SECOND, X, named_anew, network, wrong_axis, wrong_weight
-from uncork.compare import Comparison, compare
+from uncork.compare import Comparison, OutputReport, compare
 from uncork.compare.peers.base import GivenInput
 from uncork.compare.peers.process import Failed, PeerProcess
 from uncork.compare.report import conclusion
@@ -88,6 +88,13 @@ def test_saved_values(model: Path) -> None:
         "sum": "unmatched",
     }
     assert found.layers[0].verdict in ("same", "rounding")
+
+
+def test_results_count_in_the_conclusion(model: Path) -> None:
+    """Without a layer to compare, whether it is the same bit for bit is told by the results."""
+    verdicts = {"same": "the same, bit for bit", "rounding": "the same, but for rounding"}
+    for verdict, expected in verdicts.items():
+        assert conclusion(Comparison(uncork.read_model(model), "other.xml", outputs=[OutputReport("y", verdict)])) == expected
 
 
 def test_a_value_that_is_nan_on_one_side(model: Path) -> None:

@@ -145,3 +145,10 @@ def test_a_file_that_onnx_writes(tmp_path: Path) -> None:
     graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"])], "g", value[:1], value[1:])
     onnx.save(onnx.helper.make_model(graph), tmp_path / "m.onnx")
     assert refusal(tmp_path / "m.onnx").startswith("is an ONNX model: ovc ")
+
+
+def test_a_folder_without_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert refusal(Path()) == "is a folder, and there is no .xml file in it: expected the .xml file of an OpenVINO model"
+    (tmp_path / "model.xml").touch()
+    assert refusal(Path()) == "is a folder: give the model in it, 'model.xml'"

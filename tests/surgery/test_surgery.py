@@ -192,6 +192,26 @@ def test_inputs_and_outputs_are_renamed(tmp_path: Path) -> None:
         surgery.rename(lookup(), {"id": "items"})
 
 
+@pytest.mark.parametrize(("old", "names"), [("user", ("who",)), ("0", ("who", "user"))])
+def test_an_output_that_openvino_has_named_is_renamed(
+    old: str, names: tuple[str, ...], tmp_path: Path
+) -> None:
+    """OpenVINO writes the name to the Result, too, as `output_names`: that one counts."""
+    path = tmp_path / "model.xml"
+    uncork.write_model(surgery.rename(lookup(), outputs={"0": "user"}), path)
+    text = path.read_text("utf-8")
+    marked = text.replace('type="Result"', 'type="Result" output_names="user"')
+    assert marked != text
+    path.write_text(marked, "utf-8")
+    named = surgery.rename(uncork.read_model(path), outputs={old: "who"})
+    assert named.outputs[0].name == "who"
+    uncork.write_model(named, tmp_path / "named.xml")
+    compiled = uncork.load(tmp_path / "named.xml")
+    assert compiled.outputs[0].names[: len(names)] == names
+    assert ("user" in compiled.outputs[0].names) == ("user" in names)
+    np.testing.assert_array_equal(compiled(IDS)["who"], [10, 26])
+
+
 def test_safetensors_are_read_as_they_were_written(tmp_path: Path) -> None:
     path = tmp_path / "t.safetensors"
     half = np.array([1.5, -2], "f2")

@@ -67,8 +67,8 @@ def conclusion(found: Comparison) -> str:
         return f"no layer differs by itself, but {named} of the whole model: it comes of layers that run as one, or adds up"
     if not compared and not found.outputs:
         return f"nothing was compared: {found.outputs_note or 'no tensor is on both sides'}"
-    rounded = any(part.verdict == ROUNDING for part in (*found.layers, *found.outputs))
-    return "the same, but for rounding" if rounded else "the same, bit for bit"
+    verdicts = {layer.verdict for layer in found.layers} | {output.verdict for output in found.outputs}
+    return "the same, but for rounding" if ROUNDING in verdicts else "the same, bit for bit"
 
 
 def counts(found: Comparison) -> dict[str, int]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from uncork.errors import InputError
-from uncork.ir.model import Model, Node, Port
+from uncork.ir.model import Model, Node, Port, join_names, split_names
 from uncork.ops.parameter import Parameter
 from uncork.surgery._model import checked, input_names, output_names, port
 from uncork.types import PartialShape, TensorSpec
@@ -57,7 +57,12 @@ def rename(
     nodes = []
     for node in model.nodes:
         made = [_renamed(p, ports.get((node.id, i))) for i, p in enumerate(node.outputs)]
-        nodes.append(replace(node, outputs=tuple(made)))
+        given = (
+            ports.get((node.inputs[0].node, node.inputs[0].output))
+            if node.id in model.results
+            else None
+        )
+        nodes.append(_renamed_result(replace(node, outputs=tuple(made)), given))
     return checked(replace(model, nodes=tuple(nodes)))
 
 
@@ -68,6 +73,17 @@ def _check_new(model: Model, names: Sequence[str]) -> None:
             raise InputError("expected a new name, got an empty one")
         if name in taken or list(names).count(name) > 1:
             raise InputError(f"'{name}' is the name of another tensor already")
+
+
+def _renamed_result(node: Node, names: tuple[str, str] | None) -> Node:
+    """The new name in those of the result itself, if it has any: they come before the tensor's."""
+    attributes = dict(node.layer_attributes)
+    own = split_names(attributes.get("output_names", ""))
+    if names is None or not own:
+        return node
+    old, new = names
+    attributes["output_names"] = join_names((new, *(n for n in own if n != old)))
+    return replace(node, layer_attributes=tuple(attributes.items()))
 
 
 def _renamed(before: Port, names: tuple[str, str] | None) -> Port:
