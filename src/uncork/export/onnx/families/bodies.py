@@ -8,7 +8,7 @@ that is the last iteration's value is carried along.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -123,6 +123,26 @@ def if_(g: Graph, op: If8, condition: Tensor, *values: Tensor) -> list[Tensor]:
 
 
 # ---- loops
+
+
+def repeated(
+    g: Graph,
+    count: Tensor,
+    start: Tensor,
+    step: Callable[[Graph, Tensor, Tensor], tuple[Tensor, Sequence[Tensor]]],
+) -> list[Tensor]:
+    """A Loop of `count` iterations. `step(graph, iteration, value)` gives the next value and what
+    is stacked along a new first axis; so does the Loop, from the value at the start.
+    """
+    child, names = g.child(), g.settings.names
+    iteration = Tensor(names.unique(f"{g.layer}/iteration"), I64, PartialShape([]))
+    condition = Tensor(names.unique(f"{g.layer}/condition"), BOOLEAN, PartialShape([]))
+    value = Tensor(names.unique(f"{g.layer}/value"), start.type, start.shape)
+    after, stacked = step(child, iteration, value)
+    inputs, outputs = [iteration, condition, value], [condition, after, *stacked]
+    graph = _proto(child, f"{g.layer}/body", inputs, outputs)
+    types = [start.type, *(t.type for t in stacked)]
+    return g.ops("Loop", count, g.constant(np.array(True)), start, types=types, body=graph)
 
 
 class _Iteration:

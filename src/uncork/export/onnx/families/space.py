@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from uncork.export.onnx.families.shapes import numbers
 from uncork.export.onnx.graph import I64, Graph, Operand, Tensor
 from uncork.export.onnx.registry import lowers
+from uncork.export.onnx.sizes import Size, combined, dimension, each
 from uncork.ops._operation import Operation
 from uncork.ops.col2im import Col2Im15
 from uncork.ops.extract_image_patches import ExtractImagePatches3
@@ -27,24 +27,14 @@ def split(g: Graph, data: Tensor, parts: Sequence[Operand]) -> Tensor:
     return g.reshape(data, shape)
 
 
-def over(g: Graph, data: Tensor, axis: int, divisor: int) -> Operand:
-    """A dimension divided by a number."""
-    size = data.shape[axis].static_size
-    return (
-        size // divisor
-        if size is not None
-        else g.op("Div", g.dim(data, axis), g.constant(np.array([divisor])))
-    )
+def over(g: Graph, data: Tensor, axis: int, divisor: Size) -> Size:
+    """A dimension divided by a size."""
+    return combined(g, "Div", dimension(g, data, axis), divisor)
 
 
-def times(g: Graph, data: Tensor, axis: int, factor: int) -> Operand:
-    """A dimension multiplied by a number."""
-    size = data.shape[axis].static_size
-    return (
-        size * factor
-        if size is not None
-        else g.op("Mul", g.dim(data, axis), g.constant(np.array([factor])))
-    )
+def times(g: Graph, data: Tensor, axis: int, factor: Size) -> Size:
+    """A dimension multiplied by a size."""
+    return combined(g, "Mul", dimension(g, data, axis), factor)
 
 
 @lowers("SpaceToDepth")
@@ -94,35 +84,42 @@ def depth_to_space(g: Graph, op: DepthToSpace1, data: Tensor) -> Tensor:
     )
 
 
+def _product(g: Graph, blocks: Tensor) -> Size:
+    known = blocks.known()
+    return math.prod(known) if known is not None else g.op("ReduceProd", g.cast(blocks, I64))
+
+
 @lowers("SpaceToBatch")
 def space_to_batch(
     g: Graph, op: Operation, data: Tensor, blocks: Tensor, begins: Tensor, ends: Tensor
 ) -> Tensor:
     """Padded, cut into blocks, the places within a block in front of the batch."""
-    sizes = numbers(g, blocks, "block_shape")
-    pads = [numbers(g, t, n) for t, n in ((begins, "pads_begin"), (ends, "pads_end"))]
-    if any(pads[0]) or any(pads[1]):
-        dims = [d + b + e for d, b, e in zip(data.shape, *pads)] if data.rank is not None else None
-        data = g.op(
-            "Pad",
-            data,
-            [*pads[0], *pads[1]],
-            shape=None if dims is None else [d.static_size for d in dims],
-        )
     rank = g.rank(data)
-    parts: list[Operand] = [g.dim(data, 0)]
+    sizes = each(g, blocks, rank)
+    padded = _padded(g, data, begins, ends)
+    parts: list[Operand] = [g.dim(padded, 0)]
     for axis in range(1, rank):
-        parts += [over(g, data, axis, sizes[axis]), sizes[axis]]
+        parts += [over(g, padded, axis, sizes[axis]), sizes[axis]]
     spatial = list(range(1, 2 * rank - 2, 2))
-    moved = g.transpose(split(g, data, parts), [*(a + 1 for a in spatial), 0, *spatial])
+    moved = g.transpose(split(g, padded, parts), [*(a + 1 for a in spatial), 0, *spatial])
     return split(
         g,
         moved,
         [
-            times(g, data, 0, math.prod(sizes)),
-            *(over(g, data, a, sizes[a]) for a in range(1, rank)),
+            times(g, padded, 0, _product(g, blocks)),
+            *(over(g, padded, a, sizes[a]) for a in range(1, rank)),
         ],
     )
+
+
+def _padded(g: Graph, data: Tensor, begins: Tensor, ends: Tensor) -> Tensor:
+    before, after = begins.known(), ends.known()
+    if before is None or after is None:
+        return g.op("Pad", data, g.concat([g.cast(begins, I64), g.cast(ends, I64)]))
+    if not any(before) and not any(after):
+        return data
+    dims = [d + b + e for d, b, e in zip(data.shape, before, after)]
+    return g.op("Pad", data, [*before, *after], shape=[d.static_size for d in dims])
 
 
 @lowers("BatchToSpace")
@@ -130,20 +127,18 @@ def batch_to_space(
     g: Graph, op: Operation, data: Tensor, blocks: Tensor, begins: Tensor, ends: Tensor
 ) -> Tensor:
     """The reverse, and cropped."""
-    sizes = numbers(g, blocks, "block_shape")
-    crops = [numbers(g, t, n) for t, n in ((begins, "crops_begin"), (ends, "crops_end"))]
     rank = g.rank(data)
-    count = rank - 1
-    batch = over(g, data, 0, math.prod(sizes))
+    count, sizes = rank - 1, each(g, blocks, rank)
+    batch = over(g, data, 0, _product(g, blocks))
     rest: list[Operand] = [g.dim(data, a) for a in range(1, rank)]
     parts = split(g, data, [*sizes[1:], batch, *rest])
     moved = g.transpose(parts, [count, *(a for k in range(count) for a in (count + 1 + k, k))])
     joined = split(g, moved, [batch, *(times(g, data, a, sizes[a]) for a in range(1, rank))])
-    if not any(crops[0]) and not any(crops[1]):
+    first, last = begins.known(), ends.known()
+    if first is not None and last is not None and not any(first) and not any(last):
         return joined
-    return g.op(
-        "Slice", joined, crops[0], [-e if e else 2**62 for e in crops[1]], list(range(rank))
-    )
+    reached = g.op("Sub", g.shape(joined), g.cast(ends, I64))
+    return g.op("Slice", joined, g.cast(begins, I64), reached, list(range(rank)))
 
 
 @lowers("ShuffleChannels")

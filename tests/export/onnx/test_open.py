@@ -1,0 +1,126 @@
+"""Sizes, axes and blocks that only a call knows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import uncork
+from tests.samples import gather_tree, stft
+from tests.samples._sample import Case, Sample
+from uncork.ops import Operation
+from uncork.ops.gather_tree import GatherTree1
+from uncork.ops.stft import ISTFT16, STFT15
+
+from ._run import one_layer, session
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+pytestmark = [pytest.mark.oracle, pytest.mark.filterwarnings("default")]
+
+
+def layer(
+    type_name: str, opset: int, *inputs: tuple[str, Sequence[int | None]], **attributes: Any
+) -> Any:
+    """A session of one layer, all of whose inputs the call gives."""
+    builder = uncork.Builder("one")
+    given = [
+        builder.parameter(f"in{i}", kind, list(shape)) for i, (kind, shape) in enumerate(inputs)
+    ]
+    builder.result(builder.add(type_name, opset, *given, **attributes)[0], "y")
+    return session(uncork.to_onnx(builder.model()))
+
+
+def answer(ready: Any, *values: Any) -> Any:
+    return ready.run(None, {f"in{i}": np.asarray(v) for i, v in enumerate(values)})[0]
+
+
+@pytest.mark.parametrize(
+    ("shift", "axes"),
+    [([1], [0]), ([-1], [1, 0]), ([2, 4, -1], [1, -1, 0]), ([2**62 + 1] * 3, [1] * 3), ([], [])],
+)
+def test_roll_along_axes_of_the_call(shift: list[int], axes: list[int]) -> None:
+    ready = layer("Roll", 7, ("f32", [None, 3]), ("i64", [None]), ("i32", [None]))
+    x = np.arange(12, dtype=np.float32).reshape(4, 3)
+    expected = x
+    for by, axis in zip(np.broadcast_to(np.array(shift, object), len(axes)), axes):
+        expected = np.roll(expected, by % x.shape[axis], axis)
+    y = answer(ready, x, np.array(shift, np.int64), np.array(axes, np.int32))
+    np.testing.assert_array_equal(y, expected)
+
+
+def test_roll_of_nothing() -> None:
+    ready = layer("Roll", 7, ("f32", [None, 3]), ("i64", [1]), ("i64", []))
+    assert answer(ready, np.zeros((0, 3), np.float32), [5], 0).shape == (0, 3)
+
+
+@pytest.mark.parametrize("sizes", [[1, 2, 3], [None] * 3])
+def test_blocks_of_the_call(sizes: list[int | None]) -> None:
+    """0 1 2 between a zero before and two after; every second cell is one item of the batch."""
+    ready = layer("SpaceToBatch", 2, ("f32", sizes), *[("i64", [3])] * 3)
+    x = np.array([[[0, 1, 2], [3, 4, 5]]], np.float32)
+    y = answer(ready, x, [1, 1, 2], [0, 0, 1], [0, 0, 2])
+    np.testing.assert_array_equal(y, [[[0, 1, 0], [0, 4, 0]], [[0, 2, 0], [3, 5, 0]]])
+    y = answer(ready, x, [1, 2, 1], [0, 0, 0], [0, 0, 0])
+    np.testing.assert_array_equal(y, [[[0, 1, 2]], [[3, 4, 5]]])
+
+
+@pytest.mark.parametrize("sizes", [[2, 2, 3], [None] * 3])
+def test_blocks_of_the_call_back(sizes: list[int | None]) -> None:
+    ready = layer("BatchToSpace", 2, ("f32", sizes), *[("i32", [3])] * 3)
+    x = np.array([[[0, 1, 0], [0, 4, 0]], [[0, 2, 0], [3, 5, 0]]], np.float32)
+    four = [np.array(v, np.int32) for v in ([1, 1, 2], [0, 0, 1], [0, 0, 2])]
+    np.testing.assert_array_equal(answer(ready, x, *four), [[[0, 1, 2], [3, 4, 5]]])
+    none = np.zeros(3, np.int32)
+    y = answer(ready, x, np.array([1, 2, 1], np.int32), none, none)
+    np.testing.assert_array_equal(y, [[[0, 1, 0], [0, 2, 0], [0, 4, 0], [3, 5, 0]]])
+
+
+def open_answer(operation: type[Operation], case: Case) -> Any:
+    """What a layer gives whose inputs are all given by the call, in any size."""
+    made = one_layer(operation, case, constants=False, dynamic=True)
+    assert made is not None
+    return session(uncork.to_onnx(made[0])).run(None, made[1])[0]
+
+
+@pytest.mark.parametrize("sample", gather_tree.EXAMPLES, ids=lambda s: s.name)
+def test_beams_of_any_number_of_steps(sample: Sample) -> None:
+    y = open_answer(GatherTree1, sample.case)
+    np.testing.assert_array_equal(y, sample.expected[0][0])
+
+
+@pytest.mark.parametrize("sample", stft.EXAMPLES, ids=lambda s: s.name)
+def test_frames_of_the_call(sample: Sample) -> None:
+    y = open_answer(STFT15, sample.case)
+    np.testing.assert_allclose(y, sample.expected[0][0], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("sample", stft.INVERSE, ids=lambda s: s.name)
+def test_a_signal_of_frames_of_the_call(sample: Sample) -> None:
+    y = open_answer(ISTFT16, sample.case)
+    np.testing.assert_allclose(y, sample.expected[0][0], rtol=1e-5, atol=1e-5)
+
+
+def test_frames_that_do_not_fit_are_refused() -> None:
+    ready = layer("STFT", 15, *[("f32", [None])] * 2, *[("i64", [])] * 2, transpose_frames=False)
+    x, one = np.ones(4, np.float32), np.float32([1])
+    assert answer(ready, x, one, 2, 1).shape == (3, 2, 2)
+    with pytest.raises(Exception, match="out of data bounds"):
+        answer(ready, x, one, 6, 1)
+    with pytest.raises(Exception, match="broadcast"):
+        answer(ready, x, np.ones(3, np.float32), 2, 1)
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 7])
+def test_the_last_axis_of_a_half_spectrum_of_any_size(count: int) -> None:
+    builder = uncork.Builder("one")
+    data = builder.parameter("in0", "f32", [None, None, 2])
+    axes = builder.constant(np.array([1]))
+    builder.result(builder.add("IRDFT", 9, data, axes)[0], "y")
+    x = np.arange(4 * count, dtype=np.float32).reshape(2, count, 2)
+    x[:, [0, -1], 1] = 0
+    y = answer(session(uncork.to_onnx(builder.model())), x)
+    np.testing.assert_allclose(y, np.fft.irfft(x[..., 0] + 1j * x[..., 1]), rtol=1e-5, atol=1e-5)
