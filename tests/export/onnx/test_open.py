@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -124,3 +125,46 @@ def test_the_last_axis_of_a_half_spectrum_of_any_size(count: int) -> None:
     x[:, [0, -1], 1] = 0
     y = answer(session(uncork.to_onnx(builder.model())), x)
     np.testing.assert_allclose(y, np.fft.irfft(x[..., 0] + 1j * x[..., 1]), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("sides", [(4, 5), (1, 7), (2, 2), (0, 3)])
+@pytest.mark.parametrize("auto_pad", ["same_upper", "same_lower", "valid"])
+@pytest.mark.parametrize("strides", [(1, 1), (3, 2)])
+def test_patches_of_images_of_any_size(
+    auto_pad: str, strides: tuple[int, int], sides: tuple[int, int]
+) -> None:
+    """Of the cells' numbers, so that a patch says where it was cut; 0 is padding."""
+    sizes, rates = (2, 3), (1, 2)
+    x = np.arange(1, 1 + math.prod(sides), dtype=np.float32).reshape(sides)
+    cuts = []
+    for side, size, rate, stride in zip(sides, sizes, rates, strides):
+        reach = (size - 1) * rate + 1
+        count = -(-side // stride) if auto_pad != "valid" else max(0, (side - reach) // stride + 1)
+        total = 0 if auto_pad == "valid" else max(0, (count - 1) * stride + reach - side)
+        before = total - total // 2 if auto_pad == "same_lower" else total // 2
+        cuts.append([[i * stride - before + k * rate for k in range(size)] for i in range(count)])
+
+    def cell(i: int, j: int) -> float:
+        return x[i, j] if 0 <= i < sides[0] and 0 <= j < sides[1] else 0
+
+    expected = [
+        [[cell(rows[a], columns[b]) for columns in cuts[1]] for rows in cuts[0]]
+        for a, b in np.ndindex(*sizes)
+    ]
+    attributes = {"sizes": sizes, "strides": strides, "rates": rates, "auto_pad": auto_pad}
+    ready = layer("ExtractImagePatches", 3, ("f32", [None] * 4), **attributes)
+    shape = (6, len(cuts[0]), len(cuts[1]))
+    y = answer(ready, x[None, None])
+    np.testing.assert_array_equal(y, np.array(expected, np.float32).reshape(1, *shape))
+
+
+@pytest.mark.parametrize("adjoint", [False, True])
+@pytest.mark.parametrize("shape", [(3, 3), (2, 5, 5), (2, 3, 4, 4), (40, 40), (1, 1), (0, 0)])
+def test_inverses_of_any_size(shape: tuple[int, ...], adjoint: bool) -> None:
+    """Of random matrices, and of one whose first pivot is 0."""
+    x = np.random.default_rng(1).normal(size=shape).astype(np.float32)
+    x[..., :1, :1] = 0 if shape[-1] > 1 else 2
+    ready = layer("Inverse", 14, ("f32", [None] * len(shape)), adjoint=adjoint)
+    exact = np.linalg.inv(x.astype(np.float64))
+    expected = np.swapaxes(exact, -1, -2) if adjoint else exact
+    np.testing.assert_allclose(answer(ready, x), expected, rtol=1e-5, atol=1e-5)

@@ -11,7 +11,8 @@ import numpy as np
 
 from uncork.export.onnx.graph import I64, Graph, Operand, Tensor
 from uncork.export.onnx.registry import lowers
-from uncork.export.onnx.sizes import Size, combined, dimension, each
+from uncork.export.onnx.sizes import Size, combined, dimension, each, vectors
+from uncork.ops._common.spatial import extent
 from uncork.ops._operation import Operation
 from uncork.ops.col2im import Col2Im15
 from uncork.ops.extract_image_patches import ExtractImagePatches3
@@ -173,22 +174,36 @@ def reorg(g: Graph, op: ReorgYolo2, data: Tensor) -> Tensor:
 @lowers("ExtractImagePatches")
 def patches(g: Graph, op: ExtractImagePatches3, data: Tensor) -> Tensor:
     """Slices with steps, one for each place of the kernel, joined along the channels."""
-    sides = data.shape[2:]
-    if not sides.is_static:
-        g.refuse("the sizes of the image are not known")
-    slides = [op.slide(axis, size) for axis, size in enumerate(sides.static)]
-    if any(s.count == 0 for s in slides):
-        return g.op("Expand", g.number(0, data), g.constant(np.array(g.outputs[0].shape.static)))
-    after = [max(0, s.reach - s.pad_begin - s.size) for s in slides]
+    counts, begins, ends = zip(*(_patches(g, op, axis, data) for axis in range(2)))
     padded = data
-    if any(s.pad_begin for s in slides) or any(after):
-        padded = g.op("Pad", data, [0, 0, *(s.pad_begin for s in slides), 0, 0, *after])
+    if any(n != 0 for n in (*begins, *ends)):
+        padded = g.op("Pad", data, vectors(g, 0, 0, *begins, 0, 0, *ends))
     parts = []
     for cell in np.ndindex(*op.sizes):
-        starts = [k * s.dilation for k, s in zip(cell, slides)]
-        ends = [b + (s.count - 1) * s.stride + 1 for b, s in zip(starts, slides)]
-        parts.append(g.op("Slice", padded, starts, ends, [2, 3], [s.stride for s in slides]))
+        first = [k * rate for k, rate in zip(cell, op.rates)]
+        last = [
+            combined(g, "Add", combined(g, "Mul", n, stride), start)
+            for n, stride, start in zip(counts, op.strides, first)
+        ]
+        parts.append(g.op("Slice", padded, first, vectors(g, *last), [2, 3], list(op.strides)))
     return g.op("Concat", *parts, axis=1)
+
+
+def _patches(
+    g: Graph, op: ExtractImagePatches3, axis: int, data: Tensor
+) -> tuple[Size, Size, Size]:
+    """How many patches there are along rows (axis 0) or columns, and the zeros at both ends."""
+    cells, stride = dimension(g, data, axis + 2), op.strides[axis]
+    reach = extent(op.sizes[axis], op.rates[axis])
+    if op.auto_pad == "valid":
+        room = combined(g, "Max", combined(g, "Add", cells, stride - reach), 0)
+        return combined(g, "Div", room, stride), 0, 0
+    count = combined(g, "Div", combined(g, "Add", cells, stride - 1), stride)
+    reached = combined(g, "Add", combined(g, "Mul", count, stride), reach - stride)
+    total = combined(g, "Max", combined(g, "Sub", reached, cells), 0)
+    half = combined(g, "Div", total, 2)
+    rest = combined(g, "Sub", total, half)
+    return (count, half, rest) if op.auto_pad == "same_upper" else (count, rest, half)
 
 
 @lowers("Col2Im")
