@@ -12,6 +12,7 @@ import pytest
 import uncork
 from tests.samples import gather_tree, stft
 from tests.samples._sample import Case, Sample
+from uncork.errors import UnsupportedError
 from uncork.ops import Operation
 from uncork.ops.gather_tree import GatherTree1
 from uncork.ops.stft import ISTFT16, STFT15
@@ -168,3 +169,24 @@ def test_inverses_of_any_size(shape: tuple[int, ...], adjoint: bool) -> None:
     exact = np.linalg.inv(x.astype(np.float64))
     expected = np.swapaxes(exact, -1, -2) if adjoint else exact
     np.testing.assert_allclose(answer(ready, x), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("counts", [(2, 3), (1, 1), (4, 5), (6, 2), (0, 2), (2, 0)])
+def test_means_of_as_many_windows_as_the_call_says(counts: tuple[int, int]) -> None:
+    ready = layer("AdaptiveAvgPool", 8, ("f32", [None, 2, None, 5]), ("i64", [2]))
+    x = np.random.default_rng(2).normal(size=(1, 2, 4, 5)).astype(np.float32)
+    x[0, 0, 0, 0] = np.inf
+    expected = np.zeros((1, 2, *counts), np.float32)
+    for i, j in np.ndindex(*counts):
+        rows, columns = (
+            slice(k * n // m, -(-(k + 1) * n // m)) for k, n, m in zip((i, j), (4, 5), counts)
+        )
+        expected[:, :, i, j] = x[:, :, rows, columns].mean((2, 3))
+    y = answer(ready, x, counts)
+    assert y.shape == expected.shape
+    np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_places_in_as_many_windows_as_the_call_says_are_refused() -> None:
+    with pytest.raises(UnsupportedError, match="input 'output_shape' is computed as the model"):
+        layer("AdaptiveMaxPool", 8, ("f32", [1, 2, 5]), ("i64", [1]))

@@ -125,24 +125,23 @@ def if_(g: Graph, op: If8, condition: Tensor, *values: Tensor) -> list[Tensor]:
 # ---- loops
 
 
-def repeated(
-    g: Graph,
-    count: Tensor,
-    start: Tensor,
-    step: Callable[[Graph, Tensor, Tensor], tuple[Tensor, Sequence[Tensor]]],
-) -> list[Tensor]:
-    """A Loop of `count` iterations. `step(graph, iteration, value)` gives the next value and what
-    is stacked along a new first axis; so does the Loop, from the value at the start.
-    """
+#: What an iteration gives: the next values, and what is stacked along a new first axis.
+Parts = tuple[Sequence[Tensor], Sequence[Tensor]]
+#: One iteration, from its graph, its number and the values so far.
+Step = Callable[[Graph, Tensor, Sequence[Tensor]], Parts]
+
+
+def repeated(g: Graph, count: Tensor, starts: Sequence[Tensor], step: Step) -> list[Tensor]:
+    """A Loop of `count` iterations: the last values, and what was stacked."""
     child, names = g.child(), g.settings.names
     iteration = Tensor(names.unique(f"{g.layer}/iteration"), I64, PartialShape([]))
     condition = Tensor(names.unique(f"{g.layer}/condition"), BOOLEAN, PartialShape([]))
-    value = Tensor(names.unique(f"{g.layer}/value"), start.type, start.shape)
-    after, stacked = step(child, iteration, value)
-    inputs, outputs = [iteration, condition, value], [condition, after, *stacked]
+    values = [Tensor(names.unique(f"{g.layer}/value"), s.type, s.shape) for s in starts]
+    after, stacked = step(child, iteration, values)
+    inputs, outputs = [iteration, condition, *values], [condition, *after, *stacked]
     graph = _proto(child, f"{g.layer}/body", inputs, outputs)
-    types = [start.type, *(t.type for t in stacked)]
-    return g.ops("Loop", count, g.constant(np.array(True)), start, types=types, body=graph)
+    types = [t.type for t in (*starts, *stacked)]
+    return g.ops("Loop", count, g.constant(np.array(True)), *starts, types=types, body=graph)
 
 
 class _Iteration:

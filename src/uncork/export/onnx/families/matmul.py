@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from uncork.export.onnx.families.bodies import repeated
+from uncork.export.onnx.families.bodies import Parts, repeated
 from uncork.export.onnx.families.normalization import widened
 from uncork.export.onnx.graph import I64, Graph, Tensor
 from uncork.export.onnx.registry import lowers
@@ -73,14 +73,14 @@ def inverse(g: Graph, op: Inverse, data: Tensor) -> Tensor:
     unit = g.op("Add", g.op("Mul", batches, g.constant(np.float64(0))), diagonal)
     table = g.op("Concat", batches, unit, axis=2, shape=[None, None, None])
 
-    def step(graph: Graph, k: Tensor, table: Tensor) -> tuple[Tensor, list[Tensor]]:
-        return _eliminated(graph, _pivoted(graph, table, rows, k), rows, k), []
+    def step(graph: Graph, k: Tensor, tables: Sequence[Tensor]) -> Parts:
+        return [_eliminated(graph, _pivoted(graph, tables[0], rows, k), rows, k)], []
 
     if isinstance(side, int) and side <= _UNROLLED:
         for k in range(side):
-            table, _ = step(g, g.constant(k, I64), table)
+            ((table,), _) = step(g, g.constant(k, I64), [table])
     else:
-        table = repeated(g, g.scalar(vector(g, side)), table, step)[0]
+        table = repeated(g, g.scalar(vector(g, side)), [table], step)[0]
     result = g.op("Slice", table, vector(g, side), [2**62], [2])
     if op.adjoint:
         result = g.op("Transpose", result, perm=[0, 2, 1])

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from uncork.export.onnx.families.bodies import repeated
+from uncork.export.onnx.families.bodies import Parts, repeated
 from uncork.export.onnx.graph import I64, Graph, Tensor
 from uncork.export.onnx.registry import lowers
 from uncork.ops._operation import Operation
@@ -102,11 +102,11 @@ def _followed(g: Graph, ids: Tensor, beam: Tensor, back: Back) -> Tensor:
     """By a Loop, whose rows stand in reverse; of no steps it does not tell the other sizes."""
     steps = g.scalar(g.dim(ids, 0))
 
-    def step(graph: Graph, iteration: Tensor, beam: Tensor) -> tuple[Tensor, list[Tensor]]:
+    def step(graph: Graph, i: Tensor, beams: Sequence[Tensor]) -> Parts:
         last = graph.op("Sub", steps, graph.constant(1, I64))
-        before, row = back(graph, graph.op("Sub", last, iteration), beam)
-        return before, [row]
+        before, row = back(graph, graph.op("Sub", last, i), beams[0])
+        return [before], [row]
 
-    rows = repeated(g, steps, beam, step)[1]
+    rows = repeated(g, steps, [beam], step)[1]
     turned = g.op("Slice", rows, [-1], [-(2**62)], [0], [-1])
     return g.reshape(turned, g.shape(ids))
