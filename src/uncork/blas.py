@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from uncork.concurrency import in_child, once
+from uncork.concurrency import in_child, once, unforked
 
 #: Functions that get and set the number of threads: OpenBLAS (NumPy's own wheels prefix or suffix
 #: the names), MKL, BLIS.
@@ -127,13 +127,18 @@ in_child(_limits.in_child)
 
 @contextlib.contextmanager
 def limited() -> Iterator[None]:
-    """A context for a product: it uses no more threads than the call around it may."""
-    threads = _most.get()
-    found = None if threads is None else library()
-    if threads is None or found is None or not _limits.enter(found, threads):
-        yield
-        return
-    try:
-        yield
-    finally:
-        _limits.leave(found, threads)
+    """A context for a product: it uses no more threads than the call around it may.
+
+    A fork of another thread waits for its end. OpenBLAS ends its threads before a fork, and where
+    one of them is just given work by another thread, it can wait for it for ever.
+    """
+    with unforked():
+        threads = _most.get()
+        found = None if threads is None else library()
+        if threads is None or found is None or not _limits.enter(found, threads):
+            yield
+            return
+        try:
+            yield
+        finally:
+            _limits.leave(found, threads)

@@ -5,8 +5,8 @@ stays locked in the child for ever. Two rules follow:
 
 - Every lock of the project is replaced in a child by a new one (`renews_locks`). What it protects
   is never half-changed: each structure is changed in one step, between which the fork happens.
-- What holds locks of others (imports, whose locks are Python's, and LLVM) is done `unforked`: a
-  fork waits until no other thread is inside.
+- What holds locks of others (imports, whose locks are Python's, LLVM, and the threads of NumPy's
+  products) is done `unforked`: a fork waits until no other thread is inside.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ _gate = _Gate()
 
 @contextlib.contextmanager
 def unforked() -> Iterator[None]:
-    """A context that no fork of another thread cuts in two. For first calls: it takes microseconds."""
+    """A context that no fork of another thread cuts in two. For what is rare or long: it takes microseconds."""
     _gate.enter()
     try:
         yield

@@ -53,6 +53,7 @@ def cases(generator: np.random.Generator, columns: int) -> Iterator[tuple[Operat
     }
     for name in ("f32", "f64", "f16", "bf16", "u8", "i16", "i32", "i64"):
         yield find("MaxPool", 8)(**window), [drawn(generator, name, 2, 2, 5, columns)]
+        yield find("MaxPool", 8)(axis=2, **window), [drawn(generator, name, 2, 2, 5, columns)]
         yield (
             find("CumSum", 3)(reverse=True, exclusive=True),
             [drawn(generator, name, 3, columns), whole(1)],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -172,6 +172,14 @@ class Model:
         if self.ir_version != 10:
             return ()
         return (node.name if len(node.outputs) == 1 else f"{node.name}.{output}",)
+
+
+def all_nodes(model: Model) -> Iterator[Node]:
+    """Every node, those of bodies after the node that holds them."""
+    for node in model.nodes:
+        yield node
+        for _, body in node.bodies:
+            yield from all_nodes(body)
 
 
 def _port_text(names: tuple[str, ...], spec: TensorSpec) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from uncork.export.torch.model import all_nodes
-from uncork.ir.model import Model
+from uncork.ir.model import Model, all_nodes
 from uncork.ops.parameter import Const
 from uncork.surgery._model import input_names, output_names
 

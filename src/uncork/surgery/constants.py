@@ -13,9 +13,8 @@ import numpy as np
 from uncork.compiler.arguments import did_you_mean
 from uncork.errors import InputError, Problem, UnsupportedError
 from uncork.export.onnx.files import given_model
-from uncork.export.torch.model import all_nodes
 from uncork.ir.bodies import GraphBody
-from uncork.ir.model import Model, Node
+from uncork.ir.model import Model, Node, all_nodes
 from uncork.ops._body import BodyMap, SubGraphOperation
 from uncork.ops.parameter import Const
 from uncork.storage import encode

@@ -13,7 +13,7 @@ import numpy as np
 
 from uncork.errors import InputError, Problem, UncorkError, UnsupportedError
 from uncork.export.onnx.graph import KNOWN, Graph, Settings, State, Tensor
-from uncork.export.onnx.registry import lowerings
+from uncork.export.onnx.registry import REGISTRY, lowerings
 from uncork.export.onnx.signatures import carrier
 from uncork.export.onnx.tensors import ONNX_TYPES, is_packed, stored_as
 from uncork.ir.model import Model, Node, Source
@@ -46,7 +46,7 @@ def export(model: Model, opset: int = FIRST_OPSET, approximate: bool = False) ->
             f"opset: expected {FIRST_OPSET} to {newest}, the newest that onnx {onnx.__version__} "
             f"has, got {opset}"
         )
-    _check_lowerings(model)
+    REGISTRY.check(model)
     settings = Settings(opset, approximate)
     graph = Graph(settings)
     problems: list[Problem] = []
@@ -152,31 +152,6 @@ def _header(onnx: Any, name: str, constant: Const) -> Any:
 
 
 # ---- layers
-
-
-def _check_lowerings(model: Model) -> None:
-    missing: dict[str, int] = {}
-    for node in all_nodes(model):
-        if (
-            node.type_name not in ("Parameter", "Const", "Result")
-            and node.type_name not in lowerings()
-        ):
-            label = node.operation.label() if node.operation else f"{node.type_name}@{node.opset}"
-            missing[label] = missing.get(label, 0) + 1
-    if missing:
-        listed = ", ".join(
-            f"{label} ({count} {'layers' if count > 1 else 'layer'})"
-            for label, count in sorted(missing.items())
-        )
-        raise UnsupportedError(f"no export to ONNX for: {listed}", model.source)
-
-
-def all_nodes(model: Model) -> Iterator[Node]:
-    """Every node, those of bodies too."""
-    for node in model.nodes:
-        yield node
-        for _, body in node.bodies:
-            yield from all_nodes(body)
 
 
 def lower_nodes(

@@ -1,37 +1,12 @@
-"""Finds the lowering of an operation: a function that writes the ONNX nodes which mean the same."""
+"""The lowerings to ONNX: functions that add the nodes which mean the same.
+
+`lowering(graph, operation, *inputs)` returns the output tensors: one, or a sequence of them.
+"""
 
 from __future__ import annotations
 
-import functools
-import importlib
-import pkgutil
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, TypeVar
+from uncork.export.registry import Registry
 
-#: `lowering(graph, operation, *inputs)` returns the output tensors: one, or a sequence of them.
-Lowering = Callable[..., Any]
-Function = TypeVar("Function", bound=Lowering)
-_lowerings: dict[str, Lowering] = {}
-_FAMILIES = Path(__file__).parent / "families"
-
-
-def lowers(*type_names: str) -> Callable[[Function], Function]:
-    """Function decorator: this function lowers these operations, in all their versions."""
-
-    def add(function: Function) -> Function:
-        for type_name in type_names:
-            if type_name in _lowerings:
-                raise AssertionError(f"{type_name} has two lowerings")
-            _lowerings[type_name] = function
-        return function
-
-    return add
-
-
-@functools.cache
-def lowerings() -> dict[str, Lowering]:
-    """Every lowering by the type name of its operation."""
-    for module in pkgutil.iter_modules([str(_FAMILIES)]):
-        importlib.import_module(f"{__package__}.families.{module.name}")
-    return _lowerings
+REGISTRY = Registry("ONNX", f"{__package__}.families")
+lowers = REGISTRY.lowers
+lowerings = REGISTRY.lowerings

@@ -5,7 +5,7 @@ exported in one error.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +15,7 @@ from uncork.export.torch import types
 from uncork.export.torch.classes import ASSIGNED, VARIABLE, Renderer
 from uncork.export.torch.helper_source import helpers_needed
 from uncork.export.torch.names import class_name, variable
-from uncork.export.torch.registry import lowerings
+from uncork.export.torch.registry import REGISTRY, lowerings
 from uncork.export.torch.writer import (
     SMALL,
     Block,
@@ -54,7 +54,7 @@ def torch_source(model: Model, approximate: bool = False) -> TorchSource:
     """The model as source of torch. Raises UnsupportedError, with every layer that cannot be
     exported.
     """
-    _check_lowerings(model)
+    REGISTRY.check(model)
     program = Program(approximate)
     problems: list[Problem] = []
     arguments = [program.variable(_input_name(model, i)) for i in range(len(model.parameters))]
@@ -185,29 +185,6 @@ def _needed(blocks: Sequence[Block], outputs: Sequence[str]) -> list[Block]:
 
 
 # ---- layers
-
-
-def _check_lowerings(model: Model) -> None:
-    missing: dict[str, int] = {}
-    for node in all_nodes(model):
-        plain = node.type_name in ("Parameter", "Const", "Result")
-        if not plain and node.type_name not in lowerings():
-            label = node.operation.label() if node.operation else f"{node.type_name}@{node.opset}"
-            missing[label] = missing.get(label, 0) + 1
-    if missing:
-        listed = ", ".join(
-            f"{label} ({count} {'layers' if count > 1 else 'layer'})"
-            for label, count in sorted(missing.items())
-        )
-        raise UnsupportedError(f"no export to torch for: {listed}", model.source)
-
-
-def all_nodes(model: Model) -> Iterator[Node]:
-    """Every node, those of bodies too."""
-    for node in model.nodes:
-        yield node
-        for _, body in node.bodies:
-            yield from all_nodes(body)
 
 
 def lower_nodes(

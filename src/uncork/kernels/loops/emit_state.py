@@ -73,7 +73,10 @@ class State:
         if isinstance(node, ast.Constant):
             return k.integer(int(ast.literal_eval(node)))
         if isinstance(node, ast.Name):
-            return self.at[node.id]
+            if node.id in self.at:
+                return self.at[node.id]
+            (value,) = self.values[node.id]  # of one lane, where there are no vectors
+            return value.to(I64)
         if isinstance(node, ast.UnaryOp):
             return -self.position(node.operand)
         if isinstance(node, ast.Call) and name_of(node.func) == "near":
