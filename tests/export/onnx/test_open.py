@@ -13,7 +13,9 @@ import uncork
 from tests.samples import gather_tree, stft
 from tests.samples._sample import Case, Sample
 from uncork.errors import UnsupportedError
+from uncork.ir.bodies import GraphBody
 from uncork.ops import Operation
+from uncork.ops._body import BodyInput, BodyMap, BodyOutput
 from uncork.ops.gather_tree import GatherTree1
 from uncork.ops.stft import ISTFT16, STFT15
 
@@ -190,3 +192,23 @@ def test_means_of_as_many_windows_as_the_call_says(counts: tuple[int, int]) -> N
 def test_places_in_as_many_windows_as_the_call_says_are_refused() -> None:
     with pytest.raises(UnsupportedError, match="input 'output_shape' is computed as the model"):
         layer("AdaptiveMaxPool", 8, ("f32", [1, 2, 5]), ("i64", [1]))
+
+
+@pytest.mark.parametrize("inverted", [True, False])
+def test_a_loop_inside_a_branch(inverted: bool) -> None:
+    bodies = {}
+    for name in ("then_body", "else_body"):
+        inner = uncork.Builder(name)
+        x = inner.parameter("x", "f32", [None, None])
+        inner.result(inner.add("Inverse", 14, x, adjoint=False)[0] if name == "then_body" else x)
+        bodies[name] = BodyMap(GraphBody(inner.model()), (BodyInput(1, 0),), (BodyOutput(0, 0),))
+    outer = uncork.Builder("either")
+    condition, x = (
+        outer.parameter("condition", "boolean", []),
+        outer.parameter("x", "f32", [None, None]),
+    )
+    outer.result(outer.add_with_bodies("If", 8, condition, x, bodies=bodies)[0], "y")
+    ready = session(uncork.to_onnx(outer.model()))
+    matrix = np.array([[0, 2], [4, 0]], np.float32)
+    (y,) = ready.run(None, {"condition": np.array(inverted), "x": matrix})
+    np.testing.assert_allclose(y, [[0, 0.25], [0.5, 0]] if inverted else matrix)
