@@ -8,7 +8,7 @@ that is the last iteration's value is carried along.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -123,6 +123,25 @@ def if_(g: Graph, op: If8, condition: Tensor, *values: Tensor) -> list[Tensor]:
 
 
 # ---- loops
+
+
+#: What an iteration gives: the next values, and what is stacked along a new first axis.
+Parts = tuple[Sequence[Tensor], Sequence[Tensor]]
+#: One iteration, from its graph, its number and the values so far.
+Step = Callable[[Graph, Tensor, Sequence[Tensor]], Parts]
+
+
+def repeated(g: Graph, count: Tensor, starts: Sequence[Tensor], step: Step) -> list[Tensor]:
+    """A Loop of `count` iterations: the last values, and what was stacked."""
+    child, names = g.child(), g.settings.names
+    iteration = Tensor(names.unique(f"{g.layer}/iteration"), I64, PartialShape([]))
+    condition = Tensor(names.unique(f"{g.layer}/condition"), BOOLEAN, PartialShape([]))
+    values = [Tensor(names.unique(f"{g.layer}/value"), s.type, s.shape) for s in starts]
+    after, stacked = step(child, iteration, values)
+    inputs, outputs = [iteration, condition, *values], [condition, *after, *stacked]
+    graph = _proto(child, f"{g.layer}/body", inputs, outputs)
+    types = [t.type for t in (*starts, *stacked)]
+    return g.ops("Loop", count, g.constant(np.array(True)), *starts, types=types, body=graph)
 
 
 class _Iteration:

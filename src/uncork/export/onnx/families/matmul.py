@@ -7,9 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from uncork.export.onnx.families.bodies import Parts, repeated
 from uncork.export.onnx.families.normalization import widened
 from uncork.export.onnx.graph import I64, Graph, Tensor
 from uncork.export.onnx.registry import lowers
+from uncork.export.onnx.sizes import counted, dimension, vector
 from uncork.ops.einsum import Einsum
 from uncork.ops.inverse import Inverse
 from uncork.ops.matmul import MatMul
@@ -55,61 +57,66 @@ def _letters(labels: Sequence[str | int], free: Sequence[str]) -> str:
     return "".join(free[label] if isinstance(label, int) else label for label in labels)
 
 
-#: Larger matrices would take thousands of nodes.
-_LARGEST = 32
+#: Columns up to this many are eliminated one by one, without a Loop.
+_UNROLLED = 32
 
 
 @lowers("Inverse")
 def inverse(g: Graph, op: Inverse, data: Tensor) -> Tensor:
     """Gauss's elimination on [data, unit matrix], the largest element of each column brought to the
-    diagonal, in f64.
+    diagonal, in f64; column by column in a Loop where there are many or their number is not known.
     """
-    side = data.shape[-1].static_size if data.rank is not None else None
-    if side is None or side > _LARGEST:
-        g.refuse(f"inverses of matrices of unknown size, or of more than {_LARGEST} rows")
-    rank = g.rank(data)
-    batches = g.op("Reshape", g.cast(data, T.f64), [-1, side, side], shape=[None, side, side])
-    unit = g.op("Add", g.op("Mul", batches, g.constant(np.float64(0))), g.constant(np.eye(side)))
-    table = g.op("Concat", batches, unit, axis=2, shape=[None, side, 2 * side])
-    for k in range(side):
-        table = _eliminated(g, _pivoted(g, table, k), k, side)
-    result = g.slice(table, side, 2 * side, 2)
+    rank, side = g.rank(data), dimension(g, data, -1)
+    batches = _matrices(g, g.cast(data, T.f64))
+    rows = g.unsqueeze(counted(g, side), [0, 2])
+    diagonal = g.cast(g.op("Equal", rows, g.unsqueeze(counted(g, side), [0, 1])), T.f64)
+    unit = g.op("Add", g.op("Mul", batches, g.constant(np.float64(0))), diagonal)
+    table = g.op("Concat", batches, unit, axis=2, shape=[None, None, None])
+
+    def step(graph: Graph, k: Tensor, tables: Sequence[Tensor]) -> Parts:
+        return [_eliminated(graph, _pivoted(graph, tables[0], rows, k), rows, k)], []
+
+    if isinstance(side, int) and side <= _UNROLLED:
+        for k in range(side):
+            ((table,), _) = step(g, g.constant(k, I64), [table])
+    else:
+        table = repeated(g, g.scalar(vector(g, side)), [table], step)[0]
+    result = g.op("Slice", table, vector(g, side), [2**62], [2])
     if op.adjoint:
         result = g.op("Transpose", result, perm=[0, 2, 1])
-    return g.cast(
-        result if rank == 3 else g.op("Reshape", result, g.shape(data), shape=data.shape), data.type
-    )
+    return g.cast(result if rank == 3 else g.reshape(result, g.shape(data)), data.type)
 
 
-def _pivoted(g: Graph, table: Tensor, k: int) -> Tensor:
+def _matrices(g: Graph, data: Tensor) -> Tensor:
+    """With one dimension before the matrices."""
+    rank = g.rank(data)
+    if rank <= 3:
+        return g.unsqueeze(data, [0]) if rank == 2 else data
+    count = g.op("ReduceProd", g.dims(data, 0, rank - 2))
+    return g.reshape(data, g.concat([count, g.dims(data, rank - 2, rank)]))
+
+
+def _pivoted(g: Graph, table: Tensor, rows: Tensor, k: Tensor) -> Tensor:
     """Row k and the row from k on with the largest element in column k changed places."""
-    below = g.op("Abs", g.op("Slice", table, [k, k], [2**31, k + 1], [1, 2]))
-    largest = g.op("Add", g.op("ArgMax", below, axis=1, keepdims=1), g.constant(k, I64))
-    places = g.constant(np.arange(int(table.shape[1])).reshape(1, -1, 1))
-    here = g.op("Equal", places, largest)
-    moved = g.op(
-        "Where",
-        g.op("Equal", places, g.constant(k, I64)),
-        largest,
-        g.op("Where", here, g.constant(k, I64), places),
-    )
-    return g.op(
-        "GatherElements",
-        table,
-        g.op("Expand", moved, g.op("Shape", table, type=I64)),
-        axis=1,
-        shape=table.shape,
-    )
+    column = g.op("Abs", _at(g, table, k, 2))
+    below = g.op("Where", g.op("Less", rows, k), g.constant(np.float64(-1)), column)
+    largest = g.op("ArgMax", below, axis=1, keepdims=1)
+    back = g.op("Where", g.op("Equal", rows, largest), k, rows)
+    moved = g.op("Where", g.op("Equal", rows, k), largest, back)
+    places = g.op("Expand", moved, g.op("Shape", table, type=I64))
+    return g.op("GatherElements", table, places, axis=1, shape=table.shape)
 
 
-def _eliminated(g: Graph, table: Tensor, k: int, side: int) -> Tensor:
+def _eliminated(g: Graph, table: Tensor, rows: Tensor, k: Tensor) -> Tensor:
     """Column k made that of the unit matrix."""
-    row = g.slice(table, k, k + 1, 1)
-    row = g.op("Div", row, g.slice(row, k, k + 1, 2))
-    others = g.op(
-        "Mul",
-        g.slice(table, k, k + 1, 2),
-        g.constant((np.arange(side) != k).astype(np.float64).reshape(1, -1, 1)),
-    )
-    kept = g.op("Where", g.constant((np.arange(side) == k).reshape(1, -1, 1)), row, table)
+    row = _at(g, table, k, 1)
+    row = g.op("Div", row, _at(g, row, k, 2))
+    here = g.op("Equal", rows, k)
+    others = g.op("Where", here, g.constant(np.float64(0)), _at(g, table, k, 2))
+    kept = g.op("Where", here, row, table)
     return g.op("Sub", kept, g.op("Mul", others, row), shape=table.shape)
+
+
+def _at(g: Graph, table: Tensor, k: Tensor, axis: int) -> Tensor:
+    """Row or column k, which stays a dimension of 1."""
+    return g.op("Gather", table, g.unsqueeze(k, [0]), axis=axis)

@@ -5,15 +5,17 @@ IR see differently.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from uncork.export.onnx.families.bodies import Parts, Step, repeated
 from uncork.export.onnx.families.convolution import window_pads
 from uncork.export.onnx.families.shapes import numbers
 from uncork.export.onnx.graph import I64, Graph, Tensor
 from uncork.export.onnx.registry import lowers
+from uncork.export.onnx.sizes import Size, dimension, each, vector
 from uncork.ops._operation import Operation
 from uncork.ops.adaptive_pool import AdaptiveMaxPool8
 from uncork.ops.avg_pool import AvgPool1, Pooling
@@ -148,20 +150,16 @@ def _integer_mean(g: Graph, op: AvgPool1, data: Tensor) -> Tensor:
     return g.cast(g.op("Round", mean), data.type)
 
 
-@lowers("AdaptiveAvgPool", "AdaptiveMaxPool")
-def adaptive(g: Graph, op: Operation, data: Tensor, output_shape: Tensor) -> list[Tensor]:
-    """Windows cut out one by one: along each axis for a mean, and for a maximum the places too."""
-    counts = numbers(g, output_shape, "output_shape")
+@lowers("AdaptiveAvgPool")
+def adaptive_mean(g: Graph, op: Operation, data: Tensor, output_shape: Tensor) -> Tensor:
+    """The means of windows cut out one by one, along each axis; in a Loop where their number is
+    computed.
+    """
+    counts = output_shape.known()
+    if counts is None:
+        return _means(g, data, output_shape)
     if 0 in counts:
-        shape = g.concat([g.dims(data, 0, 2), counts])
-        empty = [g.op("Expand", g.number(0, data), shape)]
-        return [
-            *empty,
-            *(g.op("Expand", g.constant(0, s.element_type), shape) for s in g.outputs[1:]),
-        ]
-    if isinstance(op, AdaptiveMaxPool8):
-        values, places = _largest(g, data, counts)
-        return [values, g.cast(places, op.index_element_type)]
+        return g.op("Expand", g.number(0, data), g.concat([g.dims(data, 0, 2), counts]))
     for axis, count in enumerate(counts, 2):
         if count == 1:
             data = g.op("ReduceMean", data, [axis], keepdims=1, shape=_with_dim(data, axis, 1))
@@ -173,7 +171,44 @@ def adaptive(g: Graph, op: Operation, data: Tensor, output_shape: Tensor) -> lis
                 count,
                 lambda part, axis: g.op("ReduceMean", part, [axis], keepdims=1),
             )
-    return [data]
+    return data
+
+
+@lowers("AdaptiveMaxPool")
+def adaptive_max(
+    g: Graph, op: AdaptiveMaxPool8, data: Tensor, output_shape: Tensor
+) -> list[Tensor]:
+    """Windows cut out one by one, of which the places are wanted too."""
+    counts = numbers(g, output_shape, "output_shape")
+    if 0 in counts:
+        shape = g.concat([g.dims(data, 0, 2), counts])
+        blanks = [g.number(0, data), *(g.constant(0, s.element_type) for s in g.outputs[1:])]
+        return [g.op("Expand", blank, shape) for blank in blanks]
+    values, places = _largest(g, data, counts)
+    return [values, g.cast(places, op.index_element_type)]
+
+
+def _means(g: Graph, data: Tensor, output_shape: Tensor) -> Tensor:
+    """Means of as many windows as the model computes, one in each iteration of a Loop."""
+    rank = g.rank(data)
+    for axis, count in enumerate(each(g, output_shape, rank - 2), 2):
+        (parts,) = repeated(g, g.scalar(vector(g, count)), [], _mean_of_window(data, axis, count))
+        turned = g.transpose(parts, [*range(1, axis + 1), 0, *range(axis + 1, rank)])
+        # Of no windows the Loop does not tell the other sizes.
+        shape = [g.dims(data, 0, axis), vector(g, count), g.dims(data, axis + 1, rank)]
+        data = g.reshape(turned, g.concat(shape), [None] * rank)
+    return data
+
+
+def _mean_of_window(data: Tensor, axis: int, count: Size) -> Step:
+    def step(g: Graph, i: Tensor, values: Sequence[Tensor]) -> Parts:
+        cells, windows, here = dimension(g, data, axis), vector(g, count), g.unsqueeze(i, [0])
+        start = g.op("Div", g.op("Mul", here, vector(g, cells)), windows)
+        past = g.op("Mul", g.op("Add", here, [1]), vector(g, cells))
+        end = g.op("Div", g.op("Add", past, g.op("Sub", windows, [1])), windows)
+        return [], [g.op("ReduceMean", g.op("Slice", data, start, end, [axis]), [axis], keepdims=0)]
+
+    return step
 
 
 def _with_dim(data: Tensor, axis: int, size: int) -> list[int | None]:

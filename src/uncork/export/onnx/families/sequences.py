@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 
+from uncork.export.onnx.families.bodies import Parts, repeated
 from uncork.export.onnx.graph import I64, Graph, Tensor
 from uncork.export.onnx.registry import lowers
 from uncork.ops._operation import Operation
@@ -11,6 +14,9 @@ from uncork.ops.ctc_greedy_decoder import CTCGreedyDecoder1, CTCGreedyDecoderSeq
 from uncork.types import ElementType
 
 T = ElementType
+#: One step of following beams back: from the graph, the step and its beams to those of the step
+#: before and what the step has.
+Back = Callable[[Graph, Tensor, Tensor], tuple[Tensor, Tensor]]
 ONE = np.ones(1, np.int64)
 
 
@@ -65,20 +71,42 @@ def gather_tree(
     g: Graph, op: Operation, ids: Tensor, parents: Tensor, lengths: Tensor, end: Tensor
 ) -> Tensor:
     """Step by step from the last one, of rows that are that long."""
-    steps = ids.shape[0].static_size if ids.rank == 3 else None
-    if steps is None:
-        g.refuse("the number of steps is not known")
     wide = g.cast(lengths, I64)
     beam = g.op("Range", g.constant(0, I64), g.scalar(g.dim(ids, 2)), g.constant(1, I64))
-    beam = g.op("Expand", beam, g.dims(ids, 1, 3))
-    first = beam
-    found: list[Tensor] = []
-    for t in reversed(range(steps)):
-        live = g.op("Unsqueeze", g.op("Greater", wide, g.constant(t, I64)), [1])
-        row = g.op("Gather", ids, g.constant(np.array(t)), axis=0)
-        found.insert(0, g.op("Where", live, g.op("GatherElements", row, beam, axis=1), end))
-        up = g.cast(g.op("Gather", parents, g.constant(np.array(t)), axis=0), I64)
-        beam = g.op("Where", live, g.op("GatherElements", up, beam, axis=1), first)
-    path = g.op("Concat", *(g.op("Unsqueeze", f, [0]) for f in found), axis=0)
+    first = g.op("Expand", beam, g.dims(ids, 1, 3), shape=[None, None])
+
+    def back(graph: Graph, t: Tensor, beam: Tensor) -> tuple[Tensor, Tensor]:
+        """The beam of the step before t, and what step t has."""
+        live = graph.op("Unsqueeze", graph.op("Greater", wide, t), [1])
+        row = graph.op("Gather", ids, t, axis=0)
+        found = graph.op("Where", live, graph.op("GatherElements", row, beam, axis=1), end)
+        up = graph.cast(graph.op("Gather", parents, t, axis=0), I64)
+        above = graph.op("GatherElements", up, beam, axis=1)
+        return graph.op("Where", live, above, first), found
+
+    steps = ids.shape[0].static_size if ids.rank == 3 else None
+    path = _unrolled(g, steps, first, back) if steps else _followed(g, ids, first, back)
     ended = g.op("CumSum", g.cast(g.op("Equal", path, end), I64), g.constant(0, I64))
     return g.op("Where", g.op("Greater", ended, g.constant(0, I64)), end, path)
+
+
+def _unrolled(g: Graph, steps: int, beam: Tensor, back: Back) -> Tensor:
+    found: list[Tensor] = []
+    for t in reversed(range(steps)):
+        beam, row = back(g, g.constant(np.array(t)), beam)
+        found.insert(0, g.op("Unsqueeze", row, [0]))
+    return g.op("Concat", *found, axis=0)
+
+
+def _followed(g: Graph, ids: Tensor, beam: Tensor, back: Back) -> Tensor:
+    """By a Loop, whose rows stand in reverse; of no steps it does not tell the other sizes."""
+    steps = g.scalar(g.dim(ids, 0))
+
+    def step(graph: Graph, i: Tensor, beams: Sequence[Tensor]) -> Parts:
+        last = graph.op("Sub", steps, graph.constant(1, I64))
+        before, row = back(graph, graph.op("Sub", last, i), beams[0])
+        return [before], [row]
+
+    rows = repeated(g, steps, [beam], step)[1]
+    turned = g.op("Slice", rows, [-1], [-(2**62)], [0], [-1])
+    return g.reshape(turned, g.shape(ids))

@@ -7,6 +7,7 @@ import numpy as np
 from uncork.export.onnx.families.shapes import numbers
 from uncork.export.onnx.graph import Graph, Tensor
 from uncork.export.onnx.registry import lowers
+from uncork.export.onnx.sizes import Size, combined, counted, dimension, each, vector, vectors
 from uncork.ops._operation import Operation
 from uncork.ops.stft import ISTFT16, STFT15
 from uncork.types import ElementType
@@ -72,36 +73,51 @@ def irdft(
     places = [a % rank for a in numbers(g, axes, "axes")]
     sizes = _sizes(signal_size, g, len(places))
     last = places[-1]
-    known = data.shape[last].static_size
-    count = sizes[-1] if sizes[-1] != -1 else None if known is None else 2 * (known - 1)
-    if count is None or known is None:
-        g.refuse("the size of the last axis is not known")
+    given = dimension(g, data, last)
+    count: Size = sizes[-1]
+    if count == -1:
+        count = combined(g, "Mul", combined(g, "Sub", given, 1), 2)
     result = _wide(g, data)
     for axis, size in zip(places[:-1], sizes[:-1]):
         result = _transformed(g, result, axis, size, True)
-    kept = count // 2 + 1
-    if known < kept:
-        pads = np.zeros(2 * (rank + 1), np.int64)
-        pads[rank + 1 + last] = kept - known
-        result = g.op("Pad", result, pads)
-    half = g.op("Slice", result, [0], [kept], [last])
-    rest = count - kept
-    if rest > 0:
-        mirrored = g.op("Slice", half, [rest], [0], [last], [-1])
-        sign = np.array([1, -1], result.type.dtype)
-        half = g.op("Concat", half, g.op("Mul", mirrored, g.constant(sign)), axis=last)
+    kept = combined(g, "Add", combined(g, "Div", count, 2), 1)
+    missing = combined(g, "Max", combined(g, "Sub", kept, given), 0)
+    if missing != 0:
+        result = g.op(
+            "Pad", result, vectors(g, *[0] * (rank + 1 + last), missing, *[0] * (rank - last))
+        )
+    half = g.op("Slice", result, [0], vector(g, kept), [last])
+    half = _whole(g, half, last, combined(g, "Sub", count, kept))
     real = g.op("Gather", _transformed(g, half, last, -1, True), g.constant(np.array(0)), axis=-1)
-    return g.cast(real, own)
+    # One number that turns out to stand alone is the half of nothing.
+    kept_all = isinstance(count, int) and count > 0
+    return g.cast(real if kept_all else g.op("Slice", real, [0], vector(g, count), [last]), own)
 
 
-def _frames(g: Graph, size: Tensor, step: Tensor) -> tuple[int, int]:
-    return numbers(g, size, "frame_size")[0], numbers(g, step, "frame_step")[0]
+def _whole(g: Graph, half: Tensor, axis: int, rest: Size) -> Tensor:
+    """The spectrum of real numbers from its first half: the `rest` is their conjugates."""
+    if isinstance(rest, int) and rest <= 0:
+        return half
+    mirrored = g.op("Slice", half, vector(g, rest), [0], [axis], [-1])
+    conjugates = g.op("Mul", mirrored, g.constant(np.array([1.0, -1.0])))
+    return g.op("Concat", half, conjugates, axis=axis)
 
 
-def _in_frame(g: Graph, window: Tensor, width: int, size: int) -> Tensor:
+def _in_frame(g: Graph, window: Tensor, frame: Size) -> Tensor:
     """A window in the middle of its frame."""
-    before = (size - width) // 2
-    return g.op("Pad", _wide(g, window), [before, size - width - before])
+    spare = combined(g, "Sub", frame, dimension(g, window, 0))
+    before = combined(g, "Div", spare, 2)
+    # A window that turns out to be longer than the frame must not be cut: it fits nothing then.
+    pads = [combined(g, "Max", n, 0) for n in (before, combined(g, "Sub", spare, before))]
+    return g.op("Pad", _wide(g, window), vectors(g, *pads))
+
+
+def _places(g: Graph, frames: Size, step: Size, frame: Size) -> Tensor:
+    """Where in the signal the cells of each frame lie: [frames, frame]."""
+    if isinstance(frames, int) and isinstance(step, int) and isinstance(frame, int):
+        return g.constant(np.arange(frames)[:, None] * step + np.arange(frame))
+    starts = g.op("Mul", counted(g, frames), vector(g, step))
+    return g.op("Add", g.unsqueeze(starts, [1]), counted(g, frame))
 
 
 @lowers("STFT")
@@ -109,19 +125,16 @@ def stft(
     g: Graph, op: STFT15, signal: Tensor, window: Tensor, frame_size: Tensor, frame_step: Tensor
 ) -> Tensor:
     """Frames picked by number, weighed and transformed."""
-    own = signal.type
-    size, step = _frames(g, frame_size, frame_step)
-    length = signal.shape[-1].static_size if signal.rank is not None else None
-    width = window.shape[0].static_size if window.rank == 1 else None
-    if length is None or width is None:
-        g.refuse("the length of the signal or of the window is not known")
-    frames = (length - size) // step + 1
-    places = np.arange(frames)[:, None] * step + np.arange(size)
-    framed = _in_frame(g, window, width, size)
-    pieces = g.op("Mul", g.op("Gather", _wide(g, signal), g.constant(places), axis=-1), framed)
-    axis = g.rank(signal)
+    own, axis = signal.type, g.rank(signal)
+    (frame,), (step,) = each(g, frame_size, 1), each(g, frame_step, 1)
+    spare = combined(g, "Sub", dimension(g, signal, -1), frame)
+    # A signal that turns out to be shorter than a frame is read outside, which is refused.
+    frames = combined(g, "Max", combined(g, "Add", combined(g, "Div", spare, step), 1), 1)
+    cells = g.op("Gather", _wide(g, signal), _places(g, frames, step, frame), axis=-1)
+    pieces = g.op("Mul", cells, _in_frame(g, window, frame))
     spectra = _transformed(g, _pairs(g, pieces), axis, -1, False)
-    spectra = g.op("Slice", spectra, [0], [size // 2 + 1], [axis])
+    half = combined(g, "Add", combined(g, "Div", frame, 2), 1)
+    spectra = g.op("Slice", spectra, [0], vector(g, half), [axis])
     if op.transpose_frames:
         spectra = g.op("Transpose", spectra, perm=[*range(axis - 1), axis, axis - 1, axis + 1])
     return g.cast(spectra, own)
@@ -138,60 +151,65 @@ def istft(
     signal_length: Tensor | None,
 ) -> Tensor:
     """Every frame transformed back and weighed, then added at its place."""
-    own = data.type
-    size, step = _frames(g, frame_size, frame_step)
-    frames = data.shape[-2].static_size if data.rank is not None else None
-    width = window.shape[0].static_size if window.rank == 1 else None
-    if frames is None or width is None:
-        g.refuse("the number of frames or the length of the window is not known")
-    framed = _in_frame(g, window, width, size)
-    batched = _wide(g, data) if g.rank(data) == 4 else g.op("Unsqueeze", _wide(g, data), [0])
-    pieces = _real_inverse(g, batched, size)
-    reached = (frames - 1) * step + size
-    places = (np.arange(frames)[:, None] * step + np.arange(size)).reshape(1, -1)
-    terms = g.op(
-        "Reshape", g.op("Mul", pieces, framed), [0, frames * size], shape=[None, frames * size]
-    )
-    blank = g.op("Expand", g.constant(np.float64(0)), g.concat([g.dim(batched, 0), [reached]]))
-    where = g.op("Expand", g.constant(places), g.op("Shape", terms))
+    own, rank = data.type, g.rank(data)
+    (frame,), (step,) = each(g, frame_size, 1), each(g, frame_step, 1)
+    frames, middle = dimension(g, data, -2), combined(g, "Div", frame, 2)
+    batched = _wide(g, data) if rank == 4 else g.op("Unsqueeze", _wide(g, data), [0])
+    moved = combined(g, "Mul", combined(g, "Sub", frames, 1), step)
+    reached = combined(g, "Add", moved, frame)
+    signal = _overlapped(g, batched, _in_frame(g, window, frame), (frames, step, frame), reached)
+    if op.normalized:
+        signal = g.op("Mul", signal, _root(g, frame))
+    first: Size = middle if op.center else 0
+    # How many cells there are beside one step for each frame but the first.
+    both = combined(g, "Mul", middle, 2)
+    beside = combined(g, "Sub", frame, both) if op.center else frame
+    length = combined(g, "Add", moved, beside)
+    if signal_length is not None:
+        (length,) = each(g, signal_length, 1)
+    end = combined(g, "Add", first, length)
+    missing = combined(g, "Max", combined(g, "Sub", end, reached), 0)
+    padded = signal if missing == 0 else g.op("Pad", signal, vectors(g, 0, 0, 0, missing))
+    kept = g.op("Slice", padded, vector(g, first), vector(g, end), [1])
+    return g.cast(kept if rank == 4 else g.op("Squeeze", kept, [0]), own)
+
+
+def _root(g: Graph, frame: Size) -> Tensor:
+    if isinstance(frame, int):
+        return g.constant(np.float64(frame**0.5))
+    return g.op("Sqrt", g.cast(frame, ElementType.f64))
+
+
+def _overlapped(
+    g: Graph, spectra: Tensor, framed: Tensor, cut: tuple[Size, Size, Size], reached: Size
+) -> Tensor:
+    """The signal [B, reached] of half spectra [B, frequencies, frames, 2]; 0 where no window is."""
+    frames, step, frame = cut
+    places, zero = g.reshape(_places(g, frames, step, frame), [-1]), g.constant(np.float64(0))
+    pieces = g.op("Mul", _real_inverse(g, spectra, frame), framed)
+    count = combined(g, "Mul", frames, frame)
+    terms = g.op("Reshape", pieces, vectors(g, 0, count), shape=[None, None])
+    blank = g.op("Expand", zero, g.concat([g.dim(spectra, 0), vector(g, reached)]))
+    where = g.op("Expand", g.unsqueeze(places, [0]), g.op("Shape", terms))
     total = g.op("ScatterElements", blank, where, terms, axis=1, reduction="add")
-    squares = g.op("Reshape", g.op("Expand", g.op("Mul", framed, framed), [frames, size]), [-1])
+    squares = g.op("Expand", g.op("Mul", framed, framed), vectors(g, frames, frame))
     weight = g.op(
         "ScatterElements",
-        g.constant(np.zeros(reached)),
-        g.constant(places[0]),
-        squares,
+        g.op("Expand", zero, vector(g, reached)),
+        places,
+        g.op("Reshape", squares, [-1]),
         axis=0,
         reduction="add",
     )
-    none = g.op("Equal", weight, g.constant(np.float64(0)))
+    none = g.op("Equal", weight, zero)
     signal = g.op("Div", total, g.op("Where", none, g.constant(np.float64(1)), weight))
-    signal = g.op("Where", none, g.constant(np.float64(0)), signal)
-    if op.normalized:
-        signal = g.op("Mul", signal, g.constant(np.float64(size**0.5)))
-    first = size // 2 if op.center else 0
-    length = (frames - 1) * step + op.beside(size)
-    if signal_length is not None:
-        length = numbers(g, signal_length, "signal_length")[0]
-    missing = max(0, first + length - reached)
-    padded = g.op("Pad", signal, [0, 0, 0, missing]) if missing else signal
-    kept = g.op("Slice", padded, [first], [first + length], [1])
-    return g.cast(kept if g.rank(data) == 4 else g.op("Squeeze", kept, [0]), own)
+    return g.op("Where", none, zero, signal)
 
 
-def _real_inverse(g: Graph, spectra: Tensor, size: int) -> Tensor:
-    """Half spectra [B, frequencies, frames, 2] to real frames [B, frames, size]."""
+def _real_inverse(g: Graph, spectra: Tensor, frame: Size) -> Tensor:
+    """Half spectra [B, frequencies, frames, 2] to real frames [B, frames, frame]."""
     half = g.op("Transpose", spectra, perm=[0, 2, 1, 3])
-    rest = size - (size // 2 + 1)
-    if rest > 0:
-        mirrored = g.op("Slice", half, [rest], [0], [2], [-1])
-        half = g.op(
-            "Concat", half, g.op("Mul", mirrored, g.constant(np.array([1.0, -1.0]))), axis=2
-        )
-    return g.op(
-        "Gather",
-        _transformed(g, half, 2, -1, True),
-        g.constant(np.array(0)),
-        axis=3,
-        shape=[None, None, size],
-    )
+    kept = combined(g, "Add", combined(g, "Div", frame, 2), 1)
+    whole = _whole(g, half, 2, combined(g, "Sub", frame, kept))
+    pairs = _transformed(g, whole, 2, -1, True)
+    return g.op("Gather", pairs, g.constant(np.array(0)), axis=3, shape=[None, None, None])

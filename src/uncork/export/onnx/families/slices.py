@@ -172,10 +172,11 @@ def reverse_sequence(g: Graph, op: ReverseSequence1, data: Tensor, lengths: Tens
 @lowers("Roll")
 def roll(g: Graph, op: Roll7, data: Tensor, shift: Tensor, axes: Tensor) -> Tensor:
     """Two slices changed places, axis by axis; without axes, on the flattened tensor."""
-    named = numbers(g, axes, "axes")
-    if shift.known() is None:
+    named, moves = axes.known(), shift.known()
+    if named is None:
+        return _rolled_along(g, data, shift, axes)
+    if moves is None:
         return _rolled_by(g, data, shift, named)
-    moves = numbers(g, shift, "shift")
     if len(moves) == 1:
         moves = moves * max(1, len(named))
     if not named:
@@ -189,21 +190,34 @@ def roll(g: Graph, op: Roll7, data: Tensor, shift: Tensor, axes: Tensor) -> Tens
     return data
 
 
+def _rolled_along(g: Graph, data: Tensor, shift: Tensor, axes: Tensor) -> Tensor:
+    """Along axes that the model computes: by 0 along those that it does not name."""
+    rank = g.rank(data)
+    named = g.op("Mod", g.vector(axes), g.constant(rank, I64))
+    for axis in range(rank):
+        size = g.op("Max", g.dim(data, axis), [1])
+        within = g.op("Mod", g.vector(shift), size)
+        hit = g.op("Equal", named, g.constant(axis, I64))
+        move = g.op("ReduceSum", g.op("Where", hit, within, g.constant(0, I64)), shape=[1])
+        data = _turned(g, data, axis, move)
+    return data
+
+
 def _rolled_by(g: Graph, data: Tensor, shift: Tensor, axes: list[int]) -> Tensor:
-    """By shifts that the model computes: places counted round and round."""
+    """By shifts that the model computes."""
     moves, single = g.vector(shift), shift.shape.size == 1
     for position, axis in enumerate(axes):
         move = moves if single else g.slice(moves, position, position + 1, 0)
-        size = g.dim(data, axis)
-        places = g.op("Range", g.constant(0, I64), g.scalar(size), g.constant(1, I64))
-        data = g.op(
-            "Gather",
-            data,
-            g.op("Mod", g.op("Sub", places, move), size),
-            axis=axis,
-            shape=data.shape,
-        )
+        data = _turned(g, data, axis, move)
     return data
+
+
+def _turned(g: Graph, data: Tensor, axis: int, move: Tensor) -> Tensor:
+    """Rolled along one axis, by a vector of one element: places counted round and round."""
+    size = g.dim(data, axis)
+    places = g.op("Range", g.constant(0, I64), g.scalar(size), g.constant(1, I64))
+    cells = g.op("Mod", g.op("Sub", places, move), g.op("Max", size, [1]))
+    return g.op("Gather", data, cells, axis=axis, shape=data.shape)
 
 
 def _rolled(g: Graph, data: Tensor, axis: int, move: int) -> Tensor:

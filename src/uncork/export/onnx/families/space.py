@@ -9,9 +9,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from uncork.export.onnx.families.shapes import numbers
 from uncork.export.onnx.graph import I64, Graph, Operand, Tensor
 from uncork.export.onnx.registry import lowers
+from uncork.export.onnx.sizes import Size, combined, dimension, each, vectors
+from uncork.ops._common.spatial import extent
 from uncork.ops._operation import Operation
 from uncork.ops.col2im import Col2Im15
 from uncork.ops.extract_image_patches import ExtractImagePatches3
@@ -27,24 +28,14 @@ def split(g: Graph, data: Tensor, parts: Sequence[Operand]) -> Tensor:
     return g.reshape(data, shape)
 
 
-def over(g: Graph, data: Tensor, axis: int, divisor: int) -> Operand:
-    """A dimension divided by a number."""
-    size = data.shape[axis].static_size
-    return (
-        size // divisor
-        if size is not None
-        else g.op("Div", g.dim(data, axis), g.constant(np.array([divisor])))
-    )
+def over(g: Graph, data: Tensor, axis: int, divisor: Size) -> Size:
+    """A dimension divided by a size."""
+    return combined(g, "Div", dimension(g, data, axis), divisor)
 
 
-def times(g: Graph, data: Tensor, axis: int, factor: int) -> Operand:
-    """A dimension multiplied by a number."""
-    size = data.shape[axis].static_size
-    return (
-        size * factor
-        if size is not None
-        else g.op("Mul", g.dim(data, axis), g.constant(np.array([factor])))
-    )
+def times(g: Graph, data: Tensor, axis: int, factor: Size) -> Size:
+    """A dimension multiplied by a size."""
+    return combined(g, "Mul", dimension(g, data, axis), factor)
 
 
 @lowers("SpaceToDepth")
@@ -94,35 +85,42 @@ def depth_to_space(g: Graph, op: DepthToSpace1, data: Tensor) -> Tensor:
     )
 
 
+def _product(g: Graph, blocks: Tensor) -> Size:
+    known = blocks.known()
+    return math.prod(known) if known is not None else g.op("ReduceProd", g.cast(blocks, I64))
+
+
 @lowers("SpaceToBatch")
 def space_to_batch(
     g: Graph, op: Operation, data: Tensor, blocks: Tensor, begins: Tensor, ends: Tensor
 ) -> Tensor:
     """Padded, cut into blocks, the places within a block in front of the batch."""
-    sizes = numbers(g, blocks, "block_shape")
-    pads = [numbers(g, t, n) for t, n in ((begins, "pads_begin"), (ends, "pads_end"))]
-    if any(pads[0]) or any(pads[1]):
-        dims = [d + b + e for d, b, e in zip(data.shape, *pads)] if data.rank is not None else None
-        data = g.op(
-            "Pad",
-            data,
-            [*pads[0], *pads[1]],
-            shape=None if dims is None else [d.static_size for d in dims],
-        )
     rank = g.rank(data)
-    parts: list[Operand] = [g.dim(data, 0)]
+    sizes = each(g, blocks, rank)
+    padded = _padded(g, data, begins, ends)
+    parts: list[Operand] = [g.dim(padded, 0)]
     for axis in range(1, rank):
-        parts += [over(g, data, axis, sizes[axis]), sizes[axis]]
+        parts += [over(g, padded, axis, sizes[axis]), sizes[axis]]
     spatial = list(range(1, 2 * rank - 2, 2))
-    moved = g.transpose(split(g, data, parts), [*(a + 1 for a in spatial), 0, *spatial])
+    moved = g.transpose(split(g, padded, parts), [*(a + 1 for a in spatial), 0, *spatial])
     return split(
         g,
         moved,
         [
-            times(g, data, 0, math.prod(sizes)),
-            *(over(g, data, a, sizes[a]) for a in range(1, rank)),
+            times(g, padded, 0, _product(g, blocks)),
+            *(over(g, padded, a, sizes[a]) for a in range(1, rank)),
         ],
     )
+
+
+def _padded(g: Graph, data: Tensor, begins: Tensor, ends: Tensor) -> Tensor:
+    before, after = begins.known(), ends.known()
+    if before is None or after is None:
+        return g.op("Pad", data, g.concat([g.cast(begins, I64), g.cast(ends, I64)]))
+    if not any(before) and not any(after):
+        return data
+    dims = [d + b + e for d, b, e in zip(data.shape, before, after)]
+    return g.op("Pad", data, [*before, *after], shape=[d.static_size for d in dims])
 
 
 @lowers("BatchToSpace")
@@ -130,20 +128,18 @@ def batch_to_space(
     g: Graph, op: Operation, data: Tensor, blocks: Tensor, begins: Tensor, ends: Tensor
 ) -> Tensor:
     """The reverse, and cropped."""
-    sizes = numbers(g, blocks, "block_shape")
-    crops = [numbers(g, t, n) for t, n in ((begins, "crops_begin"), (ends, "crops_end"))]
     rank = g.rank(data)
-    count = rank - 1
-    batch = over(g, data, 0, math.prod(sizes))
+    count, sizes = rank - 1, each(g, blocks, rank)
+    batch = over(g, data, 0, _product(g, blocks))
     rest: list[Operand] = [g.dim(data, a) for a in range(1, rank)]
     parts = split(g, data, [*sizes[1:], batch, *rest])
     moved = g.transpose(parts, [count, *(a for k in range(count) for a in (count + 1 + k, k))])
     joined = split(g, moved, [batch, *(times(g, data, a, sizes[a]) for a in range(1, rank))])
-    if not any(crops[0]) and not any(crops[1]):
+    first, last = begins.known(), ends.known()
+    if first is not None and last is not None and not any(first) and not any(last):
         return joined
-    return g.op(
-        "Slice", joined, crops[0], [-e if e else 2**62 for e in crops[1]], list(range(rank))
-    )
+    reached = g.op("Sub", g.shape(joined), g.cast(ends, I64))
+    return g.op("Slice", joined, g.cast(begins, I64), reached, list(range(rank)))
 
 
 @lowers("ShuffleChannels")
@@ -178,22 +174,36 @@ def reorg(g: Graph, op: ReorgYolo2, data: Tensor) -> Tensor:
 @lowers("ExtractImagePatches")
 def patches(g: Graph, op: ExtractImagePatches3, data: Tensor) -> Tensor:
     """Slices with steps, one for each place of the kernel, joined along the channels."""
-    sides = data.shape[2:]
-    if not sides.is_static:
-        g.refuse("the sizes of the image are not known")
-    slides = [op.slide(axis, size) for axis, size in enumerate(sides.static)]
-    if any(s.count == 0 for s in slides):
-        return g.op("Expand", g.number(0, data), g.constant(np.array(g.outputs[0].shape.static)))
-    after = [max(0, s.reach - s.pad_begin - s.size) for s in slides]
+    counts, begins, ends = zip(*(_patches(g, op, axis, data) for axis in range(2)))
     padded = data
-    if any(s.pad_begin for s in slides) or any(after):
-        padded = g.op("Pad", data, [0, 0, *(s.pad_begin for s in slides), 0, 0, *after])
+    if any(n != 0 for n in (*begins, *ends)):
+        padded = g.op("Pad", data, vectors(g, 0, 0, *begins, 0, 0, *ends))
     parts = []
     for cell in np.ndindex(*op.sizes):
-        starts = [k * s.dilation for k, s in zip(cell, slides)]
-        ends = [b + (s.count - 1) * s.stride + 1 for b, s in zip(starts, slides)]
-        parts.append(g.op("Slice", padded, starts, ends, [2, 3], [s.stride for s in slides]))
+        first = [k * rate for k, rate in zip(cell, op.rates)]
+        last = [
+            combined(g, "Add", combined(g, "Mul", n, stride), start)
+            for n, stride, start in zip(counts, op.strides, first)
+        ]
+        parts.append(g.op("Slice", padded, first, vectors(g, *last), [2, 3], list(op.strides)))
     return g.op("Concat", *parts, axis=1)
+
+
+def _patches(
+    g: Graph, op: ExtractImagePatches3, axis: int, data: Tensor
+) -> tuple[Size, Size, Size]:
+    """How many patches there are along rows (axis 0) or columns, and the zeros at both ends."""
+    cells, stride = dimension(g, data, axis + 2), op.strides[axis]
+    reach = extent(op.sizes[axis], op.rates[axis])
+    if op.auto_pad == "valid":
+        room = combined(g, "Max", combined(g, "Add", cells, stride - reach), 0)
+        return combined(g, "Div", room, stride), 0, 0
+    count = combined(g, "Div", combined(g, "Add", cells, stride - 1), stride)
+    reached = combined(g, "Add", combined(g, "Mul", count, stride), reach - stride)
+    total = combined(g, "Max", combined(g, "Sub", reached, cells), 0)
+    half = combined(g, "Div", total, 2)
+    rest = combined(g, "Sub", total, half)
+    return (count, half, rest) if op.auto_pad == "same_upper" else (count, rest, half)
 
 
 @lowers("Col2Im")
