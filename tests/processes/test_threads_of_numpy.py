@@ -187,9 +187,10 @@ def test_a_library_that_is_not_known_is_left_alone(monkeypatch: pytest.MonkeyPat
 
 FORKED = """
 import os, sys, threading
-from uncork import blas
+from uncork import blas, concurrency
 library = blas.library()
 if library is None: print("well"); sys.exit()
+concurrency._LONGEST_WAIT = 0.1  # the fork waits for the product, but not for ever
 before = library.threads()
 inside, go = threading.Event(), threading.Event()
 def other():

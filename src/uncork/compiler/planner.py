@@ -282,7 +282,8 @@ class Planner(Placement):
     def _native(self, node: Node, choice: choose.Native, specs: Sequence[TensorSpec]) -> None:
         segment = self._segment()
         work = self._work(node, choice)
-        places = {i: self._place(source) for i, source in enumerate(node.inputs) if work.reads(i)}
+        read = work.inputs
+        places = {i: self._place(source) for i, source in enumerate(node.inputs) if i in read}
         for source in node.inputs:
             self._use(source)
         for position, spec in enumerate(specs):

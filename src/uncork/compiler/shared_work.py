@@ -75,9 +75,10 @@ class Work:
                 for call in stage:
                     yield from call[1]
 
-    def reads(self, position: int) -> bool:
-        """A call reads this input."""
-        return any(isinstance(word, In) and word.position == position for word in self._operands)
+    @property
+    def inputs(self) -> frozenset[int]:
+        """The positions of the inputs that the calls read."""
+        return frozenset(word.position for word in self._operands if isinstance(word, In))
 
     @property
     def sizes(self) -> list[Size]:

@@ -111,7 +111,16 @@ class Together:
             for part in parts:
                 part.do()
         finally:
-            _wait_for(parts)
+            try:
+                _wait_for(parts)
+            except BaseException:
+                # A signal handler may raise at a step of `_wait_for` that no `try` is around.
+                try:
+                    _wait_for(parts)
+                except BaseException:
+                    _wait_for(parts)
+                    raise
+                raise
         for part in parts:
             part.raise_error()
         return next((one for one in (status, *(part.status for part in parts)) if one != WELL), WELL)
