@@ -159,7 +159,9 @@ class Planner(Placement):
         spec = self._input_spec(number)
         if spec.rank is None:
             raise NotPlanned("the rank of an input is known at the call only")
-        return Like(own_dtype(spec), tuple(dim.static_size for dim in spec.shape.dims))
+        # A size that a guard makes a number is open all the same: calls with another one fail at the guard and get another plan.
+        open_ = {s.origin.position for s in self.facts.symbols if s.origin.node == self.model.parameters[number] and not s.origin.is_element}
+        return Like(own_dtype(spec), tuple(None if axis in open_ else dim.static_size for axis, dim in enumerate(spec.shape.dims)))
 
     def _begin(self) -> None:
         """The first segment binds the symbols of inputs."""

@@ -25,7 +25,68 @@ from uncork.symbolic import Size, SizeLike, facts_of, plain
 from uncork.types import DYNAMIC, Array, Dimension, Element, PartialShape, TensorSpec
 
 
-class _Iteration(SubGraphOperation):
+class Turns:
+    """A loop under way: what its next turn takes, and what its outputs are made of so far.
+
+    `iterations` is how many turns it makes at most (None: no limit); it ends when `condition` is false. Whoever runs turns may
+    `take` them one by one, or set what several have left here: `turn`, `carried`, `pieces`, `results`, `condition`.
+    """
+
+    def __init__(self, operation: Iteration, inputs: Sequence[Array], iterations: int | None, condition: bool) -> None:
+        self.operation, self.inputs, self.iterations, self.condition = operation, inputs, iterations, condition
+        self.map = operation.map
+        purposes = {i.purpose: i for i in self.map.inputs} | {o.purpose: o for o in self.map.outputs}
+        #: The Parameter that is the number of the turn, and the Result that says whether there is another one.
+        counter, decides = purposes.get("current_iteration"), purposes.get("execution_condition")
+        self.counter = counter.parameter if isinstance(counter, BodyInput) else None
+        self.decides = decides.result if isinstance(decides, BodyOutput) else None
+        self.turn = 0
+        #: What goes to Parameters that are not sliced, by their numbers.
+        self.carried = {e.parameter: inputs[e.port] for e in self.map.inputs if e.port is not None and e.slicing is None}
+        #: The parts of outputs that are put together, by their ports.
+        self.pieces: dict[int, list[Array]] = {o.port: [] for o in self.map.outputs if o.port is not None and o.slicing is not None}
+        #: Those of the last turn.
+        self.results: list[Array] | None = None
+
+    def go_on(self) -> bool:
+        """There is another turn. Raises InputError when there may not be one."""
+        if not self.condition or (self.iterations is not None and self.turn >= self.iterations):
+            return False
+        limit = self.operation.loop_limit
+        if limit is not None and self.turn >= limit:
+            self.operation.refuse("still running after {} iterations, the limit given by loop_limit", limit)
+        return True
+
+    def arguments(self) -> list[Array]:
+        """What the body takes in this turn."""
+        found = dict(self.carried)
+        if self.counter is not None:
+            spec = self.map.body.input_specs[self.counter]
+            # Converters declare the counter as a scalar or as one element.
+            found[self.counter] = np.full([1] * (spec.rank or 0), self.turn, spec.element_type.dtype)
+        for entry in self.map.inputs:
+            if entry.slicing is not None and entry.port is not None and entry.parameter != self.counter:
+                found[entry.parameter] = self.operation.part(entry.slicing, self.inputs[entry.port], self.turn)
+        return [found[i] for i in range(len(found))]
+
+    def take(self, results: list[Array]) -> None:
+        """What the body gave in this turn."""
+        self.results = results
+        for output in self.map.outputs:
+            if output.port in self.pieces:
+                self.pieces[output.port].append(results[output.result])
+        self.carried.update({parameter: results[result] for result, parameter in self.map.back_edges})
+        if self.decides is not None:
+            self.condition = bool(np.asarray(results[self.decides]).reshape(-1)[0])
+        self.turn += 1
+
+    def outputs(self) -> list[Array]:
+        """The layer's, when all turns are done."""
+        outputs = {o.port: self.operation.gathered(o, self.results, self.pieces, self.carried) for o in self.map.outputs if o.port is not None}
+        return [outputs[port] for port in range(len(outputs))]
+
+
+class Iteration(SubGraphOperation):
     """What both loops do; how many iterations there are, they say themselves."""
 
     body_names = ("body",)
@@ -90,7 +151,7 @@ class _Iteration(SubGraphOperation):
         if entry.slicing is not None:
             if spec.rank is None:
                 return TensorSpec(spec.element_type, PartialShape())
-            axis = self._axis(entry.slicing, spec.rank)
+            axis = self.axis(entry.slicing, spec.rank)
             sizes = [Dimension.of(entry.slicing.part_size) if d == axis else dim for d, dim in enumerate(spec.shape)]
             return TensorSpec(spec.element_type, PartialShape(sizes))
         return TensorSpec(spec.element_type, spec.shape) if is_carried else spec
@@ -126,7 +187,7 @@ class _Iteration(SubGraphOperation):
             return (union(spec, starts[0]) or spec) if starts and not at_least_one else spec
         if result.rank is None:
             return TensorSpec(result.element_type, PartialShape())
-        axis = self._axis(entry.slicing, result.rank)
+        axis = self.axis(entry.slicing, result.rank)
         part = entry.slicing.part_size
         self.require(
             not at_least_one or result.shape[axis].agrees(part),
@@ -139,11 +200,12 @@ class _Iteration(SubGraphOperation):
         joined = DYNAMIC if iterations is None else Dimension.of(iterations) * part
         return TensorSpec(result.element_type, PartialShape([joined if d == axis else dim for d, dim in enumerate(result.shape)]))
 
-    def _axis(self, slicing: Slicing, rank: int) -> int:
+    def axis(self, slicing: Slicing, rank: int) -> int:
+        """The axis that is sliced, counted from the first."""
         self.require(slicing.stride != 0 and slicing.part_size > 0, "stride must not be 0 and part_size at least 1, got {}", slicing)
         return normalised_axis(self, slicing.axis, rank)
 
-    def _parts(self, slicing: Slicing, size: int) -> range:
+    def parts(self, slicing: Slicing, size: int) -> range:
         """Where each iteration's part begins, along an axis of `size`."""
         start = slicing.start + size + 1 if slicing.start < 0 else slicing.start
         end = slicing.end + size + 1 if slicing.end < 0 else slicing.end
@@ -167,9 +229,9 @@ class _Iteration(SubGraphOperation):
                 continue
             spec = self.external(inputs, entry)
             if spec.rank is not None:
-                size = spec.shape[self._axis(entry.slicing, spec.rank)].size
+                size = spec.shape[self.axis(entry.slicing, spec.rank)].size
                 if isinstance(size, int):
-                    counts[entry.port] = len(self._parts(entry.slicing, size))
+                    counts[entry.port] = len(self.parts(entry.slicing, size))
                 elif size is not None:
                     counts[entry.port] = self._open_parts(entry.slicing, size)
         first = next(iter(counts.values()), None)
@@ -196,51 +258,33 @@ class _Iteration(SubGraphOperation):
 
     # ---- values
 
-    def _iterated(self, inputs: Sequence[Array], iterations: int | None, condition: bool) -> list[Array]:
-        """Run the body until `iterations` are done (None: no limit) or its condition is false."""
-        body = self.map.body
-        purposes = {i.purpose: i for i in self.map.inputs} | {o.purpose: o for o in self.map.outputs}
-        counter, go_on = purposes.get("current_iteration"), purposes.get("execution_condition")
-        carried = {e.parameter: inputs[e.port] for e in self.map.inputs if e.port is not None and e.slicing is None}
-        parts: dict[int, list[Array]] = {o.port: [] for o in self.map.outputs if o.port is not None and o.slicing is not None}
-        results: list[Array] | None = None
-        iteration = 0
-        while condition and (iterations is None or iteration < iterations):
-            if self.loop_limit is not None and iteration >= self.loop_limit:
-                self.refuse("still running after {} iterations, the limit given by loop_limit", self.loop_limit)
-            arguments = dict(carried)
-            for entry in self.map.inputs:
-                if entry is counter:
-                    spec = body.input_specs[entry.parameter]
-                    # Converters declare the counter as a scalar or as one element.
-                    arguments[entry.parameter] = np.full([1] * (spec.rank or 0), iteration, spec.element_type.dtype)
-                elif entry.slicing is not None and entry.port is not None:
-                    arguments[entry.parameter] = self._part(entry.slicing, inputs[entry.port], iteration)
-            results = body.run([arguments[i] for i in range(len(arguments))])
-            for output in self.map.outputs:
-                if output.port in parts:
-                    parts[output.port].append(results[output.result])
-            carried.update({parameter: results[result] for result, parameter in self.map.back_edges})
-            if isinstance(go_on, BodyOutput):
-                condition = bool(np.asarray(results[go_on.result]).reshape(-1)[0])
-            iteration += 1
-        outputs = {o.port: self._gathered(o, results, parts, carried) for o in self.map.outputs if o.port is not None}
-        return [outputs[port] for port in range(len(outputs))]
+    def begin(self, inputs: Sequence[Array]) -> Turns:
+        """The loop before its first turn, on these inputs of the layer."""
+        raise NotImplementedError
 
-    def _part(self, slicing: Slicing, data: Array, iteration: int) -> Array:
-        axis = self._axis(slicing, data.ndim)
-        starts = self._parts(slicing, data.shape[axis])
+    def _iterated(self, inputs: Sequence[Array]) -> list[Array]:
+        """Run the body turn by turn."""
+        turns = self.begin(inputs)
+        while turns.go_on():
+            turns.take(self.map.body.run(turns.arguments()))
+        return turns.outputs()
+
+    def part(self, slicing: Slicing, data: Array, iteration: int) -> Array:
+        """What one turn takes of an input that is sliced."""
+        axis = self.axis(slicing, data.ndim)
+        starts = self.parts(slicing, data.shape[axis])
         if iteration >= len(starts):
             self.refuse("iteration {} has no slice: the axis of {} gives {}", iteration, data.shape[axis], len(starts))
         return data[(slice(None),) * axis + (slice(starts[iteration], starts[iteration] + slicing.part_size),)]
 
-    def _gathered(self, entry: BodyOutput, results: list[Array] | None, parts: dict[int, list[Array]], carried: dict[int, Array]) -> Array:
+    def gathered(self, entry: BodyOutput, results: list[Array] | None, parts: dict[int, list[Array]], carried: dict[int, Array]) -> Array:
+        """An output when all turns are done: put together from its parts, or the last turn's value."""
         if entry.slicing is not None and entry.port is not None:
             pieces = parts[entry.port]
             if not pieces:
                 return self._without_iterations(entry)
             ordered = pieces if entry.slicing.stride > 0 else pieces[::-1]
-            axis = self._axis(entry.slicing, pieces[0].ndim)
+            axis = self.axis(entry.slicing, pieces[0].ndim)
             for piece in ordered:
                 if piece.ndim != pieces[0].ndim or any(a != b for d, (a, b) in enumerate(zip(piece.shape, pieces[0].shape)) if d != axis):
                     self.refuse("the pieces of output {} cannot be joined: {} and {}", entry.port, pieces[0].shape, piece.shape)
@@ -258,14 +302,14 @@ class _Iteration(SubGraphOperation):
         result = self.map.body.describe(self.map.body.input_specs)[entry.result]
         if result.rank is None:
             self.refuse("output {} has no shape: there was no iteration, and the body's rank is unknown", entry.port)
-        axis = self._axis(entry.slicing, len(result.shape))
+        axis = self.axis(entry.slicing, len(result.shape))
         # A size that no iteration decided can only be 0: no element exists that would contradict it.
         sizes = [0 if d == axis else dim.static_size or 0 for d, dim in enumerate(result.shape)]
         return np.zeros(sizes, result.element_type.dtype)
 
 
 @register("Loop", 5)
-class Loop5(_Iteration):
+class Loop5(Iteration):
     """`trip_count` (negative: no limit) and `execution_condition` are scalars or have one element; then the body's inputs."""
 
     trip_count = Input(I32_I64)
@@ -299,14 +343,16 @@ class Loop5(_Iteration):
     def _is_unlimited(self, trip_count: TensorSpec) -> bool:
         return trip_count.value is not None and int(trip_count.value.reshape(-1)[0]) < 0
 
+    def begin(self, inputs: Sequence[Array]) -> Turns:
+        count = int(inputs[0].reshape(-1)[0])
+        return Turns(self, inputs, count if count >= 0 else None, bool(inputs[1].reshape(-1)[0]))
+
     def reference(self, trip_count: Array, execution_condition: Array, *values: Array) -> list[Array]:
-        count = int(trip_count.reshape(-1)[0])
-        inputs = [trip_count, execution_condition, *values]
-        return self._iterated(inputs, count if count >= 0 else None, bool(execution_condition.reshape(-1)[0]))
+        return self._iterated([trip_count, execution_condition, *values])
 
 
 @register("TensorIterator", 1)
-class TensorIterator1(_Iteration):
+class TensorIterator1(Iteration):
     """As many iterations as the sliced inputs have parts; at least one input must be sliced."""
 
     values = Input(ANY, variadic=True, moved=True)
@@ -318,7 +364,10 @@ class TensorIterator1(_Iteration):
         iterations = self._sliced_iterations(inputs)
         return self._inferred(inputs, iterations, iterations is not None and certainly_at_least(Size.of(iterations), 1))
 
-    def reference(self, *values: Array) -> list[Array]:
-        specs = [TensorSpec(self.map.body.input_specs[0].element_type, PartialShape(v.shape)) for v in values]
+    def begin(self, inputs: Sequence[Array]) -> Turns:
+        specs = [TensorSpec(self.map.body.input_specs[0].element_type, PartialShape(v.shape)) for v in inputs]
         iterations = self._sliced_iterations(specs)
-        return self._iterated(values, iterations if isinstance(iterations, int) else None, True)
+        return Turns(self, inputs, iterations if isinstance(iterations, int) else None, True)
+
+    def reference(self, *values: Array) -> list[Array]:
+        return self._iterated(values)
