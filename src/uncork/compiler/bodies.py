@@ -10,6 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
+from uncork.compiler.call_plan import CallPlan
 from uncork.compiler.plan import Plan, Step
 from uncork.concurrency import lazy, renews_locks
 from uncork.ir.bodies import GraphBody
@@ -33,6 +34,8 @@ class BodyExecutor(Protocol):
     def run_patiently(self, inputs: Sequence[Array]) -> list[Array]: ...
 
     def plan(self) -> Plan: ...
+
+    def call_plans(self) -> list[CallPlan]: ...
 
 
 #: Makes what runs a body, of its checked model.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from uncork.compiler.call_plan import CallPlan
 from uncork.compiler.direct import Direct, Refused
 from uncork.compiler.lengths import open_lengths
 from uncork.compiler.native_call import NativeCall
@@ -340,6 +341,10 @@ class Executor:
             self._kept.clear()
             self._times.clear()
         self.last = None
+
+    def call_plans(self) -> list[CallPlan]:
+        """The plans that calls have made so far, the last one first."""
+        return [] if self.plans is None else self.plans.plans
 
     def plan(self) -> Plan:
         """How a call runs; for a model with dynamic inputs, what is known before one."""

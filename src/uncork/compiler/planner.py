@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from uncork.compiler.call_plan import (
+    BodyRun,
     CallPlan,
     ConstantPlace,
     FoundSymbol,
@@ -55,6 +56,7 @@ from uncork.kernels.runtime.segment_plan import (
 from uncork.kernels.runtime.target import Target, let_run
 from uncork.kernels.runtime.thread_pool import dispatch
 from uncork.kernels.runtime.value_guard import WholeFile
+from uncork.ops._body import SubGraphOperation
 from uncork.symbolic import Facts, Guard, Relation, Size, Symbol
 from uncork.types import TensorSpec
 
@@ -356,7 +358,7 @@ class Planner(Placement):
             source = Source(node.id, position)
             self._places[source] = ArgumentAddress(number)
             shapes.append(self._expected_shape(source, found, looked_at))
-        self._parts.append(ReferenceStep(node, inputs, outputs, tuple(shapes), tuple(looked_at)))
+        self._parts.append(ReferenceStep(node, inputs, outputs, tuple(shapes), tuple(looked_at), self._body_run(node)))
         self._print(node, "reference", reason)
         self._step += 1
 
@@ -373,6 +375,13 @@ class Planner(Placement):
                 looked_at.append(FoundSymbol(slot, source.output, axis, False))
                 self._observed.append((slot, size))
         return tuple(dim.static_size for dim in spec.shape.dims)
+
+    def _body_run(self, node: Node) -> BodyRun | None:
+        if not isinstance(node.operation, SubGraphOperation):
+            return None
+        from uncork.compiler.body_runs import body_run  # few models have bodies
+
+        return body_run(node.operation)
 
     def _print(self, node: Node, kernel: str, reason: str) -> None:
         operation = node.operation.label() if node.operation else node.type_name

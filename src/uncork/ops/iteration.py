@@ -15,7 +15,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from uncork.errors import UncorkError
+from uncork.errors import InputError, UncorkError
 from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing, SubGraphOperation, maybe_run, union
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops._operation import register
@@ -23,6 +23,10 @@ from uncork.ops._ports import ANY, BOOLEAN, I32_I64, Input, Output
 from uncork.ops._size_arithmetic import certainly_at_least
 from uncork.symbolic import Size, SizeLike, facts_of, plain
 from uncork.types import DYNAMIC, Array, Dimension, Element, PartialShape, TensorSpec
+
+
+class EndlessLoop(InputError):
+    """A loop has made as many turns as `loop_limit` lets it: no other way to run it would end sooner."""
 
 
 class Turns:
@@ -54,7 +58,7 @@ class Turns:
             return False
         limit = self.operation.loop_limit
         if limit is not None and self.turn >= limit:
-            self.operation.refuse("still running after {} iterations, the limit given by loop_limit", limit)
+            raise EndlessLoop(f"still running after {limit} iterations, the limit given by loop_limit")
         return True
 
     def arguments(self) -> list[Array]:
@@ -82,8 +86,48 @@ class Turns:
 
     def outputs(self) -> list[Array]:
         """The layer's, when all turns are done."""
-        outputs = {o.port: self.operation.gathered(o, self.results, self.pieces, self.carried) for o in self.map.outputs if o.port is not None}
+        outputs = {o.port: self._output(o, o.port) for o in self.map.outputs if o.port is not None}
         return [outputs[port] for port in range(len(outputs))]
+
+    def _output(self, entry: BodyOutput, port: int) -> Array:
+        """Put together from the parts of all turns, or what the last turn gave."""
+        refuse = self.operation.refuse
+        if entry.slicing is not None:
+            return self._joined(entry.slicing, port) if self.pieces[port] else self._without_turns(entry.slicing, entry)
+        if self.results is not None:
+            return self.results[entry.result]
+        initial = [self.carried[p] for result, p in self.map.back_edges if result == entry.result and p in self.carried]
+        if not initial:
+            refuse("output {} has no value: there was no iteration, and it is not carried from one to the next", port)
+        return initial[0]
+
+    def _joined(self, slicing: Slicing, port: int) -> Array:
+        pieces = self.pieces[port]
+        first, axis = pieces[0], self.operation.axis(slicing, pieces[0].ndim)
+        others = (*first.shape[:axis], *first.shape[axis + 1 :])
+        for piece in pieces:
+            if (*piece.shape[:axis], *piece.shape[axis + 1 :]) != others:
+                self.operation.refuse("the pieces of output {} cannot be joined: {} and {}", port, first.shape, piece.shape)
+        if len(pieces) == 1 and first.base is None:
+            return first  # of all turns already
+        return np.concatenate(pieces if slicing.stride > 0 else pieces[::-1], axis)
+
+    def _without_turns(self, slicing: Slicing, entry: BodyOutput) -> Array:
+        """An output put together from no parts: empty along its axis."""
+        body = self.map.body
+        given = list(body.input_specs)
+        for taken in self.map.inputs:
+            if taken.port is not None:
+                sizes: list[int] = list(self.inputs[taken.port].shape)
+                if taken.slicing is not None:
+                    sizes[self.operation.axis(taken.slicing, len(sizes))] = taken.slicing.part_size
+                given[taken.parameter] = TensorSpec(given[taken.parameter].element_type, PartialShape(sizes))
+        result = body.describe(given)[entry.result]
+        if result.rank is None:
+            self.operation.refuse("output {} has no shape: there was no iteration, and the body's rank is unknown", entry.port)
+        axis = self.operation.axis(slicing, len(result.shape))
+        # A size that no iteration decided can only be 0: no element exists that would contradict it.
+        return np.zeros([0 if d == axis else dim.static_size or 0 for d, dim in enumerate(result.shape)], result.element_type.dtype)
 
 
 class Iteration(SubGraphOperation):
@@ -276,36 +320,6 @@ class Iteration(SubGraphOperation):
         if iteration >= len(starts):
             self.refuse("iteration {} has no slice: the axis of {} gives {}", iteration, data.shape[axis], len(starts))
         return data[(slice(None),) * axis + (slice(starts[iteration], starts[iteration] + slicing.part_size),)]
-
-    def gathered(self, entry: BodyOutput, results: list[Array] | None, parts: dict[int, list[Array]], carried: dict[int, Array]) -> Array:
-        """An output when all turns are done: put together from its parts, or the last turn's value."""
-        if entry.slicing is not None and entry.port is not None:
-            pieces = parts[entry.port]
-            if not pieces:
-                return self._without_iterations(entry)
-            ordered = pieces if entry.slicing.stride > 0 else pieces[::-1]
-            axis = self.axis(entry.slicing, pieces[0].ndim)
-            for piece in ordered:
-                if piece.ndim != pieces[0].ndim or any(a != b for d, (a, b) in enumerate(zip(piece.shape, pieces[0].shape)) if d != axis):
-                    self.refuse("the pieces of output {} cannot be joined: {} and {}", entry.port, pieces[0].shape, piece.shape)
-            return np.concatenate(ordered, axis)
-        if results is not None:
-            return results[entry.result]
-        initial = [carried[parameter] for result, parameter in self.map.back_edges if result == entry.result and parameter in carried]
-        if not initial:
-            self.refuse("output {} has no value: there was no iteration, and it is not carried from one to the next", entry.port)
-        return initial[0]
-
-    def _without_iterations(self, entry: BodyOutput) -> Array:
-        """An output put together from no parts: empty along its axis."""
-        assert entry.slicing is not None
-        result = self.map.body.describe(self.map.body.input_specs)[entry.result]
-        if result.rank is None:
-            self.refuse("output {} has no shape: there was no iteration, and the body's rank is unknown", entry.port)
-        axis = self.axis(entry.slicing, len(result.shape))
-        # A size that no iteration decided can only be 0: no element exists that would contradict it.
-        sizes = [0 if d == axis else dim.static_size or 0 for d, dim in enumerate(result.shape)]
-        return np.zeros(sizes, result.element_type.dtype)
 
 
 @register("Loop", 5)
