@@ -284,8 +284,11 @@ class Iteration(SubGraphOperation):
             alike = len(set(counts.values())) <= 1
         else:
             alike = all(facts.require_equal(count, first) for count in counts.values())
-        self.require(alike, "the sliced inputs ask for different numbers of iterations (input: number): {}", counts)
+        self._require_alike(alike, counts)
         return first
+
+    def _require_alike(self, alike: bool, counts: Mapping[int, SizeLike]) -> None:
+        self.require(alike, "the sliced inputs ask for different numbers of iterations (input: number): {}", counts)
 
     def _open_parts(self, slicing: Slicing, size: Size) -> SizeLike:
         """How many parts there are along an axis whose size is an expression."""
@@ -379,9 +382,13 @@ class TensorIterator1(Iteration):
         return self._inferred(inputs, iterations, iterations is not None and certainly_at_least(Size.of(iterations), 1))
 
     def begin(self, inputs: Sequence[Array]) -> Turns:
-        specs = [TensorSpec(self.map.body.input_specs[0].element_type, PartialShape(v.shape)) for v in inputs]
-        iterations = self._sliced_iterations(specs)
-        return Turns(self, inputs, iterations if isinstance(iterations, int) else None, True)
+        counts: dict[int, int] = {}
+        for entry in self.map.inputs:
+            if entry.slicing is not None and entry.port is not None:
+                shape = inputs[entry.port].shape
+                counts[entry.port] = len(self.parts(entry.slicing, shape[self.axis(entry.slicing, len(shape))]))
+        self._require_alike(len(set(counts.values())) == 1, counts)
+        return Turns(self, inputs, next(iter(counts.values())), True)
 
     def reference(self, *values: Array) -> list[Array]:
         return self._iterated(values)
