@@ -198,6 +198,30 @@ def test_a_loop_that_never_ends_meets_its_limit(limit: int) -> None:
     assert enough(np.ones((1, 4), np.float32))[1].shape == (2, 4), "the model is as it was"
 
 
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_outputs_that_outgrow_memory(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop that never ends and puts all its turns together is refused, not killed."""
+    compiled = compile_model(halving(-1.0), backend=backend)  # type: ignore[arg-type]
+    monkeypatch.setattr("uncork.ops.iteration.available", lambda: (50_000, "this machine's memory"))
+    with pytest.raises(InputError, match=r"Loop-5, id \d+\): its outputs need .* iterations, more than this"):
+        compiled(np.ones((1, 4), np.float32))
+
+
+def test_parts_of_one_size_and_other_shapes_are_not_joined() -> None:
+    """Each turn turns what it is given: 2 x 3, then 3 x 2."""
+    inner = uncork.Builder("turning")
+    x = inner.parameter("x", "f32", [None, None])
+    turned = add(inner, "Tanh", add(inner, "Transpose", x, inner.constant(np.array([1, 0]))))
+    inner.result(turned, "turned")
+    inner.result(add(inner, "Unsqueeze", turned, inner.constant(np.array([0]))), "piece")
+    outputs = (BodyOutput(0, 0), BodyOutput(1, 1, Slicing(0)))
+    maps = {"inputs": (BodyInput(2, 0),), "outputs": outputs, "back_edges": ((0, 0),)}
+    compiled = agree(loop(inner, maps, np.int64(3), [None, None], outputs=2), (draw(2, 2),))
+    for _ in range(2):
+        with pytest.raises(InputError, match=r"pieces of output 1 cannot be joined: .*3, 2.* and .*2, 3"):
+            compiled(draw(2, 3))
+
+
 def test_an_endless_loop_is_interrupted() -> None:
     """Python sees signals while turns are made, and the model is usable afterwards."""
     compiled = compile_model(halving(-1.0, np.int64(2**62)))

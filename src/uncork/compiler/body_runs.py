@@ -1,4 +1,4 @@
-"""How a plan runs the layers that have bodies: turns of loops natively where the body is one native segment."""
+"""How a plan runs layers with bodies: turns of loops natively where the body is one native segment."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ _MOST = 16
 
 
 def body_run(operation: Operation | None) -> BodyRun | None:
-    """What runs a layer in place of its reference; None for a layer without bodies that run by kernels."""
-    if isinstance(operation, If8) and all(isinstance(b.body, KernelBody) for b in operation.bodies.values()):
-        return BranchRun(operation)
+    """What runs a layer in place of its reference; None where it has no bodies that run by kernels."""
+    if isinstance(operation, If8):
+        branches = [branch.body for branch in operation.bodies.values()]
+        return BranchRun(operation) if all(isinstance(b, KernelBody) for b in branches) else None
     if isinstance(operation, Iteration) and isinstance(operation.map.body, KernelBody):
         return LoopRun(operation, operation.map.body)
     return None
@@ -67,16 +68,18 @@ class LoopRun:
     @property
     def working_bytes(self) -> int:
         """The working memory that is kept now, apart from that of running calls."""
-        return sum(call.table.context.memory.nbytes for calls in list(self._idle.values()) for call in tuple(calls))
+        kept = [call for calls in list(self._idle.values()) for call in tuple(calls)]
+        return sum(call.table.context.memory.nbytes for call in kept)
 
     def release_memory(self) -> None:
         """Give working memory back; calls that run keep theirs until they end."""
         self._idle = {}
 
     def _plans(self, turns: Turns) -> list[CallPlan]:
-        """Plans that may make the next turns natively, the likely one first. There is none before the first turn of all."""
+        """Plans that may make the next turns natively, the likely one first; none before any call."""
         executor = self._body.executor
-        known = [] if executor is None else [plan for plan in executor.call_plans() if plan.is_native]
+        plans = [] if executor is None else executor.call_plans()
+        known = [plan for plan in plans if plan.is_native]
         likely = self._later if turns.turn else self._first
         return sorted(known, key=lambda plan: plan is not likely)
 

@@ -1,4 +1,4 @@
-"""Turns of a loop made by one plan of its body: where results go, how many turns a native call makes, what is left behind."""
+"""Turns of a loop by one plan of its body: where results go, how long a native call goes on, what is left."""
 
 from __future__ import annotations
 
@@ -20,16 +20,18 @@ from uncork.ops._body import BodyMap, Slicing
 from uncork.ops.iteration import Turns
 from uncork.types import Array
 
-#: Nanoseconds until a native call returns, so that Python sees signals; and by how much the next may be longer.
-_PAUSE, _LONGER = 10e6, 8.0
-#: Turns whose parts lie behind each other, where nobody knows how many there will be, and bytes that they take at most.
+#: Nanoseconds until a native call returns, so that Python sees signals. Turns of the first one at
+#: most, for nobody has measured them, and by how many times the next may have more.
+_PAUSE, _FIRST, _LONGER = 10e6, 256.0, 8.0
+#: Turns whose parts lie behind each other, where nobody knows how many there will be, and bytes that
+#: they take at most.
 _FIRST_PARTS, _MOST_BYTES = 64, 1 << 28
 _NEVER = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
 class SlicedInput:
-    """An input whose parts lie behind each other in memory: the first part's address, bytes from one to the next, how many."""
+    """An input whose parts lie one after the other: the first one's address, bytes to the next, how many."""
 
     address: int
     step: int
@@ -42,7 +44,7 @@ def sliced_inputs(turns: Turns) -> dict[int, SlicedInput]:
     """The inputs that turns take parts of, by Parameter."""
     found: dict[int, SlicedInput] = {}
     for entry in turns.map.inputs:
-        if entry.slicing is not None and entry.port is not None and entry.parameter != turns.counter:
+        if entry.slicing is not None and entry.port is not None:
             data = np.ascontiguousarray(turns.inputs[entry.port])
             axis = turns.operation.axis(entry.slicing, data.ndim)
             starts = turns.operation.parts(entry.slicing, data.shape[axis])
@@ -64,30 +66,39 @@ def _sliced(data: Array, axis: int, starts: range, size: int) -> SlicedInput:
 
 def turn_plan(body: BodyMap, plan: CallPlan) -> TurnPlan | None:
     """How the turns of a loop hang together; None where native code does not know how."""
+    likes = plan.likes
+    results = tuple(MadeResult(result.dtype, result.sizes or ()) for result in plan.results)
     counters = [i.parameter for i in body.inputs if i.purpose == "current_iteration"]
     decides = [o.result for o in body.outputs if o.purpose == "execution_condition"]
-    sliced = tuple(i.parameter for i in body.inputs if i.slicing is not None and i.parameter not in counters)
-    edges = tuple((result, parameter) for result, parameter in body.back_edges if parameter not in counters)
-    likes, results = plan.likes, plan.results
+    edges = tuple((r, p) for r, p in body.back_edges if p not in counters)
     fed = {*counters, *(i.parameter for i in body.inputs if i.port is not None)}
-    carried_as_they_are = all(results[r].dtype == likes[p].dtype and len(results[r].sizes or ()) == len(likes[p].shape) for r, p in edges)
-    simple = (
-        all(result.sizes is not None for result in results)
-        and all(result.argument == len(likes) + number for number, result in enumerate(results))
+    known = (
+        fed == set(range(len(likes)))
+        and all(r.sizes is not None and r.argument == len(likes) + n for n, r in enumerate(plan.results))
         and all(likes[c].dtype.str[1:] in ("i4", "i8") for c in counters)
         and all(results[d].dtype == bool for d in decides)
+        and all(results[r].dtype == likes[p].dtype for r, p in edges)
+        and all(len(results[r].sizes) == len(likes[p].shape) for r, p in edges)
     )
-    if not simple or not carried_as_they_are or fed != set(range(len(likes))):
-        return None
-    return TurnPlan(
-        likes,
-        tuple(MadeResult(result.dtype, result.sizes or ()) for result in results),
-        edges,
-        counters[0] if counters else None,
-        decides[0] if decides else None,
-        sliced,
-        frozenset(o.result for o in body.outputs if o.port is not None and o.slicing is not None),
+    return (
+        TurnPlan(
+            likes,
+            results,
+            edges,
+            counters[0] if counters else None,
+            decides[0] if decides else None,
+            tuple(i.parameter for i in body.inputs if i.slicing is not None),
+            frozenset(result for result, _, _ in _joined_outputs(body)),
+        )
+        if known
+        else None
     )
+
+
+def _joined_outputs(body: BodyMap) -> list[tuple[int, int, Slicing]]:
+    """The outputs that are put together: result, port, how."""
+    found = ((o.result, o.port, o.slicing) for o in body.outputs)
+    return [(result, port, how) for result, port, how in found if port is not None and how is not None]
 
 
 class LoopCall:
@@ -96,7 +107,7 @@ class LoopCall:
     def __init__(self, plan: CallPlan, turns: TurnPlan) -> None:
         (part,) = plan.parts
         assert isinstance(part, NativeStep)
-        self.plan, self._how = plan, turns
+        self.plan, self.how = plan, turns
         self._cost = part.segment.cost
         context = Context(plan.slots, plan.buffers, plan.tensor_bytes)
         self.table = TurnTable(part.segment, turns, context, plan.buffers, keep=plan)
@@ -126,11 +137,6 @@ class LoopCall:
         table.set_steps({parameter: part.step for parameter, part in slices.items()})
         return True
 
-    @property
-    def how(self) -> TurnPlan:
-        """How its turns hang together."""
-        return self._how
-
     def cost(self) -> float:
         """Nanoseconds that a turn takes, about."""
         return 100.0 + (0 if self._cost is None else self.table.context.value(self._cost))
@@ -138,7 +144,8 @@ class LoopCall:
 
 def _limit(turns: Turns) -> int:
     """The turn before which the loop ends for certain, or has to be looked at."""
-    return min(_NEVER if limit is None else limit for limit in (turns.iterations, turns.operation.loop_limit))
+    limits = turns.iterations, turns.operation.loop_limit
+    return min(_NEVER if limit is None else limit for limit in limits)
 
 
 class _Run:
@@ -150,7 +157,8 @@ class _Run:
         self.stopped = False
         how = call.how
         self._singles = [n for n in range(len(how.results)) if n not in how.stacked]
-        #: By result: two arrays that turns write in turn, since which turn, and what the last turn before these gave.
+        self._outputs = _joined_outputs(turns.map)
+        #: By result: two arrays that turns write in turn, since which turn, and what was last before.
         self._pairs: dict[int, tuple[Array, Array]] = {}
         self._made: dict[int, int] = {}
         self._before: dict[int, Array] = {}
@@ -165,22 +173,25 @@ class _Run:
 
     def go(self) -> None:
         """Make turns until this plan cannot, or there are no more."""
-        most, status = 1.0, REACHED
+        most, cost = 1.0, 0.0
         while self.turn < self.end:
-            stop = min(self.end, self.turn + max(1, int(most)), self._full if self._stacks else self.end)
             before, started = self.turn, time.perf_counter_ns()
-            status = self.table.run(before, stop, (stop - before) * self.call.cost() > RELEASE_COST)
+            full = self._full if self._stacks else self.end
+            stop = min(self.end, before + max(1, int(most)), full)
+            status = self.table.run(before, stop, (stop - before) * cost > RELEASE_COST)
             self.turn = self.table.turn
             if status == REACHED:
                 took = max(1, time.perf_counter_ns() - started)
                 most = min(_LONGER, _PAUSE / took) * (self.turn - before)
-                if self._stacks and self.turn == self._full < self.end:
+                cost = took / (self.turn - before)
+                if self.turn == full < self.end:
                     self._collect()
                     self._open()
             elif status == ROOM:
                 if not self._make_room():
                     return
-                most = _PAUSE / self.call.cost()
+                cost = self.call.cost()
+                most = min(_FIRST, _PAUSE / cost)
             elif status == NO_MEMORY:
                 self.table.context.grow()
             else:
@@ -194,13 +205,13 @@ class _Run:
             return
         self._collect()
         turns.results = [self._last(number) for number in range(len(how.results))]
-        turns.carried.update({parameter: turns.results[result] for result, parameter in how.edges})
+        turns.carried.update({p: turns.results[r] for r, p in how.edges})
         turns.turn, turns.condition = self.turn, not self.stopped
 
     # ---- room
 
     def _make_room(self) -> bool:
-        """Arrays for what a turn of these sizes gives. False where its sizes are not for native code."""
+        """Arrays for what a turn of these sizes gives. False where native code cannot look at it."""
         how, value = self.call.how, self.table.context.value
         shapes = [tuple(map(value, result.sizes)) for result in how.results]
         if how.decides is not None and not math.prod(shapes[how.decides]):
@@ -217,7 +228,7 @@ class _Run:
         return True
 
     def _grow(self, number: int, shape: tuple[int, ...], size: int) -> None:
-        """Larger arrays for a result that the next turn replaces; what grows once will grow again."""
+        """Larger arrays for a result that each turn replaces; what grows once will grow again."""
         dtype = self.call.how.results[number].dtype
         if number in self._pairs:
             self._before[number] = self._last(number)
@@ -234,7 +245,8 @@ class _Run:
         pair = self._pairs.get(number)
         if pair is None or self._made[number] == self.turn:
             return self._before[number]
-        array, shape = pair[_address(pair[0]) == self.table.next_address(number)], self.table.shape(number)
+        array = pair[_address(pair[0]) == self.table.next_address(number)]
+        shape = self.table.shape(number)
         dtype = self.call.how.results[number].dtype
         if array.dtype == dtype and array.shape == shape:
             return array
@@ -246,38 +258,37 @@ class _Run:
         """Arrays in which turns lie behind each other, for as many turns as there may be."""
         if not self._shapes:
             return
-        results = self.call.how.results
-        sizes = {number: math.prod(shape) * results[number].dtype.itemsize for number, shape in self._shapes.items()}
-        most = max(1, _MOST_BYTES // max(1, *sizes.values()))
-        count = min(self.end - self.turn, most, _NEVER if self.call.how.decides is None else self._parts)
-        self._parts *= 2
+        dtypes = {number: self.call.how.results[number].dtype for number in self._shapes}
+        sizes = {n: math.prod(shape) * dtypes[n].itemsize for n, shape in self._shapes.items()}
+        count = min(self.end - self.turn, max(1, _MOST_BYTES // max(1, *sizes.values())))
+        if self.call.how.decides is not None:
+            count = min(count, self._parts)
+            self._parts *= 2
+        self.turns.look_at_memory(count * sum(sizes.values()))
         self._since, self._full = self.turn, self.turn + count
         for number, shape in self._shapes.items():
-            axis = next(self._axis(s, shape) for result, _, s in self._outputs if result == number)
+            axis = next(self._axis(how, shape) for result, _, how in self._outputs if result == number)
             behind = math.prod(shape[:axis]) == 1  # parts along the axis are what the output is
             full = _joined(count, shape, axis) if behind else (count, *shape)
-            stack = self._stacks[number] = np.empty(full, results[number].dtype)
-            self.table.set_room(number, sizes[number], _address(stack))
+            stack = self._stacks[number] = np.empty(full, dtypes[number])
+            self.table.set_room(number, sizes[number], _address(stack), shape=shape)
 
     def _collect(self) -> None:
         """Put the parts that lie behind each other to the pieces of outputs."""
         count = self.turn - self._since
         for result, port, slicing in self._outputs if count and self._stacks else ():
             stack, shape = self._stacks[result], self._shapes[result]
-            axis, parts = self._axis(slicing, shape), stack.reshape(self._full - self._since, *shape)[:count]
+            axis = self._axis(slicing, shape)
+            parts = stack.reshape(self._full - self._since, *shape)[:count]
             self._before[result] = parts[-1]
             joined = _joined(count, shape, axis)
             if slicing.stride < 0 or stack.shape != joined:
                 stack = np.empty(joined, stack.dtype)
-                stack.reshape(*shape[:axis], count, *shape[axis:])[...] = np.moveaxis(parts if slicing.stride > 0 else parts[::-1], 0, axis)
+                ordered = parts if slicing.stride > 0 else parts[::-1]
+                stack.reshape(*shape[:axis], count, *shape[axis:])[...] = np.moveaxis(ordered, 0, axis)
             self.turns.pieces[port].append(stack)
         self._since = self.turn
         self._stacks = {}
-
-    @property
-    def _outputs(self) -> list[tuple[int, int, Slicing]]:
-        """The outputs that are put together: result, port, how."""
-        return [(o.result, o.port, o.slicing) for o in self.turns.map.outputs if o.port is not None and o.slicing is not None]
 
     def _axis(self, slicing: Slicing, shape: tuple[int, ...]) -> int:
         return self.turns.operation.axis(slicing, len(shape))

@@ -16,6 +16,7 @@ from fractions import Fraction
 import numpy as np
 
 from uncork.errors import InputError, UncorkError
+from uncork.memory import available
 from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing, SubGraphOperation, maybe_run, union
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops._operation import register
@@ -24,23 +25,30 @@ from uncork.ops._size_arithmetic import certainly_at_least
 from uncork.symbolic import Size, SizeLike, facts_of, plain
 from uncork.types import DYNAMIC, Array, Dimension, Element, PartialShape, TensorSpec
 
+#: After so many turns, again and again, somebody looks at the memory that outputs take.
+_LOOK = 4096
+
 
 class EndlessLoop(InputError):
-    """A loop has made as many turns as `loop_limit` lets it: no other way to run it would end sooner."""
+    """A loop has made more turns than it may, or than there is memory for: no other way to run it
+    would end sooner.
+    """
 
 
 class Turns:
     """A loop under way: what its next turn takes, and what its outputs are made of so far.
 
-    `iterations` is how many turns it makes at most (None: no limit); it ends when `condition` is false. Whoever runs turns may
-    `take` them one by one, or set what several have left here: `turn`, `carried`, `pieces`, `results`, `condition`.
+    `iterations` is how many turns it makes at most (None: no limit); it ends when `condition` is
+    false. Whoever runs turns may `take` them one by one, or set what several have left here: `turn`,
+    `carried`, `pieces`, `results`, `condition`.
     """
 
     def __init__(self, operation: Iteration, inputs: Sequence[Array], iterations: int | None, condition: bool) -> None:
-        self.operation, self.inputs, self.iterations, self.condition = operation, inputs, iterations, condition
+        self.operation, self.inputs = operation, inputs
+        self.iterations, self.condition = iterations, condition
         self.map = operation.map
         purposes = {i.purpose: i for i in self.map.inputs} | {o.purpose: o for o in self.map.outputs}
-        #: The Parameter that is the number of the turn, and the Result that says whether there is another one.
+        #: The Parameter that is the number of the turn; the Result that says whether there is another.
         counter, decides = purposes.get("current_iteration"), purposes.get("execution_condition")
         self.counter = counter.parameter if isinstance(counter, BodyInput) else None
         self.decides = decides.result if isinstance(decides, BodyOutput) else None
@@ -59,7 +67,16 @@ class Turns:
         limit = self.operation.loop_limit
         if limit is not None and self.turn >= limit:
             raise EndlessLoop(f"still running after {limit} iterations, the limit given by loop_limit")
+        if self.turn and self.turn % _LOOK == 0:
+            self.look_at_memory(0)
         return True
+
+    def look_at_memory(self, more: int) -> None:
+        """Refuse pieces of outputs that take more memory than there is, with so many bytes more."""
+        needed = more + sum(piece.nbytes for pieces in self.pieces.values() for piece in pieces)
+        limit, what = available()
+        if needed > limit:
+            raise EndlessLoop(f"its outputs need {needed:,} bytes after {self.turn} iterations, more than {what} ({limit:,} bytes)")
 
     def arguments(self) -> list[Array]:
         """What the body takes in this turn."""

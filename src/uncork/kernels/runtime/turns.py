@@ -1,4 +1,4 @@
-"""The turns of a loop, made by one native call: a segment that takes in each turn what it gave in the one before."""
+"""The turns of a loop in one native call: a segment that takes in each turn what it gave in the one before."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.kernels.runtime.program import Like
 from uncork.kernels.runtime.segment import Segment
-from uncork.kernels.runtime.segment_plan import Bind, MadeResult, SegmentPlan
+from uncork.kernels.runtime.segment_plan import Bind, MadeResult, Number, SegmentPlan
 from uncork.kernels.runtime.turns_layout import TURNS_HEAD
 
 
@@ -23,8 +23,9 @@ from uncork.kernels.runtime.turns_layout import TURNS_HEAD
 class TurnPlan:
     """How the turns of a loop hang together. Parameters and results of the body are given by number.
 
-    `edges` are pairs (result, parameter of the next turn); `counter` is the parameter that is the number of the turn, `decides`
-    the result that says whether there is another one. Turns of the `stacked` results lie behind each other, of others the last.
+    `edges` are pairs (result, parameter of the next turn); `counter` is the parameter that is the
+    number of the turn, `decides` the result that says whether there is another one. What turns give
+    of the `stacked` results lies one behind the other; of others there is the last one.
     """
 
     parameters: tuple[Like, ...]
@@ -56,6 +57,9 @@ class TurnTable:
             words.extend(values)
             return len(words) - len(values)
 
+        def number(size: Number) -> int:
+            return _Ref(place([size])) if isinstance(size, int) else context.slot(size.number)
+
         ranks = [len(like.shape) for like in turns.parameters], [len(result.sizes) for result in turns.results]
         self._pointers = place([0] * (self._inputs + len(turns.results)))
         self._number = place([0])
@@ -78,7 +82,7 @@ class TurnTable:
                     _Ref(self._rooms + n),
                     result.dtype.itemsize,
                     len(result.sizes),
-                    _Ref(place([_Ref(place([size])) if isinstance(size, int) else context.slot(size.number) for size in result.sizes])),
+                    _Ref(place([number(size) for size in result.sizes])),
                     _Ref(self._kept[n]),
                 ]
                 for n, result in enumerate(turns.results)
@@ -95,17 +99,17 @@ class TurnTable:
             ],
             "slice": [[_Ref(self._pointers + parameter), 0] for parameter in turns.sliced],
         }
-        firsts = {name: place([word for row in rows for word in row]) for name, rows in tables.items()}
+        firsts = {name: place([w for row in rows for w in row]) for name, rows in tables.items()}
         self._slices = firsts["slice"]
-        counts = {"bind": "binds", "fixed": "fixed", "room": "rooms", "edge": "edges", "slice": "slices"}
         head: dict[str, int] = {
             "block": self._segment.address,
             "pointers": _Ref(self._pointers),
-            **{counts[name]: len(rows) for name, rows in tables.items()},
+            **{f"{name}_rows": len(rows) for name, rows in tables.items()},
             **{f"{name}_table": _Ref(first) for name, first in firsts.items()},
         }
         if turns.counter is not None:
-            head |= {"counter": _Ref(self._number), "counter_width": turns.parameters[turns.counter].dtype.itemsize}
+            width = turns.parameters[turns.counter].dtype.itemsize
+            head |= {"counter": _Ref(self._number), "counter_width": width}
         if turns.decides is not None:
             head["decides"] = _Ref(self._pointers + self._inputs + turns.decides)
         for name, word in head.items():
@@ -114,7 +118,8 @@ class TurnTable:
         base = self._address = int(self._block.ctypes.data)
         self._block[:] = [base + 8 * word if isinstance(word, _Ref) else word for word in words]
         if turns.counter is not None:
-            self.set_parameter(turns.counter, base + 8 * self._number, (1,) * ranks[0][turns.counter])
+            ones = (1,) * ranks[0][turns.counter]
+            self.set_parameter(turns.counter, base + 8 * self._number, ones)
 
     def _bind_row(self, bind: Bind) -> list[int]:
         slot = self.context.slot(bind.slot.number)
@@ -133,8 +138,12 @@ class TurnTable:
         for row, parameter in enumerate(self._sliced):
             self._block[self._slices + 2 * row + 1] = steps[parameter]
 
-    def set_room(self, number: int, size: int, address: int, other: int = 0) -> None:
-        """Where a result goes: of a turn, and, where turns do not lie behind each other, of the turn after it."""
+    def set_room(self, number: int, size: int, address: int, other: int = 0, shape: Sequence[int] = ()) -> None:
+        """Where a result of a turn goes, and how large it may be: `other` is where that of the turn after
+        it goes; turns that lie one behind the other have this `shape` and no other.
+        """
+        first = self._kept[number]
+        self._block[first : first + len(shape)] = shape
         self._block[self._pointers + self._inputs + number] = address
         self._block[self._others + number] = other
         self._block[self._rooms + number] = size
@@ -162,7 +171,9 @@ class TurnTable:
         return int(self._block[0])
 
     def run(self, turn: int, stop: int, release: bool) -> int:
-        """Turns from `turn` to `stop`: why it ended (see `turns_layout`). With `release` other Python threads run meanwhile."""
+        """Turns from `turn` to `stop`: why it ended (see `turns_layout`). With `release` other Python
+        threads run meanwhile.
+        """
         self._block[0], self._block[1] = turn, stop
         return int(_function(release)(self._address))
 
