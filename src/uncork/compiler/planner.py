@@ -358,8 +358,9 @@ class Planner(Placement):
             source = Source(node.id, position)
             self._places[source] = ArgumentAddress(number)
             shapes.append(self._expected_shape(source, found, looked_at))
-        self._parts.append(ReferenceStep(node, inputs, outputs, tuple(shapes), tuple(looked_at), self._body_run(node)))
-        self._print(node, "reference", reason)
+        body = self._body_run(node)
+        self._parts.append(ReferenceStep(node, inputs, outputs, tuple(shapes), tuple(looked_at), body))
+        self._print(node, "reference" if body is None else "bodies", reason if body is None else "")
         self._step += 1
 
     def _expected_shape(self, source: Source, found: Sequence[FoundSymbol], looked_at: list[FoundSymbol]) -> tuple[int | None, ...] | None:
