@@ -336,3 +336,100 @@ def test_memory_is_given_back() -> None:
     compiled.release_memory()
     assert compiled.plan.working_bytes < x.nbytes
     np.testing.assert_allclose(compiled(x)[0].sum(0), 1, rtol=1e-3)
+
+
+class Random:
+    """A random loop: values of [n, 3] and [m, n] that are carried, sliced, combined and put together."""
+
+    def __init__(self, seed: int) -> None:
+        self.generator = np.random.default_rng(seed)
+        self.body = uncork.Builder("body")
+        self.values: list[Source] = []
+
+    def chance(self, probability: float) -> bool:
+        return bool(self.generator.random() < probability)
+
+    def one_of(self, sources: list[Source]) -> Source:
+        return sources[int(self.generator.integers(len(sources)))]
+
+    def step(self) -> Source:
+        """A value more, of the same shape as the others."""
+        b, kind = self.body, str(self.generator.choice(["Add", "Maximum", "Tanh", "MatMul", "MVN", "turned", "rolled"]))
+        x, y = self.one_of(self.values), self.one_of(self.values)
+        if kind in ("Add", "Maximum"):
+            return add(b, "Multiply", add(b, kind, x, y), b.constant(np.float32(0.7)))
+        if kind == "MatMul":
+            return add(b, "MatMul", x, b.constant(np.float32([[0.5, 0, 0.2], [0, -0.5, 0], [0.1, 0, 0.3]])))
+        if kind == "MVN":
+            centered = add(b, "ReduceMean", x, b.constant(np.array([1])), keep_dims=True)
+            return add(b, "Subtract", x, centered)
+        if kind == "turned":
+            turned = add(b, "Transpose", x, b.constant(np.array([1, 0])))
+            return add(b, "Transpose", add(b, "Sigmoid", turned), b.constant(np.array([1, 0])))
+        if kind == "rolled":
+            first, rest = (
+                add(b, "Slice", x, *(b.constant(np.array([v])) for v in (start, stop, 1, 0)), opset=8) for start, stop in ((0, 1), (1, 2**31))
+            )
+            return add(b, "Concat", rest, first, axis=0)
+        return add(b, "Tanh", x)
+
+    def model(self) -> uncork.Model:
+        b = self.body
+        sliced = [b.parameter(f"part{i}", "f32", [None, 3]) for i in range(int(self.generator.integers(0, 3)))]
+        carried = [b.parameter(f"carried{i}", "f32", [None, 3]) for i in range(int(self.generator.integers(1, 4)))]
+        counter = b.parameter("i", "i64", []) if self.chance(0.5) else None
+        self.values = [*carried]
+        for part in sliced:
+            self.values.append(add(b, "Add", part, self.one_of(carried)))
+        if counter is not None:
+            number = add(b, "Convert", counter, destination_type="f32")
+            self.values.append(add(b, "Add", self.one_of(carried), number))
+        for _ in range(int(self.generator.integers(2, 7))):
+            self.values.append(self.step())
+        results = [self.one_of(self.values) for _ in carried]
+        for number, result in enumerate(results):
+            b.result(result, f"r{number}")
+        outputs = [BodyOutput(i, i) for i in range(len(results))]
+        for number in range(int(self.generator.integers(1, 4))):
+            axis, stride = int(self.generator.integers(3)), int(self.generator.choice([1, -1]))
+            piece = add(b, "Unsqueeze", self.one_of(self.values), b.constant(np.array([axis])))
+            b.result(piece, f"piece{number}")
+            joined = Slicing(axis) if stride > 0 else Slicing(axis, -1, 0, -1)
+            outputs.append(BodyOutput(len(outputs), len(outputs), joined))
+        total = add(b, "ReduceSum", self.one_of(self.values), b.constant(np.array([0, 1])))
+        b.result(add(b, "Less", total, b.constant(np.float32(4))), "go on")
+        outer = uncork.Builder("loop")
+        trips, go_on = outer.parameter("trips", "i64", []), outer.parameter("go on", "boolean", [])
+        data = [outer.parameter(f"data{i}", "f32", [None, None, 3]) for i in range(len(sliced))]
+        squeezed = [outer.add("Reshape", 1, d, outer.constant(np.array([-1, 3])), special_zero=False)[0] for d in data]
+        starts = [outer.parameter(f"start{i}", "f32", [None, 3]) for i in range(len(carried))]
+        inputs = [BodyInput(2 + i, i, Slicing(0)) for i in range(len(sliced))]
+        inputs += [BodyInput(2 + len(sliced) + i, len(sliced) + i) for i in range(len(carried))]
+        if counter is not None:
+            inputs.append(BodyInput(None, len(sliced) + len(carried), None, "current_iteration"))
+        if self.chance(0.6):
+            outputs.append(BodyOutput(None, len(outputs), None, "execution_condition"))
+        edges = tuple((i, len(sliced) + i) for i in range(len(carried)))
+        maps = BodyMap(GraphBody(b.model()), tuple(inputs), tuple(outputs), edges)
+        for n, y in enumerate(outer.add_with_bodies("Loop", 5, trips, go_on, *squeezed, *starts, bodies={"body": maps})):
+            outer.result(y, f"y{n}")
+        self.sliced, self.carried = len(sliced), len(carried)
+        return outer.model()
+
+    def call(self, rows: int, trips: int, go_on: bool) -> list[np.ndarray]:
+        draw = self.generator.standard_normal
+        data = [draw((max(trips, 1), 1, 3)).astype(np.float32) for _ in range(self.sliced)]
+        starts = [draw((rows, 3)).astype(np.float32) for _ in range(self.carried)]
+        return [np.array(trips), np.array(go_on), *data, *starts]
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_random_loops(seed: int) -> None:
+    """Sizes and numbers of turns change from call to call."""
+    made = Random(seed)
+    fast, slow = compile_model(model := made.model()), compile_model(model, backend="reference")
+    for rows, trips, go_on in ((3, 5, True), (1, 3, True), (4, 9, True), (3, 0, True), (3, 4, False), (2, 100, True), (4, 9, True)):
+        arrays = made.call(rows, trips, go_on)
+        for ours, theirs in zip(fast(*arrays), slow(*arrays), strict=True):
+            assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
+            np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)

@@ -121,7 +121,7 @@ def with_their_plans(plan: Plan, model: Model) -> Plan:
             executor = body.body.executor if isinstance(body.body, KernelBody) else None
             inner = executor.plan().steps if executor is not None else ()
             steps += [replace(s, layer=f"{step.layer} <{name}> {s.layer}") for s in inner]
-    return Plan(tuple(steps), plan.working_bytes)
+    return replace(plan, steps=tuple(steps))
 
 
 def executors_of_bodies(model: Model) -> Iterator[BodyExecutor]:

@@ -117,6 +117,8 @@ class TurnTable:
         self._block = np.zeros(len(words), np.int64)
         base = self._address = int(self._block.ctypes.data)
         self._block[:] = [base + 8 * word if isinstance(word, _Ref) else word for word in words]
+        #: The same words, which Python reads and writes faster.
+        self._words = memoryview(self._block)  # type: ignore[arg-type]
         if turns.counter is not None:
             ones = (1,) * ranks[0][turns.counter]
             self.set_parameter(turns.counter, base + 8 * self._number, ones)
@@ -130,51 +132,51 @@ class TurnTable:
 
     def set_parameter(self, number: int, address: int, shape: Sequence[int]) -> None:
         """What a Parameter takes in the next turn."""
-        self._block[self._pointers + number] = address
-        self._block[self._sizes[number] : self._sizes[number] + len(shape)] = shape
+        self._words[self._pointers + number] = address
+        self._write(self._sizes[number], shape)
 
     def set_steps(self, steps: Mapping[int, int]) -> None:
         """By how many bytes each sliced Parameter goes on from turn to turn."""
         for row, parameter in enumerate(self._sliced):
-            self._block[self._slices + 2 * row + 1] = steps[parameter]
+            self._words[self._slices + 2 * row + 1] = steps[parameter]
 
     def set_room(self, number: int, size: int, address: int, other: int = 0, shape: Sequence[int] = ()) -> None:
         """Where a result of a turn goes, and how large it may be: `other` is where that of the turn after
         it goes; turns that lie one behind the other have this `shape` and no other.
         """
-        first = self._kept[number]
-        self._block[first : first + len(shape)] = shape
-        self._block[self._pointers + self._inputs + number] = address
-        self._block[self._others + number] = other
-        self._block[self._rooms + number] = size
+        self._write(self._kept[number], shape)
+        self._words[self._pointers + self._inputs + number] = address
+        self._words[self._others + number] = other
+        self._words[self._rooms + number] = size
 
     def room(self, number: int) -> int:
         """The bytes that there are for a result of a turn."""
-        return int(self._block[self._rooms + number])
+        return self._words[self._rooms + number]
 
     def next_address(self, number: int) -> int:
         """Where a result of the next turn goes."""
-        return int(self._block[self._pointers + self._inputs + number])
+        return self._words[self._pointers + self._inputs + number]
 
     def shape(self, number: int) -> tuple[int, ...]:
         """The sizes of a result of the last turn that was made."""
         first = self._kept[number]
-        return tuple(self._block[first : first + self._rank(number)].tolist())
-
-    def _rank(self, number: int) -> int:
         following = self._kept[number + 1] if number + 1 < len(self._kept) else self._others
-        return following - self._kept[number]
+        return tuple(self._words[first:following])
+
+    def _write(self, first: int, sizes: Sequence[int]) -> None:
+        for place, size in enumerate(sizes, first):
+            self._words[place] = size
 
     @property
     def turn(self) -> int:
         """The number of the next turn."""
-        return int(self._block[0])
+        return self._words[0]
 
     def run(self, turn: int, stop: int, release: bool) -> int:
         """Turns from `turn` to `stop`: why it ended (see `turns_layout`). With `release` other Python
         threads run meanwhile.
         """
-        self._block[0], self._block[1] = turn, stop
+        self._words[0], self._words[1] = turn, stop
         return int(_function(release)(self._address))
 
 
