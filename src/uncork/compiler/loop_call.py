@@ -223,7 +223,7 @@ class _Run:
             self._open()
         for number in self._singles:
             size = math.prod(shapes[number]) * how.results[number].dtype.itemsize
-            if size > self.table.room(number):
+            if size > self.table.scratch(number):
                 self._grow(number, shapes[number], size)
         return True
 

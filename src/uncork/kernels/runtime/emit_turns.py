@@ -57,7 +57,7 @@ def emit_turns() -> str:
     k = loop.k
     #: Sizes are new, at least to the tables of results.
     new = k.variable(k.integer(1))
-    with k.during(lambda: loop.head("turn") < loop.head("stop")):
+    with k.while_(lambda: loop.head("turn") < loop.head("stop")):
         _count(loop)
         _bind(loop, new)
         _look_at_room(loop, new)
@@ -67,8 +67,8 @@ def emit_turns() -> str:
             address = loop.word(loop.head("pointers") + argument * 8) + offset + loop.word(more)
             k.store(address, target)
         done, status = run_steps(k, loop.segment)
-        with k.when(status.equals(0).equals(0), likely=False):
-            k.leave(done - 1)
+        with k.if_(status.equals(0).equals(0), likely=False):
+            k.return_(done - 1)
         _carry(loop)
     k.finish(k.integer(REACHED))
     return k.text()
@@ -78,9 +78,9 @@ def _count(loop: _Loop) -> None:
     """The body takes the number of the turn."""
     k, counter, turn = loop.k, loop.head("counter"), loop.head("turn")
     width = loop.head("counter_width")
-    with k.when(width.equals(8)):
+    with k.if_(width.equals(8)):
         k.store(turn, counter)
-    with k.when(width.equals(4)):
+    with k.if_(width.equals(4)):
         k.store(turn.to(I32), counter)
 
 
@@ -90,46 +90,46 @@ def _bind(loop: _Loop, new: Variable) -> None:
     changed = k.variable(k.integer(0))
     with loop.rows("bind", TURN_BIND) as (kind, place, offset, slot):
         size = k.variable(loop.word(place))
-        with k.when(kind.equals(BIND_I64)):
+        with k.if_(kind.equals(BIND_I64)):
             size.set(loop.word(size.get() + offset))
-        with k.when(kind.equals(BIND_I32)):
+        with k.if_(kind.equals(BIND_I32)):
             size.set(k.load(size.get() + offset, I32).to(I64))
-        with k.when(loop.word(slot).equals(size.get()).equals(0)):
+        with k.if_(loop.word(slot).equals(size.get()).equals(0)):
             k.store(size.get(), slot)
             changed.set(k.integer(1))
     version = segment.context("version")
-    with k.when(changed.get().equals(1)):
+    with k.if_(changed.get().equals(1)):
         k.store(loop.word(version) + 1, version)
-    with k.when(loop.word(version).equals(segment.head("stamp")).equals(0)):
+    with k.if_(loop.word(version).equals(segment.head("stamp")).equals(0)):
         status = k.call_address(segment.head("resize"), [segment.address("busy")])
-        with k.when(status < OK, likely=False):
-            k.leave(status)
+        with k.if_(status < OK, likely=False):
+            k.return_(status)
         new.set(k.integer(1))
 
 
 def _look_at_room(loop: _Loop, new: Variable) -> None:
     """Parameters have the sizes that are numbers, and there is room for what the turn gives."""
     k = loop.k
-    with k.when(new.get().equals(1)):
+    with k.if_(new.get().equals(1)):
         with loop.rows("fixed", FIXED) as (place, number):
             differs = loop.word(place).equals(number).equals(0)
-            with k.when(differs, likely=False):
-                k.leave(k.integer(OTHER_SIZES))
-        with loop.rows("room", TURN_ROOM) as (_, other, room, width, rank, sizes, kept):
+            with k.if_(differs, likely=False):
+                k.return_(k.integer(OTHER_SIZES))
+        with loop.rows("room", TURN_ROOM) as (_, other, scratch, width, rank, sizes, kept):
             needed, alike = k.variable(width), k.variable(k.integer(1))
             with k.loop(0, rank) as axis:
                 size = loop.word(loop.word(sizes + axis * 8))
                 needed.set(needed.get() * size)
-                with k.when(size.equals(loop.word(kept + axis * 8)).equals(0)):
+                with k.if_(size.equals(loop.word(kept + axis * 8)).equals(0)):
                     alike.set(k.integer(0))
-            there = loop.word(room)
-            with k.either(other.equals(0)) as (behind, instead):
+            there = loop.word(scratch)
+            with k.if_else(other.equals(0)) as (behind, instead):
                 with behind:
                     unlike = alike.get().equals(0) | needed.get().equals(there).equals(0)
-                    with k.when(unlike, likely=False):
-                        k.leave(k.integer(ROOM))
-                with instead, k.when(needed.get() > there, likely=False):
-                    k.leave(k.integer(ROOM))
+                    with k.if_(unlike, likely=False):
+                        k.return_(k.integer(ROOM))
+                with instead, k.if_(needed.get() > there, likely=False):
+                    k.return_(k.integer(ROOM))
 
 
 def _carry(loop: _Loop) -> None:
@@ -143,18 +143,18 @@ def _carry(loop: _Loop) -> None:
             k.store(loop.word(kept + axis * 8), sizes + axis * 8)
     goes_on = k.variable(k.integer(1))
     decides = loop.head("decides")
-    with k.when(decides.equals(0).equals(0)):
+    with k.if_(decides.equals(0).equals(0)):
         goes_on.set(k.load(loop.word(decides), U8).to(I64))
-    with loop.rows("room", TURN_ROOM) as (pointer, other, room, _, _, _, _):
+    with loop.rows("room", TURN_ROOM) as (pointer, other, scratch, _, _, _, _):
         now = loop.word(pointer)
-        with k.either(other.equals(0)) as (behind, instead):
+        with k.if_else(other.equals(0)) as (behind, instead):
             with behind:
-                k.store(now + loop.word(room), pointer)
+                k.store(now + loop.word(scratch), pointer)
             with instead:
                 k.store(loop.word(other), pointer)
                 k.store(now, other)
     with loop.rows("slice", SLICE) as (pointer, step):
         k.store(loop.word(pointer) + step, pointer)
     k.store(loop.head("turn") + 1, loop.address("turn"))
-    with k.when(goes_on.get().equals(0)):
-        k.leave(k.integer(STOPPED))
+    with k.if_(goes_on.get().equals(0)):
+        k.return_(k.integer(STOPPED))

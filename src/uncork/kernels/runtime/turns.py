@@ -149,7 +149,7 @@ class TurnTable:
         self._words[self._others + number] = other
         self._words[self._rooms + number] = size
 
-    def room(self, number: int) -> int:
+    def scratch(self, number: int) -> int:
         """The bytes that there are for a result of a turn."""
         return self._words[self._rooms + number]
 
