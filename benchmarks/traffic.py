@@ -1,8 +1,8 @@
 """`python -m benchmarks traffic`: calls of ever new sizes: sentences, sessions, images, a decoder with state, sizes that data tell.
 
 Each system has a process of its own, for its memory is measured, and they take turns on the same calls, some at a time. Every call
-is made twice, with the call before it made again in between: by how much the first is dearer is what a new size costs, for all that
-lies in caches is alike. Results are compared before anything is timed.
+is timed twice, both times right behind the call before it: by how much the first is dearer is what
+a new size costs, for all that lies in caches is alike. Results are compared before anything is timed.
 """
 
 from __future__ import annotations

@@ -116,6 +116,23 @@ def test_a_guard_on_a_found_size_is_another_plan() -> None:
     assert len(compiled._executor.plans.plans) <= 3
 
 
+def test_a_size_that_a_guard_has_made_1_is_another_plan() -> None:
+    """The plan of the first call supposes one column; others fail at its guard, not at the look at its arguments."""
+    b = uncork.Builder("stretched")
+    x, bias = b.parameter("x", "f32", [None, 3]), b.parameter("bias", "f32", [None, None])
+    b.result(b.add("Tanh", 1, b.add("Add", 1, x, bias)[0])[0], "y")
+    compiled = compile_model(b.model())
+    plans = compiled._executor.plans
+    assert plans is not None
+    for shape in ((1, 1), (4, 3), (1, 3), (4, 1), (4, 3)):
+        given = np.arange(np.prod(shape)).reshape(shape).astype(np.float32)
+        expected = np.tanh(np.full((4, 3), 0.5) + given.astype(np.float64))
+        np.testing.assert_allclose(compiled(np.full((4, 3), 0.5, np.float32), given)["y"], expected, rtol=1e-5)
+        assert plans.last is not None
+        last = plans.last.run(np.full((4, 3), 0.5, np.float32), given)
+        assert isinstance(last, list), f"{shape} is run by no plan"
+
+
 def test_sizes_beyond_64_bits() -> None:
     b = uncork.Builder("beyond")
     times = b.parameter("times", "i64", [3])

@@ -10,6 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
+from uncork.compiler.call_plan import CallPlan
 from uncork.compiler.plan import Plan, Step
 from uncork.concurrency import lazy, renews_locks
 from uncork.ir.bodies import GraphBody
@@ -33,6 +34,8 @@ class BodyExecutor(Protocol):
     def run_patiently(self, inputs: Sequence[Array]) -> list[Array]: ...
 
     def plan(self) -> Plan: ...
+
+    def call_plans(self) -> list[CallPlan]: ...
 
 
 #: Makes what runs a body, of its checked model.
@@ -118,7 +121,7 @@ def with_their_plans(plan: Plan, model: Model) -> Plan:
             executor = body.body.executor if isinstance(body.body, KernelBody) else None
             inner = executor.plan().steps if executor is not None else ()
             steps += [replace(s, layer=f"{step.layer} <{name}> {s.layer}") for s in inner]
-    return Plan(tuple(steps), plan.working_bytes)
+    return replace(plan, steps=tuple(steps))
 
 
 def executors_of_bodies(model: Model) -> Iterator[BodyExecutor]:

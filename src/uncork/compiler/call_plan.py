@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any, Protocol, Union
 
 import numpy as np
 
@@ -54,9 +54,20 @@ class FoundSymbol:
     is_element: bool
 
 
+class BodyRun(Protocol):
+    """Runs a layer with bodies; raises UncorkError where the references have to say what is wrong."""
+
+    def run(self, inputs: Sequence[Array]) -> Sequence[Array]: ...
+
+    @property
+    def working_bytes(self) -> int: ...
+
+    def release_memory(self) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class ReferenceStep:
-    """A layer that its reference runs. Each output becomes the argument of this number, if it has the shape that the plan knows.
+    """A layer that its reference runs, or its `body`. Each output becomes the argument of this number, if it has the shape that the plan knows.
 
     None is any size, or any shape: those that are expressions are among `found`, for the next segment to check.
     """
@@ -66,6 +77,8 @@ class ReferenceStep:
     outputs: tuple[int, ...]
     shapes: tuple[tuple[int | None, ...] | None, ...]
     found: tuple[FoundSymbol, ...] = ()
+    #: Runs a layer with bodies.
+    body: BodyRun | None = None
 
 
 @dataclass(frozen=True, slots=True)

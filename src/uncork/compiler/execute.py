@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from uncork.compiler.call_plan import CallPlan
 from uncork.compiler.direct import Direct, Refused
 from uncork.compiler.lengths import open_lengths
 from uncork.compiler.native_call import NativeCall
@@ -341,6 +342,10 @@ class Executor:
             self._times.clear()
         self.last = None
 
+    def call_plans(self) -> list[CallPlan]:
+        """The plans that calls have made so far, the last one first."""
+        return [] if self.plans is None else self.plans.plans
+
     def plan(self) -> Plan:
         """How a call runs; for a model with dynamic inputs, what is known before one."""
         with unforked():
@@ -352,12 +357,16 @@ class Executor:
         if self.plans is not None and self.plans.plans:
             last = self.plans.plans[0]
             guards = tuple(f"{relation} ({relation.where})" for relation in last.relations if isinstance(relation, Guard))
-            return Plan(last.printed, self.plans.working_bytes, guards)
+            return self._with_bodies(Plan(last.printed, self.plans.working_bytes, guards), self._prepared)
         specs = {p: self.model.by_id[p].outputs[0].spec for p in self.model.parameters}
         model, problems = infer(self._prepared, specs, trust_ports=True)
         if problems:
             raise ValidationError.of_all("", problems)
         plan = Specialisation(_fused(self.target, model), self.target, threads=self.threads).plan
+        return self._with_bodies(plan, model)
+
+    def _with_bodies(self, plan: Plan, model: Model) -> Plan:
+        """The plan with the steps of bodies."""
         if not self.use_kernels or not _has_bodies(model):
             return plan
         from uncork.compiler.bodies import with_their_plans

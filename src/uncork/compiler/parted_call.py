@@ -8,7 +8,18 @@ from typing import Any
 import numpy as np
 
 from uncork.compiler.arguments import owned
-from uncork.compiler.call_plan import CallPlan, ConstantPlace, FoundSymbol, NativeStep, PlacedTensor, ReadStep, ReferenceStep, ResultSpec, Stop
+from uncork.compiler.call_plan import (
+    BodyRun,
+    CallPlan,
+    ConstantPlace,
+    FoundSymbol,
+    NativeStep,
+    PlacedTensor,
+    ReadStep,
+    ReferenceStep,
+    ResultSpec,
+    Stop,
+)
 from uncork.compiler.native_call import RELEASE_COST
 from uncork.errors import UncorkError
 from uncork.kernels.runtime.context import Context
@@ -16,6 +27,7 @@ from uncork.kernels.runtime.layout import CHECK_FAILED, NO_MEMORY, OK
 from uncork.kernels.runtime.program import Is
 from uncork.kernels.runtime.segment import Segment
 from uncork.kernels.runtime.segment_plan import ArgumentAddress, TensorAddress
+from uncork.ops.iteration import EndlessLoop
 from uncork.types import Array, PartialShape, TensorSpec
 
 
@@ -48,11 +60,17 @@ class PartedCall:
     @property
     def working_bytes(self) -> int:
         """The working memory that is kept now, apart from that of running calls."""
-        return sum(instance.context.memory.nbytes for instance in tuple(self._idle))
+        own = sum(instance.context.memory.nbytes for instance in tuple(self._idle))
+        return own + sum(body.working_bytes for body in self._bodies())
 
     def release_memory(self) -> None:
         """Give working memory back; calls that run keep theirs until the model is gone or this is called again."""
         self._idle.clear()
+        for body in self._bodies():
+            body.release_memory()
+
+    def _bodies(self) -> list[BodyRun]:
+        return [part.body for part in self.plan.parts if isinstance(part, ReferenceStep) and part.body is not None]
 
 
 class _Instance:
@@ -121,21 +139,18 @@ class _Instance:
     def _reference(self, step: ReferenceStep, arrays: list[Any]) -> bool:
         """False where the layer refuses its inputs, or gives what no plan knows: the interpreter then says of the layers that were
         read, for which this one may stand, what is wrong."""
-        operation = step.node.operation
-        assert operation is not None
         try:
             given = [self._value(tensor, arrays) for tensor in step.inputs]
         except ValueError:  # sizes contradict each other: the next segment would have told
             return False
-        specs = [TensorSpec(tensor.element_type, PartialShape(value.shape), value) for tensor, value in zip(step.inputs, given)]
         try:
-            outputs = operation.evaluate(specs)
+            outputs = _evaluated(step, given) if step.body is None else step.body.run(given)
+        except EndlessLoop as error:
+            raise error.at(step.node.label) from None
         except UncorkError:
             return False
         values: list[Array] = []
-        for number, shape, output in zip(step.outputs, step.shapes, outputs):
-            array = output.value
-            assert array is not None
+        for number, shape, array in zip(step.outputs, step.shapes, outputs):
             if shape is not None and not _fits(array, shape):
                 return False
             if np.may_share_memory(array, self.context.memory) or np.may_share_memory(array, self.context.words):
@@ -167,6 +182,19 @@ class _Instance:
         count = int(np.prod(sizes, dtype=np.int64))
         found = self.context.memory[start : start + count * dtype.itemsize].view(dtype).reshape(sizes)
         return found
+
+
+def _evaluated(step: ReferenceStep, inputs: Sequence[Array]) -> list[Array]:
+    """What the reference of a layer gives."""
+    operation = step.node.operation
+    assert operation is not None
+    specs = [TensorSpec(tensor.element_type, PartialShape(value.shape), value) for tensor, value in zip(step.inputs, inputs)]
+    return [_value_of(output) for output in operation.evaluate(specs)]
+
+
+def _value_of(spec: TensorSpec) -> Array:
+    assert spec.value is not None
+    return spec.value
 
 
 def _fits(array: Array, shape: Sequence[int | None]) -> bool:

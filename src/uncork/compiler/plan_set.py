@@ -29,7 +29,8 @@ from uncork.types import Array, PartialShape, TensorSpec
 MOST_PLANS = 16
 #: Plans that are made for one call: a guard on what its steps find shows only when they have run.
 _MOST_TRIES = 8
-#: Calls that no plan could be made for, before the model counts as one that has none: a call may be at fault, too.
+#: Calls that no plan could be made for, before the model counts as one that has none: a call may be at fault, too. Where
+#: others have a plan it is; from then on fewer and fewer such calls are tried, which costs milliseconds each.
 _MOST_FAILURES = 4
 #: Numbers of an input that shapes may read.
 _FEW = 64
@@ -57,7 +58,8 @@ class PlanSet:
         self._model, self._rewrite, self._target, self._threads = model, rewrite, target, threads
         self._files, self._may_be_empty = files, may_be_empty
         self._calls: list[PlannedCall] = []
-        self._failures = 0
+        #: Calls that no plan could be made for, and those for which none was tried any more.
+        self._failures = self._skipped = 0
         self.renew_locks()
         renews_locks(self)
         #: Why the model has no plan for every size; empty while it has one or nobody has tried.
@@ -105,17 +107,21 @@ class PlanSet:
         with unforked(), self._lock:  # a plan imports what the model needs
             if self.reason or any(call not in tried for call in self._calls):
                 return True  # another thread has been here
+            if self._calls and self._failures >= _MOST_FAILURES:
+                self._skipped += 1
+                if self._skipped & (self._skipped - 1):  # not the 1st, 2nd, 4th, 8th, ...
+                    return False
             try:
                 plan = planned(self._model, self._rewrite, hints, self._target, self._threads, self._files, self._may_be_empty)
                 made: PlannedCall = NativeCall(plan) if plan.is_native else PartedCall(plan)
             except CannotCompile as error:
                 self.reason = select.falls_back(error)
-            except (NotPlanned, Unbound, ValueError, TypeError) as error:
-                self.reason = str(error)
-            except UncorkError as error:
+            except UncorkError as error:  # which may be a ValueError, too
                 self._failures += 1
-                if self._failures < _MOST_FAILURES:
+                if self._calls or self._failures < _MOST_FAILURES:
                     return False
+                self.reason = str(error)
+            except (NotPlanned, Unbound, ValueError, TypeError) as error:
                 self.reason = str(error)
             else:
                 self._calls = [made, *self._calls[: MOST_PLANS - 1]]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from uncork.compiler.call_plan import (
+    BodyRun,
     CallPlan,
     ConstantPlace,
     FoundSymbol,
@@ -54,6 +55,7 @@ from uncork.kernels.runtime.segment_plan import (
 from uncork.kernels.runtime.target import Target, release_gil
 from uncork.kernels.runtime.thread_pool import dispatch
 from uncork.kernels.runtime.value_guard import WholeFile
+from uncork.ops._body import SubGraphOperation
 from uncork.symbolic import Facts, Guard, Relation, Size, Symbol
 from uncork.types import TensorSpec
 
@@ -158,7 +160,9 @@ class Planner(Placement):
         spec = self._input_spec(number)
         if spec.rank is None:
             raise NotPlanned("the rank of an input is known at the call only")
-        return Like(own_dtype(spec), tuple(dim.static_size for dim in spec.shape.dims))
+        # A size that a guard makes a number is open all the same: calls with another one fail at the guard and get another plan.
+        open_ = {s.origin.position for s in self.facts.symbols if s.origin.node == self.model.parameters[number] and not s.origin.is_element}
+        return Like(own_dtype(spec), tuple(None if axis in open_ else dim.static_size for axis, dim in enumerate(spec.shape.dims)))
 
     def _begin(self) -> None:
         """The first segment binds the symbols of inputs."""
@@ -353,8 +357,9 @@ class Planner(Placement):
             source = Source(node.id, position)
             self._places[source] = ArgumentAddress(number)
             shapes.append(self._expected_shape(source, found, looked_at))
-        self._parts.append(ReferenceStep(node, inputs, outputs, tuple(shapes), tuple(looked_at)))
-        self._print(node, "reference", reason)
+        body = self._body_run(node)
+        self._parts.append(ReferenceStep(node, inputs, outputs, tuple(shapes), tuple(looked_at), body))
+        self._print(node, "reference" if body is None else "bodies", reason if body is None else "")
         self._step += 1
 
     def _expected_shape(self, source: Source, found: Sequence[FoundSymbol], looked_at: list[FoundSymbol]) -> tuple[int | None, ...] | None:
@@ -370,6 +375,13 @@ class Planner(Placement):
                 looked_at.append(FoundSymbol(slot, source.output, axis, False))
                 self._observed.append((slot, size))
         return tuple(dim.static_size for dim in spec.shape.dims)
+
+    def _body_run(self, node: Node) -> BodyRun | None:
+        if not isinstance(node.operation, SubGraphOperation):
+            return None
+        from uncork.compiler.body_runs import body_run  # few models have bodies
+
+        return body_run(node.operation)
 
     def _print(self, node: Node, kernel: str, reason: str) -> None:
         operation = node.operation.label() if node.operation else node.type_name

@@ -15,7 +15,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from uncork.errors import UncorkError
+from uncork.errors import InputError, UncorkError
+from uncork.memory import available
 from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing, SubGraphOperation, maybe_run, union
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops._operation import register
@@ -24,8 +25,129 @@ from uncork.ops._size_arithmetic import certainly_at_least
 from uncork.symbolic import Size, SizeLike, facts_of, plain
 from uncork.types import DYNAMIC, Array, Dimension, Element, PartialShape, TensorSpec
 
+#: After so many turns, again and again, somebody looks at the memory that outputs take.
+_LOOK = 4096
 
-class _Iteration(SubGraphOperation):
+
+class EndlessLoop(InputError):
+    """A loop has made more turns than it may, or than there is memory for: no other way to run it
+    would end sooner.
+    """
+
+
+class Turns:
+    """A loop under way: what its next turn takes, and what its outputs are made of so far.
+
+    `iterations` is how many turns it makes at most (None: no limit); it ends when `condition` is
+    false. Whoever runs turns may `take` them one by one, or set what several have left here: `turn`,
+    `carried`, `pieces`, `results`, `condition`.
+    """
+
+    def __init__(self, operation: Iteration, inputs: Sequence[Array], iterations: int | None, condition: bool) -> None:
+        self.operation, self.inputs = operation, inputs
+        self.iterations, self.condition = iterations, condition
+        self.map = operation.map
+        purposes = {i.purpose: i for i in self.map.inputs} | {o.purpose: o for o in self.map.outputs}
+        #: The Parameter that is the number of the turn; the Result that says whether there is another.
+        counter, decides = purposes.get("current_iteration"), purposes.get("execution_condition")
+        self.counter = counter.parameter if isinstance(counter, BodyInput) else None
+        self.decides = decides.result if isinstance(decides, BodyOutput) else None
+        self.turn = 0
+        #: What goes to Parameters that are not sliced, by their numbers.
+        self.carried = {e.parameter: inputs[e.port] for e in self.map.inputs if e.port is not None and e.slicing is None}
+        #: The parts of outputs that are put together, by their ports.
+        self.pieces: dict[int, list[Array]] = {o.port: [] for o in self.map.outputs if o.port is not None and o.slicing is not None}
+        #: Those of the last turn.
+        self.results: list[Array] | None = None
+
+    def go_on(self) -> bool:
+        """There is another turn. Raises InputError when there may not be one."""
+        if not self.condition or (self.iterations is not None and self.turn >= self.iterations):
+            return False
+        limit = self.operation.loop_limit
+        if limit is not None and self.turn >= limit:
+            raise EndlessLoop(f"still running after {limit} iterations, the limit given by loop_limit")
+        if self.turn and self.turn % _LOOK == 0:
+            self.look_at_memory(0)
+        return True
+
+    def look_at_memory(self, more: int) -> None:
+        """Refuse pieces of outputs that take more memory than there is, with so many bytes more."""
+        needed = more + sum(piece.nbytes for pieces in self.pieces.values() for piece in pieces)
+        limit, what = available()
+        if needed > limit:
+            raise EndlessLoop(f"its outputs need {needed:,} bytes after {self.turn} iterations, more than {what} ({limit:,} bytes)")
+
+    def arguments(self) -> list[Array]:
+        """What the body takes in this turn."""
+        found = dict(self.carried)
+        if self.counter is not None:
+            spec = self.map.body.input_specs[self.counter]
+            # Converters declare the counter as a scalar or as one element.
+            found[self.counter] = np.full([1] * (spec.rank or 0), self.turn, spec.element_type.dtype)
+        for entry in self.map.inputs:
+            if entry.slicing is not None and entry.port is not None and entry.parameter != self.counter:
+                found[entry.parameter] = self.operation.part(entry.slicing, self.inputs[entry.port], self.turn)
+        return [found[i] for i in range(len(found))]
+
+    def take(self, results: list[Array]) -> None:
+        """What the body gave in this turn."""
+        self.results = results
+        for output in self.map.outputs:
+            if output.port in self.pieces:
+                self.pieces[output.port].append(results[output.result])
+        self.carried.update({parameter: results[result] for result, parameter in self.map.back_edges})
+        if self.decides is not None:
+            self.condition = bool(np.asarray(results[self.decides]).reshape(-1)[0])
+        self.turn += 1
+
+    def outputs(self) -> list[Array]:
+        """The layer's, when all turns are done."""
+        outputs = {o.port: self._output(o, o.port) for o in self.map.outputs if o.port is not None}
+        return [outputs[port] for port in range(len(outputs))]
+
+    def _output(self, entry: BodyOutput, port: int) -> Array:
+        """Put together from the parts of all turns, or what the last turn gave."""
+        refuse = self.operation.refuse
+        if entry.slicing is not None:
+            return self._joined(entry.slicing, port) if self.pieces[port] else self._without_turns(entry.slicing, entry)
+        if self.results is not None:
+            return self.results[entry.result]
+        initial = [self.carried[p] for result, p in self.map.back_edges if result == entry.result and p in self.carried]
+        if not initial:
+            refuse("output {} has no value: there was no iteration, and it is not carried from one to the next", port)
+        return initial[0]
+
+    def _joined(self, slicing: Slicing, port: int) -> Array:
+        pieces = self.pieces[port]
+        first, axis = pieces[0], self.operation.axis(slicing, pieces[0].ndim)
+        others = (*first.shape[:axis], *first.shape[axis + 1 :])
+        for piece in pieces:
+            if (*piece.shape[:axis], *piece.shape[axis + 1 :]) != others:
+                self.operation.refuse("the pieces of output {} cannot be joined: {} and {}", port, first.shape, piece.shape)
+        if len(pieces) == 1 and first.base is None:
+            return first  # of all turns already
+        return np.concatenate(pieces if slicing.stride > 0 else pieces[::-1], axis)
+
+    def _without_turns(self, slicing: Slicing, entry: BodyOutput) -> Array:
+        """An output put together from no parts: empty along its axis."""
+        body = self.map.body
+        given = list(body.input_specs)
+        for taken in self.map.inputs:
+            if taken.port is not None:
+                sizes: list[int] = list(self.inputs[taken.port].shape)
+                if taken.slicing is not None:
+                    sizes[self.operation.axis(taken.slicing, len(sizes))] = taken.slicing.part_size
+                given[taken.parameter] = TensorSpec(given[taken.parameter].element_type, PartialShape(sizes))
+        result = body.describe(given)[entry.result]
+        if result.rank is None:
+            self.operation.refuse("output {} has no shape: there was no iteration, and the body's rank is unknown", entry.port)
+        axis = self.operation.axis(slicing, len(result.shape))
+        # A size that no iteration decided can only be 0: no element exists that would contradict it.
+        return np.zeros([0 if d == axis else dim.static_size or 0 for d, dim in enumerate(result.shape)], result.element_type.dtype)
+
+
+class Iteration(SubGraphOperation):
     """What both loops do; how many iterations there are, they say themselves."""
 
     body_names = ("body",)
@@ -90,7 +212,7 @@ class _Iteration(SubGraphOperation):
         if entry.slicing is not None:
             if spec.rank is None:
                 return TensorSpec(spec.element_type, PartialShape())
-            axis = self._axis(entry.slicing, spec.rank)
+            axis = self.axis(entry.slicing, spec.rank)
             sizes = [Dimension.of(entry.slicing.part_size) if d == axis else dim for d, dim in enumerate(spec.shape)]
             return TensorSpec(spec.element_type, PartialShape(sizes))
         return TensorSpec(spec.element_type, spec.shape) if is_carried else spec
@@ -126,7 +248,7 @@ class _Iteration(SubGraphOperation):
             return (union(spec, starts[0]) or spec) if starts and not at_least_one else spec
         if result.rank is None:
             return TensorSpec(result.element_type, PartialShape())
-        axis = self._axis(entry.slicing, result.rank)
+        axis = self.axis(entry.slicing, result.rank)
         part = entry.slicing.part_size
         self.require(
             not at_least_one or result.shape[axis].agrees(part),
@@ -139,11 +261,12 @@ class _Iteration(SubGraphOperation):
         joined = DYNAMIC if iterations is None else Dimension.of(iterations) * part
         return TensorSpec(result.element_type, PartialShape([joined if d == axis else dim for d, dim in enumerate(result.shape)]))
 
-    def _axis(self, slicing: Slicing, rank: int) -> int:
+    def axis(self, slicing: Slicing, rank: int) -> int:
+        """The axis that is sliced, counted from the first."""
         self.require(slicing.stride != 0 and slicing.part_size > 0, "stride must not be 0 and part_size at least 1, got {}", slicing)
         return normalised_axis(self, slicing.axis, rank)
 
-    def _parts(self, slicing: Slicing, size: int) -> range:
+    def parts(self, slicing: Slicing, size: int) -> range:
         """Where each iteration's part begins, along an axis of `size`."""
         start = slicing.start + size + 1 if slicing.start < 0 else slicing.start
         end = slicing.end + size + 1 if slicing.end < 0 else slicing.end
@@ -167,9 +290,9 @@ class _Iteration(SubGraphOperation):
                 continue
             spec = self.external(inputs, entry)
             if spec.rank is not None:
-                size = spec.shape[self._axis(entry.slicing, spec.rank)].size
+                size = spec.shape[self.axis(entry.slicing, spec.rank)].size
                 if isinstance(size, int):
-                    counts[entry.port] = len(self._parts(entry.slicing, size))
+                    counts[entry.port] = len(self.parts(entry.slicing, size))
                 elif size is not None:
                     counts[entry.port] = self._open_parts(entry.slicing, size)
         first = next(iter(counts.values()), None)
@@ -178,8 +301,11 @@ class _Iteration(SubGraphOperation):
             alike = len(set(counts.values())) <= 1
         else:
             alike = all(facts.require_equal(count, first) for count in counts.values())
-        self.require(alike, "the sliced inputs ask for different numbers of iterations (input: number): {}", counts)
+        self._require_alike(alike, counts)
         return first
+
+    def _require_alike(self, alike: bool, counts: Mapping[int, SizeLike]) -> None:
+        self.require(alike, "the sliced inputs ask for different numbers of iterations (input: number): {}", counts)
 
     def _open_parts(self, slicing: Slicing, size: Size) -> SizeLike:
         """How many parts there are along an axis whose size is an expression."""
@@ -196,76 +322,28 @@ class _Iteration(SubGraphOperation):
 
     # ---- values
 
-    def _iterated(self, inputs: Sequence[Array], iterations: int | None, condition: bool) -> list[Array]:
-        """Run the body until `iterations` are done (None: no limit) or its condition is false."""
-        body = self.map.body
-        purposes = {i.purpose: i for i in self.map.inputs} | {o.purpose: o for o in self.map.outputs}
-        counter, go_on = purposes.get("current_iteration"), purposes.get("execution_condition")
-        carried = {e.parameter: inputs[e.port] for e in self.map.inputs if e.port is not None and e.slicing is None}
-        parts: dict[int, list[Array]] = {o.port: [] for o in self.map.outputs if o.port is not None and o.slicing is not None}
-        results: list[Array] | None = None
-        iteration = 0
-        while condition and (iterations is None or iteration < iterations):
-            if self.loop_limit is not None and iteration >= self.loop_limit:
-                self.refuse("still running after {} iterations, the limit given by loop_limit", self.loop_limit)
-            arguments = dict(carried)
-            for entry in self.map.inputs:
-                if entry is counter:
-                    spec = body.input_specs[entry.parameter]
-                    # Converters declare the counter as a scalar or as one element.
-                    arguments[entry.parameter] = np.full([1] * (spec.rank or 0), iteration, spec.element_type.dtype)
-                elif entry.slicing is not None and entry.port is not None:
-                    arguments[entry.parameter] = self._part(entry.slicing, inputs[entry.port], iteration)
-            results = body.run([arguments[i] for i in range(len(arguments))])
-            for output in self.map.outputs:
-                if output.port in parts:
-                    parts[output.port].append(results[output.result])
-            carried.update({parameter: results[result] for result, parameter in self.map.back_edges})
-            if isinstance(go_on, BodyOutput):
-                condition = bool(np.asarray(results[go_on.result]).reshape(-1)[0])
-            iteration += 1
-        outputs = {o.port: self._gathered(o, results, parts, carried) for o in self.map.outputs if o.port is not None}
-        return [outputs[port] for port in range(len(outputs))]
+    def begin(self, inputs: Sequence[Array]) -> Turns:
+        """The loop before its first turn, on these inputs of the layer."""
+        raise NotImplementedError
 
-    def _part(self, slicing: Slicing, data: Array, iteration: int) -> Array:
-        axis = self._axis(slicing, data.ndim)
-        starts = self._parts(slicing, data.shape[axis])
+    def _iterated(self, inputs: Sequence[Array]) -> list[Array]:
+        """Run the body turn by turn."""
+        turns = self.begin(inputs)
+        while turns.go_on():
+            turns.take(self.map.body.run(turns.arguments()))
+        return turns.outputs()
+
+    def part(self, slicing: Slicing, data: Array, iteration: int) -> Array:
+        """What one turn takes of an input that is sliced."""
+        axis = self.axis(slicing, data.ndim)
+        starts = self.parts(slicing, data.shape[axis])
         if iteration >= len(starts):
             self.refuse("iteration {} has no slice: the axis of {} gives {}", iteration, data.shape[axis], len(starts))
         return data[(slice(None),) * axis + (slice(starts[iteration], starts[iteration] + slicing.part_size),)]
 
-    def _gathered(self, entry: BodyOutput, results: list[Array] | None, parts: dict[int, list[Array]], carried: dict[int, Array]) -> Array:
-        if entry.slicing is not None and entry.port is not None:
-            pieces = parts[entry.port]
-            if not pieces:
-                return self._without_iterations(entry)
-            ordered = pieces if entry.slicing.stride > 0 else pieces[::-1]
-            axis = self._axis(entry.slicing, pieces[0].ndim)
-            for piece in ordered:
-                if piece.ndim != pieces[0].ndim or any(a != b for d, (a, b) in enumerate(zip(piece.shape, pieces[0].shape)) if d != axis):
-                    self.refuse("the pieces of output {} cannot be joined: {} and {}", entry.port, pieces[0].shape, piece.shape)
-            return np.concatenate(ordered, axis)
-        if results is not None:
-            return results[entry.result]
-        initial = [carried[parameter] for result, parameter in self.map.back_edges if result == entry.result and parameter in carried]
-        if not initial:
-            self.refuse("output {} has no value: there was no iteration, and it is not carried from one to the next", entry.port)
-        return initial[0]
-
-    def _without_iterations(self, entry: BodyOutput) -> Array:
-        """An output put together from no parts: empty along its axis."""
-        assert entry.slicing is not None
-        result = self.map.body.describe(self.map.body.input_specs)[entry.result]
-        if result.rank is None:
-            self.refuse("output {} has no shape: there was no iteration, and the body's rank is unknown", entry.port)
-        axis = self._axis(entry.slicing, len(result.shape))
-        # A size that no iteration decided can only be 0: no element exists that would contradict it.
-        sizes = [0 if d == axis else dim.static_size or 0 for d, dim in enumerate(result.shape)]
-        return np.zeros(sizes, result.element_type.dtype)
-
 
 @register("Loop", 5)
-class Loop5(_Iteration):
+class Loop5(Iteration):
     """`trip_count` (negative: no limit) and `execution_condition` are scalars or have one element; then the body's inputs."""
 
     trip_count = Input(I32_I64)
@@ -299,14 +377,16 @@ class Loop5(_Iteration):
     def _is_unlimited(self, trip_count: TensorSpec) -> bool:
         return trip_count.value is not None and int(trip_count.value.reshape(-1)[0]) < 0
 
+    def begin(self, inputs: Sequence[Array]) -> Turns:
+        count = int(inputs[0].reshape(-1)[0])
+        return Turns(self, inputs, count if count >= 0 else None, bool(inputs[1].reshape(-1)[0]))
+
     def reference(self, trip_count: Array, execution_condition: Array, *values: Array) -> list[Array]:
-        count = int(trip_count.reshape(-1)[0])
-        inputs = [trip_count, execution_condition, *values]
-        return self._iterated(inputs, count if count >= 0 else None, bool(execution_condition.reshape(-1)[0]))
+        return self._iterated([trip_count, execution_condition, *values])
 
 
 @register("TensorIterator", 1)
-class TensorIterator1(_Iteration):
+class TensorIterator1(Iteration):
     """As many iterations as the sliced inputs have parts; at least one input must be sliced."""
 
     values = Input(ANY, variadic=True, moved=True)
@@ -318,7 +398,14 @@ class TensorIterator1(_Iteration):
         iterations = self._sliced_iterations(inputs)
         return self._inferred(inputs, iterations, iterations is not None and certainly_at_least(Size.of(iterations), 1))
 
+    def begin(self, inputs: Sequence[Array]) -> Turns:
+        counts: dict[int, int] = {}
+        for entry in self.map.inputs:
+            if entry.slicing is not None and entry.port is not None:
+                shape = inputs[entry.port].shape
+                counts[entry.port] = len(self.parts(entry.slicing, shape[self.axis(entry.slicing, len(shape))]))
+        self._require_alike(len(set(counts.values())) == 1, counts)
+        return Turns(self, inputs, next(iter(counts.values())), True)
+
     def reference(self, *values: Array) -> list[Array]:
-        specs = [TensorSpec(self.map.body.input_specs[0].element_type, PartialShape(v.shape)) for v in values]
-        iterations = self._sliced_iterations(specs)
-        return self._iterated(values, iterations if isinstance(iterations, int) else None, True)
+        return self._iterated(values)

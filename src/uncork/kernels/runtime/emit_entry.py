@@ -166,6 +166,16 @@ def _run(e: _Entry) -> None:
     release = tables.head("release")
     with k.if_(release.equals(1)):
         thread.set(k.call_address(tables.head("save"), []))
+    done, status = run_steps(k, tables)
+    with k.if_(release.equals(1)):
+        k.call_address(tables.head("restore"), [thread.get()])
+    with k.if_(status.equals(0).equals(0), likely=False):
+        e.give_up(e.number(done - 1))
+    k.store(k.integer(0), tables.address("busy"))
+
+
+def run_steps(k: Kernel, tables: Tables) -> tuple[Value, Value]:
+    """Run the steps of a segment until one declines: how many were begun, and the status of the last one."""
     steps = tables.head("steps")
     done, status = k.variable(k.integer(0)), k.variable(k.integer(0))
     with k.while_(lambda: (done.get() < steps) & status.get().equals(0)):
@@ -173,8 +183,4 @@ def _run(e: _Entry) -> None:
         with k.if_(k.load(condition, I64).equals(0).equals(0), likely=True):
             status.set(k.call_address(function, [words]))
         done.set(done.get() + 1)
-    with k.if_(release.equals(1)):
-        k.call_address(tables.head("restore"), [thread.get()])
-    with k.if_(status.get().equals(0).equals(0), likely=False):
-        e.give_up(e.number(done.get() - 1))
-    k.store(k.integer(0), tables.address("busy"))
+    return done.get(), status.get()

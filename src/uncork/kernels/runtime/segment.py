@@ -237,6 +237,11 @@ class Segment:
             return kind, bind.argument, bind.offset, slot
         return layout.BIND_SHAPE, bind.argument, bind.axis, slot
 
+    @property
+    def address(self) -> int:
+        """The address of its block, for native code."""
+        return int(self._block.ctypes.data)
+
     def resize(self) -> int:
         """Bind the sizes that the context holds, without a call: OK or why not."""
         return int(_prototype()(resize_function())(int(self._block.ctypes.data)))

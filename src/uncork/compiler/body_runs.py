@@ -1,0 +1,115 @@
+"""How a plan runs layers with bodies: turns of loops natively where the body is one native segment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from uncork.compiler.bodies import KernelBody
+from uncork.compiler.call_plan import BodyRun, CallPlan
+from uncork.compiler.loop_call import LoopCall, SlicedInput, sliced_inputs, turn_plan
+from uncork.kernels.runtime.kernel_cache import CannotCompile
+from uncork.ops._operation import Operation
+from uncork.ops.branch import If8
+from uncork.ops.iteration import Iteration, Turns
+from uncork.types import Array
+
+#: Plans of a body for which memory is kept.
+_MOST = 16
+
+
+def body_run(operation: Operation | None) -> BodyRun | None:
+    """What runs a layer in place of its reference; None where it has no bodies that run by kernels."""
+    if isinstance(operation, If8):
+        branches = [branch.body for branch in operation.bodies.values()]
+        return BranchRun(operation) if all(isinstance(b, KernelBody) for b in branches) else None
+    if isinstance(operation, Iteration) and isinstance(operation.map.body, KernelBody):
+        return LoopRun(operation, operation.map.body)
+    return None
+
+
+class BranchRun:
+    """An If: its branches look at the sizes that they take themselves."""
+
+    working_bytes = 0
+
+    def __init__(self, operation: If8) -> None:
+        self._operation = operation
+
+    def run(self, inputs: Sequence[Array]) -> Sequence[Array]:
+        """The outputs of the branch that the condition says."""
+        return self._operation.reference(*inputs)
+
+    def release_memory(self) -> None:
+        """Its bodies have memory of their own."""
+
+
+class LoopRun:
+    """A Loop or a TensorIterator. May be used from several threads, each in memory of its own."""
+
+    def __init__(self, operation: Iteration, body: KernelBody) -> None:
+        self._operation, self._body = operation, body
+        self._idle: dict[CallPlan, list[LoopCall]] = {}
+        #: The plans of the body that have made the first turn of the last loop, and turns after it.
+        self._first: CallPlan | None = None
+        self._later: CallPlan | None = None
+
+    def run(self, inputs: Sequence[Array]) -> Sequence[Array]:
+        """The outputs: turn by turn where no plan of the body makes several at once."""
+        turns = self._operation.begin(inputs)
+        slices: dict[int, SlicedInput] | None = None
+        while turns.go_on():
+            plans = self._plans(turns)
+            if plans and slices is None:
+                slices = sliced_inputs(turns)
+            if not any(self._advance(plan, turns, slices or {}) for plan in plans):
+                turns.take(self._body.run(turns.arguments()))
+        return turns.outputs()
+
+    @property
+    def working_bytes(self) -> int:
+        """The working memory that is kept now, apart from that of running calls."""
+        kept = [call for calls in list(self._idle.values()) for call in tuple(calls)]
+        return sum(call.table.context.memory.nbytes for call in kept)
+
+    def release_memory(self) -> None:
+        """Give working memory back; calls that run keep theirs until they end."""
+        self._idle = {}
+
+    def _plans(self, turns: Turns) -> list[CallPlan]:
+        """Plans that may make the next turns natively, the likely one first; none before any call."""
+        executor = self._body.executor
+        plans = [] if executor is None else executor.call_plans()
+        known = [plan for plan in plans if plan.is_native]
+        likely = self._later if turns.turn else self._first
+        return sorted(known, key=lambda plan: plan is not likely)
+
+    def _advance(self, plan: CallPlan, turns: Turns, slices: dict[int, SlicedInput]) -> bool:
+        """Make turns by this plan. False when it made none."""
+        idle = self._idle.setdefault(plan, [])
+        try:
+            call = idle.pop()  # one step, also for threads and forks: there is no lock
+        except IndexError:
+            made = self._made(plan)
+            if made is None:
+                return False
+            call = made
+        before = turns.turn
+        call.advance(turns, slices)
+        idle.append(call)
+        if turns.turn == before:
+            return False
+        if before == 0:
+            self._first = plan
+        if before or turns.turn > 1:
+            self._later = plan
+        return True
+
+    def _made(self, plan: CallPlan) -> LoopCall | None:
+        """Memory for a plan; None where its turns cannot be made natively."""
+        if len(self._idle) > _MOST:  # plans that the body has no more
+            self._idle = {plan: []}
+        turns = turn_plan(self._operation.map, plan)
+        try:
+            return None if turns is None else LoopCall(plan, turns)
+        except CannotCompile:
+            return None

@@ -1,0 +1,304 @@
+"""Turns of a loop by one plan of its body: where results go, how long a native call goes on, what is left."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from uncork.compiler.call_plan import CallPlan, NativeStep
+from uncork.compiler.native_call import RELEASE_COST
+from uncork.kernels.runtime.context import Context
+from uncork.kernels.runtime.layout import NO_MEMORY
+from uncork.kernels.runtime.segment_plan import MadeResult
+from uncork.kernels.runtime.turns import TurnPlan, TurnTable
+from uncork.kernels.runtime.turns_layout import REACHED, ROOM, STOPPED
+from uncork.ops._body import BodyMap, Slicing
+from uncork.ops.iteration import Turns
+from uncork.types import Array
+
+#: Nanoseconds until a native call returns, so that Python sees signals. Turns of the first one at
+#: most, for nobody has measured them, and by how many times the next may have more.
+_PAUSE, _FIRST, _LONGER = 10e6, 256.0, 8.0
+#: Turns whose parts lie behind each other, where nobody knows how many there will be, and bytes that
+#: they take at most.
+_FIRST_PARTS, _MOST_BYTES = 64, 1 << 28
+_NEVER = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class SlicedInput:
+    """An input whose parts lie one after the other: the first one's address, bytes to the next, how many."""
+
+    address: int
+    step: int
+    count: int
+    shape: tuple[int, ...]
+    array: Array
+
+
+def sliced_inputs(turns: Turns) -> dict[int, SlicedInput]:
+    """The inputs that turns take parts of, by Parameter."""
+    found: dict[int, SlicedInput] = {}
+    for entry in turns.map.inputs:
+        if entry.slicing is not None and entry.port is not None:
+            data = np.ascontiguousarray(turns.inputs[entry.port])
+            axis = turns.operation.axis(entry.slicing, data.ndim)
+            starts = turns.operation.parts(entry.slicing, data.shape[axis])
+            found[entry.parameter] = _sliced(data, axis, starts, entry.slicing.part_size)
+    return found
+
+
+def _sliced(data: Array, axis: int, starts: range, size: int) -> SlicedInput:
+    shape = (*data.shape[:axis], size, *data.shape[axis + 1 :])
+    row = data.strides[axis]
+    first, step = (starts.start if starts else 0) * row, starts.step * row
+    if math.prod(shape[:axis]) != 1 and starts:
+        begin = data.reshape(-1)[first // data.itemsize :]
+        parts = np.lib.stride_tricks.as_strided(begin, (len(starts), *shape), (step, *data.strides))
+        data = np.ascontiguousarray(parts)
+        first, step = 0, data.strides[0]
+    return SlicedInput(_address(data) + first, step, len(starts), shape, data)
+
+
+def turn_plan(body: BodyMap, plan: CallPlan) -> TurnPlan | None:
+    """How the turns of a loop hang together; None where native code does not know how."""
+    likes = plan.likes
+    results = tuple(MadeResult(result.dtype, result.sizes or ()) for result in plan.results)
+    counters = [i.parameter for i in body.inputs if i.purpose == "current_iteration"]
+    decides = [o.result for o in body.outputs if o.purpose == "execution_condition"]
+    edges = tuple((r, p) for r, p in body.back_edges if p not in counters)
+    fed = {*counters, *(i.parameter for i in body.inputs if i.port is not None)}
+    known = (
+        fed == set(range(len(likes)))
+        and all(r.sizes is not None and r.argument == len(likes) + n for n, r in enumerate(plan.results))
+        and all(likes[c].dtype.str[1:] in ("i4", "i8") for c in counters)
+        and all(results[d].dtype == bool for d in decides)
+        and all(results[r].dtype == likes[p].dtype for r, p in edges)
+        and all(len(results[r].sizes) == len(likes[p].shape) for r, p in edges)
+    )
+    return (
+        TurnPlan(
+            likes,
+            results,
+            edges,
+            counters[0] if counters else None,
+            decides[0] if decides else None,
+            tuple(i.parameter for i in body.inputs if i.slicing is not None),
+            frozenset(result for result, _, _ in _joined_outputs(body)),
+        )
+        if known
+        else None
+    )
+
+
+def _joined_outputs(body: BodyMap) -> list[tuple[int, int, Slicing]]:
+    """The outputs that are put together: result, port, how."""
+    found = ((o.result, o.port, o.slicing) for o in body.outputs)
+    return [(result, port, how) for result, port, how in found if port is not None and how is not None]
+
+
+class LoopCall:
+    """Turns by one plan of the body, in memory of their own: one loop at a time."""
+
+    def __init__(self, plan: CallPlan, turns: TurnPlan) -> None:
+        (part,) = plan.parts
+        assert isinstance(part, NativeStep)
+        self.plan, self.how = plan, turns
+        self._cost = part.segment.cost
+        context = Context(plan.slots, plan.buffers, plan.tensor_bytes)
+        self.table = TurnTable(part.segment, turns, context, plan.buffers, keep=plan)
+
+    def advance(self, turns: Turns, slices: Mapping[int, SlicedInput]) -> None:
+        """Make as many turns as this plan can, and leave in `turns` what they gave."""
+        if self._takes(turns, slices):
+            run = _Run(self, turns, min([_limit(turns), *(s.count for s in slices.values())]))
+            run.go()
+            run.leave()
+
+    def _takes(self, turns: Turns, slices: Mapping[int, SlicedInput]) -> bool:
+        """Set the Parameters of the next turn. False where types or ranks are not the plan's."""
+        likes, table = self.plan.likes, self.table
+        for parameter, array in turns.carried.items():
+            like = likes[parameter]
+            if array.dtype != like.dtype or array.ndim != len(like.shape):
+                return False
+            if not array.flags.c_contiguous:
+                turns.carried[parameter] = array = np.ascontiguousarray(array)
+            table.set_parameter(parameter, _address(array), array.shape)
+        for parameter, part in slices.items():
+            like = likes[parameter]
+            if part.array.dtype != like.dtype or len(part.shape) != len(like.shape):
+                return False
+            table.set_parameter(parameter, part.address + turns.turn * part.step, part.shape)
+        table.set_steps({parameter: part.step for parameter, part in slices.items()})
+        return True
+
+    def cost(self) -> float:
+        """Nanoseconds that a turn takes, about."""
+        return 100.0 + (0 if self._cost is None else self.table.context.value(self._cost))
+
+
+def _limit(turns: Turns) -> int:
+    """The turn before which the loop ends for certain, or has to be looked at."""
+    limits = turns.iterations, turns.operation.loop_limit
+    return min(_NEVER if limit is None else limit for limit in limits)
+
+
+class _Run:
+    """Turns under way: where what they give is put."""
+
+    def __init__(self, call: LoopCall, turns: Turns, end: int) -> None:
+        self.call, self.table, self.turns, self.end = call, call.table, turns, end
+        self.turn = turns.turn
+        self.stopped = False
+        how = call.how
+        self._singles = [n for n in range(len(how.results)) if n not in how.stacked]
+        self._outputs = _joined_outputs(turns.map)
+        #: By result: two arrays that turns write in turn, since which turn, and what was last before.
+        self._pairs: dict[int, tuple[Array, Array]] = {}
+        self._made: dict[int, int] = {}
+        self._before: dict[int, Array] = {}
+        #: By result: the array that turns write behind each other, and the shape of a part.
+        self._stacks: dict[int, Array] = {}
+        self._shapes: dict[int, tuple[int, ...]] = {}
+        #: The turns that these arrays are of: from the first to where they are full.
+        self._since, self._full = self.turn, self.turn
+        self._parts = _FIRST_PARTS
+        for number in range(len(how.results)):
+            self.table.set_room(number, -1, 0)
+
+    def go(self) -> None:
+        """Make turns until this plan cannot, or there are no more."""
+        most, cost = 1.0, 0.0
+        while self.turn < self.end:
+            before, started = self.turn, time.perf_counter_ns()
+            full = self._full if self._stacks else self.end
+            stop = min(self.end, before + max(1, int(most)), full)
+            status = self.table.run(before, stop, (stop - before) * cost > RELEASE_COST)
+            self.turn = self.table.turn
+            if status == REACHED:
+                took = max(1, time.perf_counter_ns() - started)
+                most = min(_LONGER, _PAUSE / took) * (self.turn - before)
+                cost = took / (self.turn - before)
+                if self.turn == full < self.end:
+                    self._collect()
+                    self._open()
+            elif status == ROOM:
+                if not self._make_room():
+                    return
+                cost = self.call.cost()
+                most = min(_FIRST, _PAUSE / cost)
+            elif status == NO_MEMORY:
+                self.table.context.grow()
+            else:
+                self.stopped = status == STOPPED
+                return
+
+    def leave(self) -> None:
+        """Set what these turns have left for whoever goes on."""
+        turns, how = self.turns, self.call.how
+        if self.turn == turns.turn:
+            return
+        self._collect()
+        turns.results = [self._last(number) for number in range(len(how.results))]
+        turns.carried.update({p: turns.results[r] for r, p in how.edges})
+        turns.turn, turns.condition = self.turn, not self.stopped
+
+    # ---- room
+
+    def _make_room(self) -> bool:
+        """Arrays for what a turn of these sizes gives. False where native code cannot look at it."""
+        how, value = self.call.how, self.table.context.value
+        shapes = [tuple(map(value, result.sizes)) for result in how.results]
+        if how.decides is not None and not math.prod(shapes[how.decides]):
+            return False
+        stacked = {number: shapes[number] for number in how.stacked}
+        if stacked != self._shapes:
+            self._collect()
+            self._shapes = stacked
+            self._open()
+        for number in self._singles:
+            size = math.prod(shapes[number]) * how.results[number].dtype.itemsize
+            if size > self.table.scratch(number):
+                self._grow(number, shapes[number], size)
+        return True
+
+    def _grow(self, number: int, shape: tuple[int, ...], size: int) -> None:
+        """Larger arrays for a result that each turn replaces; what grows once will grow again."""
+        dtype = self.call.how.results[number].dtype
+        if number in self._pairs:
+            self._before[number] = self._last(number)
+            size *= 2
+            pair = np.empty(size, np.uint8), np.empty(size, np.uint8)
+        else:
+            pair = np.empty(shape, dtype), np.empty(shape, dtype)
+        self._pairs[number] = pair
+        self._made[number] = self.turn
+        self.table.set_room(number, size, _address(pair[0]), _address(pair[1]))
+
+    def _last(self, number: int) -> Array:
+        """What the last turn gave."""
+        pair = self._pairs.get(number)
+        if pair is None or self._made[number] == self.turn:
+            return self._before[number]
+        array = pair[_address(pair[0]) == self.table.next_address(number)]
+        shape = self.table.shape(number)
+        dtype = self.call.how.results[number].dtype
+        if array.dtype == dtype and array.shape == shape:
+            return array
+        size = math.prod(shape) * dtype.itemsize
+        found: Array = array.reshape(-1).view(np.uint8)[:size].view(dtype).reshape(shape)
+        return found
+
+    def _open(self) -> None:
+        """Arrays in which turns lie behind each other, for as many turns as there may be."""
+        if not self._shapes:
+            return
+        dtypes = {number: self.call.how.results[number].dtype for number in self._shapes}
+        sizes = {n: math.prod(shape) * dtypes[n].itemsize for n, shape in self._shapes.items()}
+        count = min(self.end - self.turn, max(1, _MOST_BYTES // max(1, *sizes.values())))
+        if self.call.how.decides is not None:
+            count = min(count, self._parts)
+            self._parts *= 2
+        self.turns.look_at_memory(count * sum(sizes.values()))
+        self._since, self._full = self.turn, self.turn + count
+        for number, shape in self._shapes.items():
+            axis = next(self._axis(how, shape) for result, _, how in self._outputs if result == number)
+            behind = math.prod(shape[:axis]) == 1  # parts along the axis are what the output is
+            full = _joined(count, shape, axis) if behind else (count, *shape)
+            stack = self._stacks[number] = np.empty(full, dtypes[number])
+            self.table.set_room(number, sizes[number], _address(stack), shape=shape)
+
+    def _collect(self) -> None:
+        """Put the parts that lie behind each other to the pieces of outputs."""
+        count = self.turn - self._since
+        for result, port, slicing in self._outputs if count and self._stacks else ():
+            stack, shape = self._stacks[result], self._shapes[result]
+            axis = self._axis(slicing, shape)
+            parts = stack.reshape(self._full - self._since, *shape)[:count]
+            self._before[result] = parts[-1]
+            joined = _joined(count, shape, axis)
+            if slicing.stride < 0 or stack.shape != joined:
+                stack = np.empty(joined, stack.dtype)
+                ordered = parts if slicing.stride > 0 else parts[::-1]
+                stack.reshape(*shape[:axis], count, *shape[axis:])[...] = np.moveaxis(ordered, 0, axis)
+            self.turns.pieces[port].append(stack)
+        self._since = self.turn
+        self._stacks = {}
+
+    def _axis(self, slicing: Slicing, shape: tuple[int, ...]) -> int:
+        return self.turns.operation.axis(slicing, len(shape))
+
+
+def _joined(count: int, shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    """The shape of so many parts put together along an axis."""
+    return (*shape[:axis], count * shape[axis], *shape[axis + 1 :])
+
+
+def _address(array: Array) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address

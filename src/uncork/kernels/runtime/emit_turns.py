@@ -1,0 +1,160 @@
+"""The native function that makes the turns of a loop: it binds sizes, runs the body's segment, carries on.
+
+One function serves all loops: it walks tables (see `turns_layout`). It adds tens of nanoseconds to a turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from uncork.kernels.codegen.emit import I32, I64, U8, Kernel, Value, Variable
+from uncork.kernels.runtime.emit_entry import run_steps
+from uncork.kernels.runtime.emit_resize import Tables
+from uncork.kernels.runtime.layout import ADDRESS, BIND_I32, BIND_I64, OK
+from uncork.kernels.runtime.turns_layout import (
+    EDGE,
+    FIXED,
+    OTHER_SIZES,
+    REACHED,
+    ROOM,
+    SLICE,
+    STOPPED,
+    TURN_BIND,
+    TURN_ROOM,
+    TURNS_HEAD,
+)
+
+
+class _Loop:
+    """The tables of a loop, read inside the function."""
+
+    def __init__(self) -> None:
+        self.k = Kernel("turns", ["control"], direct=True)
+        (self._control,) = self.k.arguments
+        self.segment = Tables(self.k, self.head("block"))
+
+    def address(self, name: str) -> Value:
+        return self._control + 8 * TURNS_HEAD.index(name)
+
+    def head(self, name: str) -> Value:
+        return self.word(self.address(name))
+
+    def word(self, address: Value) -> Value:
+        return self.k.load(address, I64)
+
+    @contextmanager
+    def rows(self, name: str, names: tuple[str, ...]) -> Iterator[list[Value]]:
+        """A loop over the rows of a table."""
+        with self.k.loop(0, self.head(f"{name}_rows")) as i:
+            first = self.head(f"{name}_table") + i * (8 * len(names))
+            yield [self.word(first + 8 * number) for number in range(len(names))]
+
+
+def emit_turns() -> str:
+    """The LLVM text of `i64 turns(i64 control)`: why it returned. The head has the next turn then."""
+    loop = _Loop()
+    k = loop.k
+    #: Sizes are new, at least to the tables of results.
+    new = k.variable(k.integer(1))
+    with k.while_(lambda: loop.head("turn") < loop.head("stop")):
+        _count(loop)
+        _bind(loop, new)
+        _look_at_room(loop, new)
+        new.set(k.integer(0))
+        with k.loop(0, loop.segment.head("addresses")) as i:
+            argument, offset, more, target = loop.segment.entry("address_table", i, ADDRESS)
+            address = loop.word(loop.head("pointers") + argument * 8) + offset + loop.word(more)
+            k.store(address, target)
+        done, status = run_steps(k, loop.segment)
+        with k.if_(status.equals(0).equals(0), likely=False):
+            k.return_(done - 1)
+        _carry(loop)
+    k.finish(k.integer(REACHED))
+    return k.text()
+
+
+def _count(loop: _Loop) -> None:
+    """The body takes the number of the turn."""
+    k, counter, turn = loop.k, loop.head("counter"), loop.head("turn")
+    width = loop.head("counter_width")
+    with k.if_(width.equals(8)):
+        k.store(turn, counter)
+    with k.if_(width.equals(4)):
+        k.store(turn.to(I32), counter)
+
+
+def _bind(loop: _Loop, new: Variable) -> None:
+    """As the entry of a segment does, from sizes and addresses in place of arrays."""
+    k, segment = loop.k, loop.segment
+    changed = k.variable(k.integer(0))
+    with loop.rows("bind", TURN_BIND) as (kind, place, offset, slot):
+        size = k.variable(loop.word(place))
+        with k.if_(kind.equals(BIND_I64)):
+            size.set(loop.word(size.get() + offset))
+        with k.if_(kind.equals(BIND_I32)):
+            size.set(k.load(size.get() + offset, I32).to(I64))
+        with k.if_(loop.word(slot).equals(size.get()).equals(0)):
+            k.store(size.get(), slot)
+            changed.set(k.integer(1))
+    version = segment.context("version")
+    with k.if_(changed.get().equals(1)):
+        k.store(loop.word(version) + 1, version)
+    with k.if_(loop.word(version).equals(segment.head("stamp")).equals(0)):
+        status = k.call_address(segment.head("resize"), [segment.address("busy")])
+        with k.if_(status < OK, likely=False):
+            k.return_(status)
+        new.set(k.integer(1))
+
+
+def _look_at_room(loop: _Loop, new: Variable) -> None:
+    """Parameters have the sizes that are numbers, and there is room for what the turn gives."""
+    k = loop.k
+    with k.if_(new.get().equals(1)):
+        with loop.rows("fixed", FIXED) as (place, number):
+            differs = loop.word(place).equals(number).equals(0)
+            with k.if_(differs, likely=False):
+                k.return_(k.integer(OTHER_SIZES))
+        with loop.rows("room", TURN_ROOM) as (_, other, scratch, width, rank, sizes, kept):
+            needed, alike = k.variable(width), k.variable(k.integer(1))
+            with k.loop(0, rank) as axis:
+                size = loop.word(loop.word(sizes + axis * 8))
+                needed.set(needed.get() * size)
+                with k.if_(size.equals(loop.word(kept + axis * 8)).equals(0)):
+                    alike.set(k.integer(0))
+            there = loop.word(scratch)
+            with k.if_else(other.equals(0)) as (behind, instead):
+                with behind:
+                    unlike = alike.get().equals(0) | needed.get().equals(there).equals(0)
+                    with k.if_(unlike, likely=False):
+                        k.return_(k.integer(ROOM))
+                with instead, k.if_(needed.get() > there, likely=False):
+                    k.return_(k.integer(ROOM))
+
+
+def _carry(loop: _Loop) -> None:
+    """What the turn gave goes to the next one, and says whether there is another one."""
+    k = loop.k
+    with loop.rows("room", TURN_ROOM) as (_, _, _, _, rank, sizes, kept), k.loop(0, rank) as axis:
+        k.store(loop.word(loop.word(sizes + axis * 8)), kept + axis * 8)
+    with loop.rows("edge", EDGE) as (result, parameter, rank, kept, sizes):
+        k.store(loop.word(result), parameter)
+        with k.loop(0, rank) as axis:
+            k.store(loop.word(kept + axis * 8), sizes + axis * 8)
+    goes_on = k.variable(k.integer(1))
+    decides = loop.head("decides")
+    with k.if_(decides.equals(0).equals(0)):
+        goes_on.set(k.load(loop.word(decides), U8).to(I64))
+    with loop.rows("room", TURN_ROOM) as (pointer, other, scratch, _, _, _, _):
+        now = loop.word(pointer)
+        with k.if_else(other.equals(0)) as (behind, instead):
+            with behind:
+                k.store(now + loop.word(scratch), pointer)
+            with instead:
+                k.store(loop.word(other), pointer)
+                k.store(now, other)
+    with loop.rows("slice", SLICE) as (pointer, step):
+        k.store(loop.word(pointer) + step, pointer)
+    k.store(loop.head("turn") + 1, loop.address("turn"))
+    with k.if_(goes_on.get().equals(0)):
+        k.return_(k.integer(STOPPED))

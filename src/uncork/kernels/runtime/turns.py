@@ -1,0 +1,197 @@
+"""The turns of a loop in one native call: a segment that takes in each turn what it gave in the one before."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from uncork.kernels.runtime import layout
+from uncork.kernels.runtime.context import Context
+from uncork.kernels.runtime.kernel_cache import STORE
+from uncork.kernels.runtime.program import Like
+from uncork.kernels.runtime.segment import Segment
+from uncork.kernels.runtime.segment_plan import Bind, MadeResult, Number, SegmentPlan
+from uncork.kernels.runtime.turns_layout import TURNS_HEAD
+
+
+@dataclass(frozen=True, slots=True)
+class TurnPlan:
+    """How the turns of a loop hang together. Parameters and results of the body are given by number.
+
+    `edges` are pairs (result, parameter of the next turn); `counter` is the parameter that is the
+    number of the turn, `decides` the result that says whether there is another one. What turns give
+    of the `stacked` results lies one behind the other; of others there is the last one.
+    """
+
+    parameters: tuple[Like, ...]
+    results: tuple[MadeResult, ...]
+    edges: tuple[tuple[int, int], ...] = ()
+    counter: int | None = None
+    decides: int | None = None
+    sliced: tuple[int, ...] = ()
+    stacked: frozenset[int] = frozenset()
+
+
+class _Ref(int):
+    """The address of the word of this number, when the words are in place."""
+
+
+class TurnTable:
+    """What native code reads of a loop, with memory of its own: one loop at a time.
+
+    Addresses are the caller's to set: what lies there must live until `run` has returned.
+    """
+
+    def __init__(self, body: SegmentPlan, turns: TurnPlan, context: Context, buffers: int, keep: object = None) -> None:
+        self.context = context
+        self._segment = Segment(body, context, buffers, keep=keep)
+        self._inputs, self._sliced = len(turns.parameters), turns.sliced
+        words: list[int] = [0] * len(TURNS_HEAD)
+
+        def place(values: Sequence[int]) -> int:
+            words.extend(values)
+            return len(words) - len(values)
+
+        def number(size: Number) -> int:
+            return _Ref(place([size])) if isinstance(size, int) else context.slot(size.number)
+
+        ranks = [len(like.shape) for like in turns.parameters], [len(result.sizes) for result in turns.results]
+        self._pointers = place([0] * (self._inputs + len(turns.results)))
+        self._number = place([0])
+        self._sizes = [place([0] * rank) for rank in ranks[0]]
+        self._kept = [place([0] * rank) for rank in ranks[1]]
+        self._others = place([0] * len(turns.results))
+        self._rooms = place([0] * len(turns.results))
+        tables = {
+            "bind": [self._bind_row(bind) for bind in body.binds],
+            "fixed": [
+                [_Ref(self._sizes[n] + axis), size]
+                for n, like in enumerate(turns.parameters)
+                for axis, size in enumerate(like.shape)
+                if size is not None
+            ],
+            "room": [
+                [
+                    _Ref(self._pointers + self._inputs + n),
+                    0 if n in turns.stacked else _Ref(self._others + n),
+                    _Ref(self._rooms + n),
+                    result.dtype.itemsize,
+                    len(result.sizes),
+                    _Ref(place([number(size) for size in result.sizes])),
+                    _Ref(self._kept[n]),
+                ]
+                for n, result in enumerate(turns.results)
+            ],
+            "edge": [
+                [
+                    _Ref(self._pointers + self._inputs + result),
+                    _Ref(self._pointers + parameter),
+                    ranks[0][parameter],
+                    _Ref(self._kept[result]),
+                    _Ref(self._sizes[parameter]),
+                ]
+                for result, parameter in turns.edges
+            ],
+            "slice": [[_Ref(self._pointers + parameter), 0] for parameter in turns.sliced],
+        }
+        firsts = {name: place([w for row in rows for w in row]) for name, rows in tables.items()}
+        self._slices = firsts["slice"]
+        head: dict[str, int] = {
+            "block": self._segment.address,
+            "pointers": _Ref(self._pointers),
+            **{f"{name}_rows": len(rows) for name, rows in tables.items()},
+            **{f"{name}_table": _Ref(first) for name, first in firsts.items()},
+        }
+        if turns.counter is not None:
+            width = turns.parameters[turns.counter].dtype.itemsize
+            head |= {"counter": _Ref(self._number), "counter_width": width}
+        if turns.decides is not None:
+            head["decides"] = _Ref(self._pointers + self._inputs + turns.decides)
+        for name, word in head.items():
+            words[TURNS_HEAD.index(name)] = word
+        self._block = np.zeros(len(words), np.int64)
+        base = self._address = int(self._block.ctypes.data)
+        self._block[:] = [base + 8 * word if isinstance(word, _Ref) else word for word in words]
+        #: The same words, which Python reads and writes faster.
+        self._words = memoryview(self._block)  # type: ignore[arg-type]
+        if turns.counter is not None:
+            ones = (1,) * ranks[0][turns.counter]
+            self.set_parameter(turns.counter, base + 8 * self._number, ones)
+
+    def _bind_row(self, bind: Bind) -> list[int]:
+        slot = self.context.slot(bind.slot.number)
+        if not bind.element:
+            return [layout.BIND_SHAPE, _Ref(self._sizes[bind.argument] + bind.axis), 0, slot]
+        kind = {"i64": layout.BIND_I64, "i32": layout.BIND_I32}[bind.element]
+        return [kind, _Ref(self._pointers + bind.argument), bind.offset, slot]
+
+    def set_parameter(self, number: int, address: int, shape: Sequence[int]) -> None:
+        """What a Parameter takes in the next turn."""
+        self._words[self._pointers + number] = address
+        self._write(self._sizes[number], shape)
+
+    def set_steps(self, steps: Mapping[int, int]) -> None:
+        """By how many bytes each sliced Parameter goes on from turn to turn."""
+        for row, parameter in enumerate(self._sliced):
+            self._words[self._slices + 2 * row + 1] = steps[parameter]
+
+    def set_room(self, number: int, size: int, address: int, other: int = 0, shape: Sequence[int] = ()) -> None:
+        """Where a result of a turn goes, and how large it may be: `other` is where that of the turn after
+        it goes; turns that lie one behind the other have this `shape` and no other.
+        """
+        self._write(self._kept[number], shape)
+        self._words[self._pointers + self._inputs + number] = address
+        self._words[self._others + number] = other
+        self._words[self._rooms + number] = size
+
+    def scratch(self, number: int) -> int:
+        """The bytes that there are for a result of a turn."""
+        return self._words[self._rooms + number]
+
+    def next_address(self, number: int) -> int:
+        """Where a result of the next turn goes."""
+        return self._words[self._pointers + self._inputs + number]
+
+    def shape(self, number: int) -> tuple[int, ...]:
+        """The sizes of a result of the last turn that was made."""
+        first = self._kept[number]
+        following = self._kept[number + 1] if number + 1 < len(self._kept) else self._others
+        return tuple(self._words[first:following])
+
+    def _write(self, first: int, sizes: Sequence[int]) -> None:
+        for place, size in enumerate(sizes, first):
+            self._words[place] = size
+
+    @property
+    def turn(self) -> int:
+        """The number of the next turn."""
+        return self._words[0]
+
+    def run(self, turn: int, stop: int, release: bool) -> int:
+        """Turns from `turn` to `stop`: why it ended (see `turns_layout`). With `release` other Python
+        threads run meanwhile.
+        """
+        self._words[0], self._words[1] = turn, stop
+        return int(_function(release)(self._address))
+
+
+@functools.lru_cache(maxsize=2)
+def _function(release: bool) -> Any:
+    kind = ctypes.CFUNCTYPE if release else ctypes.PYFUNCTYPE
+    return kind(ctypes.c_int64, ctypes.c_int64)(turns_function())
+
+
+def turns_function() -> int:
+    """The address of the function that makes turns."""
+
+    def make() -> str:
+        from uncork.kernels.runtime.emit_turns import emit_turns
+
+        return emit_turns()
+
+    return STORE.function("turns", "turns", make)
