@@ -26,7 +26,6 @@ from uncork.concurrency import renews_locks
 from uncork.errors import InputError, UncorkError, UnsupportedError, ValidationError
 from uncork.ir.bodies import configure
 from uncork.ir.constants import mapped_files
-from uncork.ir.interpret import State
 from uncork.ir.model import Model
 from uncork.ir.ports import PORT_HEADING, ModelPort, find_port, port_of, port_rows
 from uncork.ir.read import read_structure
@@ -37,6 +36,7 @@ from uncork.passes import pipeline
 from uncork.types import Array, PartialShape
 
 if TYPE_CHECKING:
+    from uncork.compiler.growing_state import Values
     from uncork.compiler.profile import Profile
     from uncork.compiler.requests import InferRequest
     from uncork.compiler.tables import Table
@@ -81,7 +81,7 @@ class CompiledModel:
     def __init__(self, model: Model, executor: Executor) -> None:
         self.model = model
         self._executor = executor
-        self._state: State = {}
+        self._state: Values = {}
         self.renew_locks()
         renews_locks(self)
         self.inputs = model.inputs

@@ -31,6 +31,7 @@ from uncork.compiler.planned_parts import (
 from uncork.compiler.shared_work import Work
 from uncork.compiler.size_program import Unbound
 from uncork.files import MappedFile, size_function
+from uncork.internal_ops.appended_state import StateValue
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels import kernel_plan as choose
 from uncork.kernels import select
@@ -55,7 +56,7 @@ from uncork.kernels.runtime.segment_plan import (
 from uncork.kernels.runtime.target import Target, let_run
 from uncork.kernels.runtime.thread_pool import dispatch
 from uncork.kernels.runtime.value_guard import WholeFile
-from uncork.symbolic import Facts, Guard, Relation, Size, Symbol
+from uncork.symbolic import Facts, Guard, Relation, Size, SizeLike, Symbol
 from uncork.types import TensorSpec
 
 #: Calls that take less than this many nanoseconds do not look whether files are whole: a look takes a tenth of that.
@@ -88,6 +89,8 @@ class Planner(Placement):
         self._found: list[tuple[Symbol, Slot]] = []
         self._observed: list[tuple[Slot, Size]] = []
         self._arguments = self._inputs + self._outputs
+        #: Inputs that are written to, and the shapes that they must have at least.
+        self._extended: list[tuple[int, tuple[SizeLike, ...]]] = []
 
     # ---- the whole
 
@@ -98,8 +101,9 @@ class Planner(Placement):
                 self.choices[node.id] = self._choice(node)
         self._used_symbols = self._symbols_needed()
         self._begin()
+        unread = self._unread()
         for node in self.model.nodes:
-            if node.id in self.choices:
+            if node.id in self.choices and node.id not in unread:
                 self._add(node)
         if self._waiting or self._found or self._observed:
             self._segment()  # which looks at what the last steps have found
@@ -121,7 +125,19 @@ class Planner(Placement):
             printed=tuple(self._printed),
             keep=tuple(self._keep),
             symbols={symbol.origin: slot for symbol, slot in self.program.symbols.items()},
+            extended=tuple(self._extended),
         )
+
+    def _unread(self) -> set[int]:
+        """Values of variables that only those read who ask for their shapes: nobody makes them."""
+        read: set[int] = set()
+        found: set[int] = set()
+        for node in reversed(self.model.nodes):
+            if isinstance(node.operation, StateValue) and node.id not in read:
+                found.add(node.id)
+            elif node.id not in self.choices or self._finds(node) or not all(self._is_known(port.spec) for port in node.outputs):
+                read.update(source.node for source in node.inputs)
+        return found
 
     def _choice(self, node: Node) -> choose.Choice:
         outputs = [port.spec for port in node.outputs]
@@ -286,8 +302,11 @@ class Planner(Placement):
         places = {i: self._place(source) for i, source in enumerate(node.inputs) if i in read}
         for source in node.inputs:
             self._use(source)
-        for position, spec in enumerate(specs):
-            self._place_output(Source(node.id, position), spec)
+        if choice.extends is None:
+            for position, spec in enumerate(specs):
+                self._place_output(Source(node.id, position), spec)
+        else:
+            self._extend(node, choice.extends)
         scratch = None
         if not isinstance(work.room, int) or work.room:
             scratch = self._new_buffer(work.room)
@@ -303,6 +322,17 @@ class Planner(Placement):
         segment.cost = segment.cost + whole_cost(choice.cost)
         self._print(node, choice.kernel + work.threads, node.operation.note if node.operation else "")
         self._step += 1
+
+    def _extend(self, node: Node, extends: choose.Extends) -> None:
+        """The output is an input of the model, which is written to."""
+        place = self._place(node.inputs[extends.position])
+        if not isinstance(place, ArgumentAddress) or place.argument >= self._inputs:
+            raise NotPlanned(f"{node.label}: writes into what is no input of the model")
+        self._places[Source(node.id, 0)] = place
+        origins = {symbol.origin.node for size in extends.shape if isinstance(size, Size) for symbol in size.symbols}
+        if not origins <= set(self.model.parameters):
+            raise NotPlanned(f"{node.label}: how much it writes is found as the call runs")
+        self._extended.append((place.argument, extends.shape))
 
     def _work(self, node: Node, choice: choose.Native) -> Work:
         if node.id not in self._works:

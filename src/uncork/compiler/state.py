@@ -24,6 +24,10 @@ class StatelessExecutor(Protocol):
 
     def run_as_before(self, inputs: Sequence[Array]) -> list[Array] | None: ...
 
+    def run_planned(self, inputs: Sequence[Array]) -> list[Array] | None: ...
+
+    def extended(self, inputs: Sequence[Array]) -> Mapping[int, tuple[int, ...]] | None: ...
+
     def plan(self) -> Plan: ...
 
     def prepare(self, shapes: Mapping[int, Sequence[int | None]]) -> None: ...
@@ -40,48 +44,55 @@ class StateExecutor:
 
     def __init__(self, model: Model, lifted: Lifted, executor_of: ExecutorOf) -> None:
         """`executor_of` makes what runs a model without variables."""
+        assert not lifted.appended
         self.model = model
         self.lifted = lifted
         self.executor = executor_of(lifted.model, frozenset(node.id for node in lifted.reads))  # which begin empty
-        self._executor_of = executor_of
-        #: The reads whose initial value the model computes.
-        self._computed = tuple(node for node in lifted.reads if any(model.spec(source).value is None for source in node.inputs))
+        self.initial = InitialValues(model, lifted.reads, executor_of)
 
     def run(self, inputs: Sequence[Array], state: State) -> list[Array]:
         """The results. `state` takes what the model assigns when the call has succeeded."""
-        given = self._values(inputs, state)
-        if given is None:
+        begun = self.initial.of_unset(inputs, state)
+        if begun is None:
             return interpret(self.model, inputs, state)
+        given = [state[name] if name in state else begun[name] for name in map(variable_of, self.lifted.reads)]
         everything = [*inputs, *given]
         try:
             arrays = self.executor.run_as_before(everything) or self.executor.run(everything)
         except UncorkError:
             return interpret(self.model, inputs, state)  # which says it of the model that was read
         results, assigned = arrays[: len(self.model.results)], arrays[len(self.model.results) :]
-        # The caller may write to the arrays that were given and to the results.
-        theirs = {id(array) for array in (*inputs, *results)}
-        new = {name: _own(array, theirs) for name, array in zip(self.lifted.assigned, assigned)}
+        state.update(owned_values(self.lifted.assigned, assigned, (*inputs, *results)))
         ours = {id(array) for array in given}
-        state.update(new)
         return [array.copy() if id(array) in ours else array for array in results]
 
-    def _values(self, inputs: Sequence[Array], state: State) -> list[Array] | None:
-        """What each variable that is read holds, or its initial value; None where only the interpreter knows that."""
+    def release_memory(self) -> None:
+        """Give the working memory of calls that are not running back."""
+        self.executor.release_memory()
+        self.initial.release_memory()
+
+
+class InitialValues:
+    """What variables hold before anything was assigned to them: constants, or what the model computes of the inputs."""
+
+    def __init__(self, model: Model, reads: Sequence[Node], executor_of: ExecutorOf) -> None:
+        self.model, self.reads = model, reads
+        self._executor_of = executor_of
+        #: The reads whose initial value the model computes.
+        self._computed = tuple(node for node in reads if any(model.spec(source).value is None for source in node.inputs))
+
+    def of_unset(self, inputs: Sequence[Array], state: Collection[str]) -> dict[str, Array] | None:
+        """By id, the values of the variables that are not in the state; None where only the interpreter knows them."""
+        unset = [node for node in self.reads if variable_of(node) not in state]
         computed: dict[int, Array] = {}
-        if any(_variable(node) not in state for node in self._computed):
-            if self._initial is None:
+        if not {node.id for node in unset}.isdisjoint(node.id for node in self._computed):
+            if self._executor is None:
                 return None
             try:
-                computed = {node.id: value for node, value in zip(self._computed, self._initial.run(inputs))}
+                computed = {node.id: value for node, value in zip(self._computed, self._executor.run(inputs))}
             except UncorkError:
                 return None
-        given: list[Array] = []
-        for node in self.lifted.reads:
-            value = state.get(_variable(node))
-            if value is None:
-                value = computed[node.id] if node.id in computed else self._constant(node)
-            given.append(value)
-        return given
+        return {variable_of(node): computed[node.id] if node.id in computed else self._constant(node) for node in unset}
 
     def _constant(self, node: Node) -> Array:
         """An initial value that is no result of the model."""
@@ -95,7 +106,7 @@ class StateExecutor:
         return np.ascontiguousarray(value).reshape(value.shape)
 
     @lazy
-    def _initial(self) -> StatelessExecutor | None:
+    def _executor(self) -> StatelessExecutor | None:
         """What computes the initial values that are no constants; None where they depend on variables."""
         with unforked():
             model = initial_values(self.model, self._computed)
@@ -103,14 +114,20 @@ class StateExecutor:
 
     def release_memory(self) -> None:
         """Give the working memory of calls that are not running back."""
-        self.executor.release_memory()
-        if self._computed and self._initial is not None:
-            self._initial.release_memory()
+        if self._computed and self._executor is not None:
+            self._executor.release_memory()
 
 
-def _variable(node: Node) -> str:
+def variable_of(node: Node) -> str:
+    """The variable that a node reads."""
     assert isinstance(node.operation, ReadValue3)
     return node.operation.variable_id
+
+
+def owned_values(names: Sequence[str], arrays: Sequence[Array], theirs: Sequence[Array]) -> dict[str, Array]:
+    """Values of variables by id. The caller may write to the arrays that are theirs: inputs and results."""
+    shared = {id(array) for array in theirs}
+    return {name: _own(array, shared) for name, array in zip(names, arrays)}
 
 
 def _own(array: Array, theirs: set[int]) -> Array:
