@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 from collections.abc import Sequence
@@ -37,7 +38,14 @@ class Net:
         return self.builder.parameter(name, element_type, list(shape))
 
     def read(self, name: str, shape: Sequence[int | None], *initial: Source, element_type: str = "f32") -> Source:
-        return self.add("ReadValue", 6, *initial, variable_id=name, variable_type=element_type, variable_shape=PartialShape(shape))
+        return self.add(
+            "ReadValue",
+            6,
+            *initial,
+            variable_id=name,
+            variable_type=element_type,
+            variable_shape=PartialShape(shape),
+        )
 
     def assign(self, name: str, value: Source) -> Source:
         return self.add("Assign", 6, value, variable_id=name)
@@ -82,7 +90,13 @@ def list_of_rows(picks: bool = False) -> uncork.Model:
     old = net.read("rows", [None, 1], net.constant(np.zeros((0, 1)), np.float32))
     count = net.add("ShapeOf", 3, old, output_type="i64")
     whole = net.grown("rows", old, x, 0)
-    bag = net.add("EmbeddingBagOffsetsSum", 3, net.constant(np.ones((3, 1)), np.float32), ids, net.constant([0]))
+    bag = net.add(
+        "EmbeddingBagOffsetsSum",
+        3,
+        net.constant(np.ones((3, 1)), np.float32),
+        ids,
+        net.constant([0]),
+    )
     return net.model(whole=whole, count=count, bag=bag)
 
 
@@ -92,7 +106,11 @@ GOOD, BAD = np.array([0]), np.array([7])
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_rows_are_appended(backend: str) -> None:
     compiled = uncork.compile_model(list_of_rows(), backend=backend)
-    for given, before, whole in (([1, 2], 0, [1, 2]), ([3], 2, [1, 2, 3]), ([4, 5, 6], 3, [1, 2, 3, 4, 5, 6])):
+    for given, before, whole in (
+        ([1, 2], 0, [1, 2]),
+        ([3], 2, [1, 2, 3]),
+        ([4, 5, 6], 3, [1, 2, 3, 4, 5, 6]),
+    ):
         result = compiled(rows(*given), GOOD)
         assert result["count"].tolist() == [before, 1]
         assert result["whole"].tolist() == rows(*whole).tolist()
@@ -119,7 +137,7 @@ def test_a_storage_that_is_full_grows() -> None:
             seen.append(storage(compiled, "rows"))
     np.testing.assert_array_equal(result, rows(*range(1000)))
     assert 2 <= len(seen) <= 8
-    assert all(len(later) >= 1.4 * len(earlier) for earlier, later in zip(seen, seen[1:]))
+    assert all(len(later) >= 1.4 * len(earlier) for earlier, later in itertools.pairwise(seen))
 
 
 def test_results_are_the_callers() -> None:
@@ -187,7 +205,12 @@ def test_what_the_model_makes_of_the_value_may_be_appended() -> None:
     net = Net()
     x = net.input("x", "f32", [None, 1])
     old = net.read("v", [None, 1])
-    net.grown("v", old, net.add("Concat", 1, net.add("Multiply", 1, old, net.constant(2, np.float32)), x, axis=0), 0)
+    net.grown(
+        "v",
+        old,
+        net.add("Concat", 1, net.add("Multiply", 1, old, net.constant(2, np.float32)), x, axis=0),
+        0,
+    )
     compiled, slow = both(net.model(old=net.add("ReLU", 1, old)))
     for number, expected in enumerate(([], [1], [1, 2, 2], [1, 2, 2, 2, 4, 4, 3])):
         for each in (compiled, slow):
@@ -256,9 +279,19 @@ def test_picks_that_do_not_fit_are_refused() -> None:
 
 def test_a_call_that_fails_after_beams_have_moved() -> None:
     net = Net()
-    x, picks, ids = net.input("x", "f32", [None, None, 1]), net.input("picks", "i32", [None]), net.input("ids", "i64", [1])
+    x, picks, ids = (
+        net.input("x", "f32", [None, None, 1]),
+        net.input("picks", "i32", [None]),
+        net.input("ids", "i64", [1]),
+    )
     whole = net.grown("v", net.picked(net.read("v", [None, None, 1]), picks), x, 1)
-    bag = net.add("EmbeddingBagOffsetsSum", 3, net.constant(np.ones((3, 1)), np.float32), ids, net.constant([0]))
+    bag = net.add(
+        "EmbeddingBagOffsetsSum",
+        3,
+        net.constant(np.ones((3, 1)), np.float32),
+        ids,
+        net.constant([0]),
+    )
     compiled = uncork.compile_model(net.model(whole=whole, bag=bag))
     compiled(step(1, 2), np.array([0, 1], np.int32), GOOD)
     with pytest.raises(uncork.InputError, match=r"indices\[0\] is 7"):
@@ -288,7 +321,12 @@ def test_beside_a_variable_that_does_not_grow(backend: str) -> None:
     net = Net()
     x = net.input("x", "f32", [None, 1])
     whole = net.grown("v", net.read("v", [None, 1]), x, 0)
-    total = net.add("Add", 1, net.read("sum", [1, 1], net.constant([[0.5]], np.float32)), net.add("ReduceSum", 1, x, net.constant([0]), keep_dims=True))
+    total = net.add(
+        "Add",
+        1,
+        net.read("sum", [1, 1], net.constant([[0.5]], np.float32)),
+        net.add("ReduceSum", 1, x, net.constant([0]), keep_dims=True),
+    )
     net.assign("sum", total)
     compiled = uncork.compile_model(net.model(whole=whole, total=total), backend=backend)
     assert compiled(rows(1, 2))["total"].tolist() == [[3.5]]
@@ -306,7 +344,15 @@ def prepended(net: Net, old: Source, x: Source) -> Source:
 def last_three(net: Net, old: Source, x: Source) -> Source:
     """A window: what is assigned is not all there is."""
     whole = net.add("Concat", 1, old, x, axis=0)
-    return net.add("Slice", 8, whole, net.constant([-3]), net.constant([2**31]), net.constant([1]), net.constant([0]))
+    return net.add(
+        "Slice",
+        8,
+        whole,
+        net.constant([-3]),
+        net.constant([2**31]),
+        net.constant([1]),
+        net.constant([0]),
+    )
 
 
 def changed(net: Net, old: Source, x: Source) -> Source:
@@ -365,7 +411,13 @@ def decoder(groups: int = 1, spelled: bool = False, masked: bool = False) -> unc
     q, k, v = (net.input(name, "f32", [None, heads * (groups if name == "q" else 1), None, size]) for name in "qkv")
     picks = net.input("picks", "i32", [None])
     batch = net.add("Gather", 8, net.add("ShapeOf", 3, k, output_type="i64"), net.constant([0]), net.constant(0))
-    empty = net.add("Broadcast", 3, net.constant(0, np.float32), net.add("Concat", 1, batch, net.constant([heads, 0, size]), axis=0), mode="numpy")
+    empty = net.add(
+        "Broadcast",
+        3,
+        net.constant(0, np.float32),
+        net.add("Concat", 1, batch, net.constant([heads, 0, size]), axis=0),
+        mode="numpy",
+    )
     whole = []
     for name, new in (("key", k), ("value", v)):
         old = net.picked(net.read(name, [None, heads, None, size], empty), picks)
@@ -397,9 +449,21 @@ def test_attention_reads_keys_and_values_where_they_lie(groups: int, spelled: bo
         return generator.standard_normal(shape).astype(np.float32)
 
     length = 0
-    for count, picks in ((20, [0, 1]), (1, [0, 1]), (1, [1, 1]), (1, [1, 0]), (7, [0, 1]), *[(1, [0, 1])] * 60):
+    for count, picks in (
+        (20, [0, 1]),
+        (1, [0, 1]),
+        (1, [1, 1]),
+        (1, [1, 0]),
+        (7, [0, 1]),
+        *[(1, [0, 1])] * 60,
+    ):
         length += count
-        given = [numbers(2, 2 * groups, count, 16), numbers(2, 2, count, 16), numbers(2, 2, count, 16), np.array(picks, np.int32)]
+        given = [
+            numbers(2, 2 * groups, count, 16),
+            numbers(2, 2, count, 16),
+            numbers(2, 2, count, 16),
+            np.array(picks, np.int32),
+        ]
         given += [numbers(2, 1, count, length)] if masked else []
         np.testing.assert_allclose(fast(*given)[0], slow(*given)[0], rtol=1e-4, atol=1e-5)
     kinds = [row.operation for row in fast.plan.steps]

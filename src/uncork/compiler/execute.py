@@ -36,8 +36,8 @@ from uncork.symbolic import Guard, Origin
 from uncork.types import Array, PartialShape, TensorSpec
 
 if TYPE_CHECKING:
-    from uncork.compiler.sizes import Number
     from uncork.compiler.growing_state import GrowingStateExecutor, Values
+    from uncork.compiler.sizes import Number
     from uncork.compiler.state import StateExecutor
 
 #: Combinations of input shapes that are kept; the one not used for longest is dropped.
@@ -142,7 +142,9 @@ class Executor:
     def run_with_state(self, inputs: Sequence[Array], state: Values) -> list[Array]:
         """`run` for a model with variables, whose values `state` keeps by their ids; it changes when the call has succeeded."""
         stateful = self._stateful
-        return interpret(self.model, inputs, cast(State, state)) if stateful is None else stateful.run(inputs, state)
+        if stateful is None:
+            return interpret(self.model, inputs, cast(State, state))
+        return stateful.run(inputs, cast(Any, state))
 
     def run_planned(self, inputs: Sequence[Array]) -> list[Array] | None:
         """The results by a plan for every size; None where there is none, or it refuses the call."""

@@ -9,13 +9,13 @@ from typing import Any, Union, cast
 
 import numpy as np
 
-from uncork.compiler.state import ExecutorOf, InitialValues, StateExecutor, owned_values, variable_of
+from uncork.compiler.state import ExecutorOf, InitialValues, StateExecutor, owned_values
 from uncork.concurrency import lazy, unforked
 from uncork.errors import InputError
 from uncork.ir.interpret import interpret
 from uncork.ir.model import Model
 from uncork.memory import available
-from uncork.passes.functionalize_variables import Lifted, functionalize_variables
+from uncork.passes.functionalize_variables import Lifted, functionalize_variables, variable_of
 from uncork.passes.match_appends import Append, Pick
 from uncork.types import Array
 
@@ -48,7 +48,13 @@ def stateful(model: Model, executor_of: ExecutorOf) -> StateExecutor | GrowingSt
 class GrowingStateExecutor:
     """Runs a checked model that has variables which grow; may be called from several threads, each call with a state of its own."""
 
-    def __init__(self, model: Model, lifted: Lifted, executor_of: ExecutorOf, plain: Callable[[], StateExecutor]) -> None:
+    def __init__(
+        self,
+        model: Model,
+        lifted: Lifted,
+        executor_of: ExecutorOf,
+        plain: Callable[[], StateExecutor],
+    ) -> None:
         """`executor_of` makes what runs a model without variables, `plain` what runs this one where nothing can grow in place."""
         self.model, self.lifted = model, lifted
         reads = (*lifted.reads, *(append.read for append in lifted.appended))
@@ -107,7 +113,13 @@ class GrowingStateExecutor:
             if not _in_order(inputs[number]):
                 for place, append in enumerate(self.lifted.appended):
                     if append.pick is not None and append.pick.input == number:
-                        found = _picked(append, append.pick, storages[place], int(lengths[place][0]), inputs[number])
+                        found = _picked(
+                            append,
+                            append.pick,
+                            storages[place],
+                            int(lengths[place][0]),
+                            inputs[number],
+                        )
                         if found is None:
                             return None
                         storages[place] = found
@@ -129,7 +141,10 @@ class GrowingStateExecutor:
             return None
         for place, append in enumerate(self.lifted.appended, first):
             shape, least, axis = found[place].shape, needed.get(place), append.axis
-            if least is None or (*shape[:axis], *shape[axis + 1 :]) != (*least[:axis], *least[axis + 1 :]):
+            if least is None or (*shape[:axis], *shape[axis + 1 :]) != (
+                *least[:axis],
+                *least[axis + 1 :],
+            ):
                 return None
             if least[axis] > shape[axis]:
                 others = sum(array.nbytes for i, array in enumerate(found[first : first + count], first) if i != place)

@@ -56,7 +56,7 @@ from uncork.kernels.runtime.segment_plan import (
 from uncork.kernels.runtime.target import Target, let_run
 from uncork.kernels.runtime.thread_pool import dispatch
 from uncork.kernels.runtime.value_guard import WholeFile
-from uncork.symbolic import Facts, Guard, Relation, Size, SizeLike, Symbol
+from uncork.symbolic import Facts, Guard, Relation, Size, Symbol
 from uncork.types import TensorSpec
 
 #: Calls that take less than this many nanoseconds do not look whether files are whole: a look takes a tenth of that.
@@ -89,8 +89,6 @@ class Planner(Placement):
         self._found: list[tuple[Symbol, Slot]] = []
         self._observed: list[tuple[Slot, Size]] = []
         self._arguments = self._inputs + self._outputs
-        #: Inputs that are written to, and the shapes that they must have at least.
-        self._extended: list[tuple[int, tuple[SizeLike, ...]]] = []
 
     # ---- the whole
 
@@ -302,11 +300,8 @@ class Planner(Placement):
         places = {i: self._place(source) for i, source in enumerate(node.inputs) if i in read}
         for source in node.inputs:
             self._use(source)
-        if choice.extends is None:
-            for position, spec in enumerate(specs):
-                self._place_output(Source(node.id, position), spec)
-        else:
-            self._extend(node, choice.extends)
+        for position, spec in enumerate(specs):
+            self._place_output(node, position, spec, choice.extends)
         scratch = None
         if not isinstance(work.room, int) or work.room:
             scratch = self._new_buffer(work.room)
@@ -322,17 +317,6 @@ class Planner(Placement):
         segment.cost = segment.cost + whole_cost(choice.cost)
         self._print(node, choice.kernel + work.threads, node.operation.note if node.operation else "")
         self._step += 1
-
-    def _extend(self, node: Node, extends: choose.Extends) -> None:
-        """The output is an input of the model, which is written to."""
-        place = self._place(node.inputs[extends.position])
-        if not isinstance(place, ArgumentAddress) or place.argument >= self._inputs:
-            raise NotPlanned(f"{node.label}: writes into what is no input of the model")
-        self._places[Source(node.id, 0)] = place
-        origins = {symbol.origin.node for size in extends.shape if isinstance(size, Size) for symbol in size.symbols}
-        if not origins <= set(self.model.parameters):
-            raise NotPlanned(f"{node.label}: how much it writes is found as the call runs")
-        self._extended.append((place.argument, extends.shape))
 
     def _work(self, node: Node, choice: choose.Native) -> Work:
         if node.id not in self._works:

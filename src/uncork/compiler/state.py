@@ -12,8 +12,7 @@ from uncork.concurrency import lazy, unforked
 from uncork.errors import UncorkError
 from uncork.ir.interpret import State, interpret
 from uncork.ir.model import Model, Node
-from uncork.ops.state import ReadValue3
-from uncork.passes.functionalize_variables import Lifted, initial_values
+from uncork.passes.functionalize_variables import Lifted, initial_values, variable_of
 from uncork.types import Array
 
 
@@ -116,12 +115,6 @@ class InitialValues:
         """Give the working memory of calls that are not running back."""
         if self._computed and self._executor is not None:
             self._executor.release_memory()
-
-
-def variable_of(node: Node) -> str:
-    """The variable that a node reads."""
-    assert isinstance(node.operation, ReadValue3)
-    return node.operation.variable_id
 
 
 def owned_values(names: Sequence[str], arrays: Sequence[Array], theirs: Sequence[Array]) -> dict[str, Array]:

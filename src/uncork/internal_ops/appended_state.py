@@ -58,7 +58,7 @@ class LengthAfter(_OfState):
         return _of_element(before + more)
 
     def reference(self, length: Array, new: Array) -> Array:
-        return length + new.shape[self.axis]
+        return np.asarray(length + new.shape[self.axis])
 
 
 class AppendState(_OfState):
@@ -80,12 +80,24 @@ class AppendState(_OfState):
 
     def infer(self, storage: TensorSpec, length: TensorSpec, new: TensorSpec, picks: TensorSpec | None) -> PartialShape:
         merged = self._along(storage.shape, DYNAMIC).merge(self._along(new.shape, DYNAMIC))
-        self.require(merged is not None, "expected dimensions {} but for axis {}, got {}", storage.shape, self.axis, new.shape)
+        self.require(
+            merged is not None,
+            "expected dimensions {} but for axis {}, got {}",
+            storage.shape,
+            self.axis,
+            new.shape,
+        )
         assert merged is not None
         capacity, before = storage.shape[self.axis], size(self, "length", length)
         if before is not None:
             after = Dimension.of(before) + new.shape[self.axis]
-            self.require(capacity.covers(after), "expected room for {} elements along axis {}, got {}", after, self.axis, capacity)
+            self.require(
+                capacity.covers(after),
+                "expected room for {} elements along axis {}, got {}",
+                after,
+                self.axis,
+                capacity,
+            )
         if picks is not None:
             rows = merged[self.picked_axis]
             self.require(rows.agrees(picks.shape[0]), "expected {} picked rows, got {}", rows, picks.shape[0])
@@ -111,7 +123,7 @@ class StateValue(_OfState):
         return self._along(storage.shape, DYNAMIC if count is None else Dimension.of(count))
 
     def reference(self, storage: Array, length: Array) -> Array:
-        return storage[(slice(None),) * self.axis + (slice(int(length[0])),)].copy()
+        return np.array(storage[(slice(None),) * self.axis + (slice(int(length[0])),)])
 
 
 def _of_element(element: Element) -> TensorSpec:

@@ -45,10 +45,10 @@ def functionalize_variables(model: Model, in_place: bool = True) -> Lifted | Non
         if isinstance(node.operation, Assign3):
             source = node.inputs[0]
             values[node.operation.variable_id] = passed[Source(node.id, 0)] = passed.get(source, source)
-    for node in model.nodes:
-        if isinstance(node.operation, ReadValue3) and node.operation.variable_id in values:
-            if model.spec(values[node.operation.variable_id]).element_type is not node.outputs[0].spec.element_type:
-                return None
+    reads = [node for node in model.nodes if isinstance(node.operation, ReadValue3)]
+    types = {variable: model.spec(source).element_type for variable, source in values.items()}
+    if any(types.get(variable_of(node), _type(node)) is not _type(node) for node in reads):
+        return None
     return _Lifting(model, values, passed, appends(model, values) if in_place else ()).lifted()
 
 
@@ -56,7 +56,16 @@ def initial_values(model: Model, reads: Sequence[Node]) -> Model | None:
     """The part of the model that computes what `reads` begin with; None where that depends on a variable."""
     first = max(node.id for node in model.nodes) + 1
     results = [
-        Node(number, f"initial value {number}", "Result", "opset1", {}, node.inputs, (Port(model.spec(node.inputs[0])),), Result())
+        Node(
+            number,
+            f"initial value {number}",
+            "Result",
+            "opset1",
+            {},
+            node.inputs,
+            (Port(model.spec(node.inputs[0])),),
+            Result(),
+        )
         for number, node in enumerate(reads, first)
     ]
     ids = tuple(result.id for result in results)
@@ -67,7 +76,13 @@ def initial_values(model: Model, reads: Sequence[Node]) -> Model | None:
 class _Lifting:
     """The nodes of the new model, made in the order of the old one's."""
 
-    def __init__(self, model: Model, values: Mapping[str, Source], passed: Mapping[Source, Source], grown: Sequence[Append]) -> None:
+    def __init__(
+        self,
+        model: Model,
+        values: Mapping[str, Source],
+        passed: Mapping[Source, Source],
+        grown: Sequence[Append],
+    ) -> None:
         self.model, self.values = model, values
         #: What is read in place of an output.
         self.instead = dict(passed)
@@ -96,7 +111,10 @@ class _Lifting:
             elif not isinstance(operation, Assign3):
                 self.nodes.append(node)
         plain = {variable: source for variable, source in self.values.items() if variable not in self.after}
-        given = {**plain, **{append.variable: self.after[append.variable] for append in self.appended}}
+        given = {
+            **plain,
+            **{append.variable: self.after[append.variable] for append in self.appended},
+        }
         results = [
             self._add(f"{variable} assigned", Result(), self._instead(source), type_name="Result").node for variable, source in given.items()
         ]
@@ -134,7 +152,14 @@ class _Lifting:
             new = self._add(f"{name} new", Concat1(axis=append.axis), *node.inputs[1:])
         picks = () if append.pick is None else (self._instead(append.pick.node.inputs[1]),)
         axis = 0 if append.pick is None else append.pick.axis
-        storage = self._add(f"{name} appended", AppendState(append.axis, axis), Source(append.read.id, 0), before, new, *picks)
+        storage = self._add(
+            f"{name} appended",
+            AppendState(append.axis, axis),
+            Source(append.read.id, 0),
+            before,
+            new,
+            *picks,
+        )
         self.after[name] = self._add(f"{name} length after", LengthAfter(append.axis), before, new)
         value = StateValue(append.axis)
         inputs = (storage, self.after[name])
@@ -149,12 +174,25 @@ class _Lifting:
         """A new node of one output."""
         (spec,) = operation.describe([self.specs[source] for source in inputs])
         node = Node(
-            self.next, name, type_name or operation.type_name, "opset1", {}, inputs, (Port(spec),), operation
+            self.next,
+            name,
+            type_name or operation.type_name,
+            "opset1",
+            {},
+            inputs,
+            (Port(spec),),
+            operation,
         )
         self.next += 1
         self.nodes.append(node)
         self.specs[Source(node.id, 0)] = spec
         return Source(node.id, 0)
+
+
+def variable_of(node: Node) -> str:
+    """The variable that a ReadValue reads."""
+    assert isinstance(node.operation, ReadValue3)
+    return node.operation.variable_id
 
 
 def _type(node: Node) -> ElementType:
@@ -163,4 +201,10 @@ def _type(node: Node) -> ElementType:
 
 def _parameter(node: Node, parameter: Parameter) -> Node:
     """An input in the place of a node."""
-    return replace(node, type_name="Parameter", inputs=(), operation=parameter, outputs=(Port(parameter.infer()),))
+    return replace(
+        node,
+        type_name="Parameter",
+        inputs=(),
+        operation=parameter,
+        outputs=(Port(parameter.infer()),),
+    )

@@ -1,6 +1,6 @@
 """Finds variables that only grow: what a call assigns is the value from before, its rows perhaps picked, and new elements behind it.
 
-    Assign(v, Concat(axis, [g(ReadValue v), new, ..]))        g is nothing, or Gather by an input of the model
+Assign(v, Concat(axis, [g(ReadValue v), new, ..]))        g is nothing, or Gather by an input of the model
 """
 
 from __future__ import annotations

@@ -140,9 +140,9 @@ def _tensors(fused: FusedAttention, given: dict[str, TensorSpec | None], output:
         spec = given[name]
         if spec is not None:
             view = contiguous(extents(spec), spec.element_type.dtype.itemsize)
-            count, axis = given.get(f"{name}_count"), fused.counted.get(name)
-            if count is not None and axis is not None:
-                view = first_of(view, axis, count)
+            count, along = given.get(f"{name}_count"), fused.counted.get(name)
+            if count is not None and along is not None:
+                view = first_of(view, along, count)
             views[name] = moved(view, moves)
     made = contiguous(extents(output), output.element_type.dtype.itemsize)
     if fused.order:  # where each axis of the result came to lie

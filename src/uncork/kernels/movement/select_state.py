@@ -16,7 +16,12 @@ from uncork.types import TensorSpec
 
 
 @chooses(AppendState)
-def choose_append(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+def choose_append(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Choice:
     """The new elements go behind those that are there, row by row of the axes before."""
     assert isinstance(operation, AppendState)
     storage, length, new = inputs[:3]
@@ -30,11 +35,21 @@ def choose_append(operation: Operation, inputs: Sequence[TensorSpec | None], out
     run = line * added[axis]
     call = nd_copy(In(2), Out(0, line * before), [Loop(product(added[:axis]), run, line * shape[axis])], run)
     needed = (*added[:axis], before + added[axis], *added[axis + 1 :])
-    return Native(call[0].name, [call], cost=nanoseconds(product(added) * element, 1 / 8), extends=Extends(0, needed))
+    return Native(
+        call[0].name,
+        [call],
+        cost=nanoseconds(product(added) * element, 1 / 8),
+        extends=Extends(0, needed),
+    )
 
 
 @chooses(StateValue)
-def choose_value(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+def choose_value(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Choice:
     """A copy for whoever cannot read the storage itself."""
     assert isinstance(operation, StateValue)
     (storage, _), axis = inputs, operation.axis
