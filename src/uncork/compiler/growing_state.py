@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Union, cast
 
 import numpy as np
@@ -27,6 +28,19 @@ Values = dict[str, Union[Array, Kept]]
 
 #: Elements that a storage has room for beyond those needed, at least: where they take no more than so many bytes in all.
 _MORE, _FEW_BYTES = 64, 1 << 20
+
+
+@dataclass
+class _Given:
+    """What a call is given beside its inputs: values, and storages with their lengths."""
+
+    values: list[Array]
+    storages: list[Array] = field(default_factory=list)
+    lengths: list[Array] = field(default_factory=list)
+
+    def among(self, inputs: Sequence[Array]) -> list[Array]:
+        """All arrays, as the lifted model takes them."""
+        return [*inputs, *self.values, *self.storages, *self.lengths]
 
 
 def stateful(model: Model, executor_of: ExecutorOf) -> StateExecutor | GrowingStateExecutor | None:
@@ -61,7 +75,7 @@ class GrowingStateExecutor:
         self.executor = executor_of(lifted.model, frozenset(node.id for node in reads))  # which begin empty
         self.initial = InitialValues(model, reads, executor_of)
         self._make_plain = plain
-        self._plain_names = tuple(map(variable_of, lifted.reads))
+        self._all_names = tuple(map(variable_of, reads))
         self._names = tuple(append.variable for append in lifted.appended)
         self._picked_by = tuple(dict.fromkeys(append.pick.input for append in lifted.appended if append.pick is not None))
         #: There is a plan that appends, as far as anybody knows.
@@ -71,85 +85,82 @@ class GrowingStateExecutor:
         """The results. `state` takes what the model assigns when the call has succeeded."""
         if self._appends:
             given = self._given(inputs, state)
-            everything = [] if given is None else [*inputs, *given]
-            arrays = self.executor.run_as_before(everything) if everything else None
-            if arrays is None and everything:
-                everything = self._with_room(everything, len(inputs)) or []
-                arrays = self.executor.run_planned(everything) if everything else None
-            if arrays is not None:
-                return self._done(everything, arrays, len(inputs), state)
+            arrays = None if given is None else self._call(inputs, given)
+            if given is not None and arrays is not None:
+                return self._done(inputs, given, arrays, state)
         values = {name: self._whole(name, value) for name, value in state.items()}
         results = interpret(self.model, inputs, values) if self._appends else self._plain.run(inputs, values)
         state.update({name: self._kept(name, value) for name, value in values.items()})
         return results
 
-    def _done(self, everything: Sequence[Array], arrays: Sequence[Array], inputs: int, state: Values) -> list[Array]:
+    def _call(self, inputs: Sequence[Array], given: _Given) -> list[Array] | None:
+        """The results, values and lengths of a call; None where no plan makes it."""
+        arrays = self.executor.run_as_before(given.among(inputs))
+        if arrays is None and self._make_room(inputs, given):
+            arrays = self.executor.run_planned(given.among(inputs))
+        return arrays
+
+    def _done(self, inputs: Sequence[Array], given: _Given, arrays: Sequence[Array], state: Values) -> list[Array]:
         """The results of a call that has succeeded; the state takes the rest."""
         first, last = len(self.model.results), len(arrays) - len(self._names)
         results = list(arrays[:first])
         new: dict[str, Any] = {}
         if last > first:
-            new.update(owned_values(self.lifted.assigned, arrays[first:last], (*everything[:inputs], *results)))
-            ours = {id(array) for array in everything[inputs:]}
+            new.update(owned_values(self.lifted.assigned, arrays[first:last], (*inputs, *results)))
+            ours = {id(array) for array in given.values}
             results = [array.copy() if id(array) in ours else array for array in results]
-        storages = everything[inputs + len(self._plain_names) :]
-        new.update(zip(self._names, zip(storages, arrays[last:])))
+        new.update(zip(self._names, zip(given.storages, arrays[last:])))
         state.update(new)
         return results
 
     # ---- what a call is given
 
-    def _given(self, inputs: Sequence[Array], state: Values) -> list[Array] | None:
-        """Values, storages and lengths as the lifted model takes them; None where only the interpreter knows them."""
-        if not all(name in state for name in (*self._plain_names, *self._names)):
+    def _given(self, inputs: Sequence[Array], state: Values) -> _Given | None:
+        """What the state holds, with the rows that are picked; None where only the interpreter knows that."""
+        begun: dict[int, Array] | None = {}
+        if not all(name in state for name in self._all_names):
             begun = self.initial.of_unset(inputs, state.keys())
-            if begun is None:
-                return None
-            state = {**state, **{name: self._kept(name, value) for name, value in begun.items()}}
-        values = [cast(Array, state[name]) for name in self._plain_names]
-        kept = [cast(Kept, state[name]) for name in self._names]
-        storages, lengths = [storage for storage, _ in kept], [length for _, length in kept]
-        for number in self._picked_by:
-            if not _in_order(inputs[number]):
-                for place, append in enumerate(self.lifted.appended):
-                    if append.pick is not None and append.pick.input == number:
-                        found = _picked(
-                            append,
-                            append.pick,
-                            storages[place],
-                            int(lengths[place][0]),
-                            inputs[number],
-                        )
-                        if found is None:
-                            return None
-                        storages[place] = found
-        return [*values, *storages, *lengths]
+        if begun is None:
+            return None
+        given = _Given([begun[n.id] if n.id in begun else cast(Array, state[variable_of(n)]) for n in self.lifted.reads])
+        for append in self.lifted.appended:
+            name, value = append.variable, begun.get(append.read.id)
+            storage, length = cast(Kept, state[name] if value is None else self._kept(name, value))
+            given.storages.append(storage)
+            given.lengths.append(length)
+        moved = [number for number in self._picked_by if not _in_order(inputs[number])]
+        if moved and not self._pick(inputs, given, lambda pick, _: pick.input in moved):
+            return None
+        return given
 
-    def _with_room(self, everything: Sequence[Array], inputs: int) -> list[Array] | None:
-        """The same with storages that the call fits into; None where it is no call that appends."""
-        count, first = len(self._names), inputs + len(self._plain_names)
-        found = list(everything)
-        for place, append in enumerate(self.lifted.appended, first):
-            if append.pick is not None and len(picks := everything[append.pick.input]) != found[place].shape[append.pick.axis]:
-                picked = _picked(append, append.pick, found[place], int(found[place + count][0]), picks)
+    def _pick(self, inputs: Sequence[Array], given: _Given, wanted: Callable[[Pick, Array], bool]) -> bool:
+        """Give storages of the rows that are picked, where that is wanted. False where only the interpreter knows them."""
+        for place, append in enumerate(self.lifted.appended):
+            pick, storage = append.pick, given.storages[place]
+            if pick is not None and wanted(pick, storage):
+                picked = _picked(append, pick, storage, int(given.lengths[place][0]), inputs[pick.input])
                 if picked is None:
-                    return None
-                found[place] = picked
-        needed = self.executor.extended(found)
+                    return False
+                given.storages[place] = picked
+        return True
+
+    def _make_room(self, inputs: Sequence[Array], given: _Given) -> bool:
+        """Give storages that the call fits into. False where it is none that appends."""
+        if not self._pick(inputs, given, lambda pick, storage: len(inputs[pick.input]) != storage.shape[pick.axis]):
+            return False
+        needed = self.executor.extended(given.among(inputs))
         if needed is None:
             self._appends = False
-            return None
-        for place, append in enumerate(self.lifted.appended, first):
-            shape, least, axis = found[place].shape, needed.get(place), append.axis
-            if least is None or (*shape[:axis], *shape[axis + 1 :]) != (
-                *least[:axis],
-                *least[axis + 1 :],
-            ):
-                return None
+            return False
+        for place, append in enumerate(self.lifted.appended):
+            storage, axis = given.storages[place], append.axis
+            shape, least = storage.shape, needed.get(len(inputs) + len(given.values) + place)
+            if least is None or (*shape[:axis], *shape[axis + 1 :]) != (*least[:axis], *least[axis + 1 :]):
+                return False
             if least[axis] > shape[axis]:
-                others = sum(array.nbytes for i, array in enumerate(found[first : first + count], first) if i != place)
-                found[place] = _grown(append, found[place], int(found[place + count][0]), least[axis], others)
-        return found
+                others = sum(array.nbytes for array in given.storages) - storage.nbytes
+                given.storages[place] = _grown(append, storage, int(given.lengths[place][0]), least[axis], others)
+        return True
 
     # ---- values of variables
 

@@ -127,14 +127,20 @@ class PlanSet:
             self._add(hints, self._calls)
 
     def extended(self, inputs: Sequence[Array]) -> dict[int, tuple[int, ...]] | None:
-        """The shapes that inputs which the call writes to must have at least, by number; None where the model has no plan."""
+        """The shapes that inputs which the call writes to must have at least, by number; None where the model has no plan.
+
+        There are none for a call that no plan takes, such as one whose sizes contradict each other.
+        """
         hints = hints_of(self._model, inputs)
         for _ in range(2):
             plan = next((call.plan for call in self._calls if _serves(call.plan, hints)), None)
             if plan is not None:
-                return {number: tuple(_value(size, hints) for size in shape) for number, shape in plan.extended}
+                try:
+                    return {number: tuple(_value(size, hints) for size in shape) for number, shape in plan.extended}
+                except ValueError:
+                    return {}
             self._add(hints, self._calls)
-        return None
+        return None if self.reason else {}
 
     def native_call(self, inputs: Sequence[Array]) -> NativeCall | None:
         """The native call that takes sizes like those of these inputs; None where there is none."""

@@ -54,7 +54,7 @@ class StateExecutor:
         begun = self.initial.of_unset(inputs, state)
         if begun is None:
             return interpret(self.model, inputs, state)
-        given = [state[name] if name in state else begun[name] for name in map(variable_of, self.lifted.reads)]
+        given = [begun[node.id] if node.id in begun else state[variable_of(node)] for node in self.lifted.reads]
         everything = [*inputs, *given]
         try:
             arrays = self.executor.run_as_before(everything) or self.executor.run(everything)
@@ -80,8 +80,11 @@ class InitialValues:
         #: The reads whose initial value the model computes.
         self._computed = tuple(node for node in reads if any(model.spec(source).value is None for source in node.inputs))
 
-    def of_unset(self, inputs: Sequence[Array], state: Collection[str]) -> dict[str, Array] | None:
-        """By id, the values of the variables that are not in the state; None where only the interpreter knows them."""
+    def of_unset(self, inputs: Sequence[Array], state: Collection[str]) -> dict[int, Array] | None:
+        """By node, what is read of the variables that are not in the state; None where only the interpreter knows that.
+
+        Several nodes may read a variable, each with an initial value of its own.
+        """
         unset = [node for node in self.reads if variable_of(node) not in state]
         computed: dict[int, Array] = {}
         if not {node.id for node in unset}.isdisjoint(node.id for node in self._computed):
@@ -91,7 +94,7 @@ class InitialValues:
                 computed = {node.id: value for node, value in zip(self._computed, self._executor.run(inputs))}
             except UncorkError:
                 return None
-        return {variable_of(node): computed[node.id] if node.id in computed else self._constant(node) for node in unset}
+        return {node.id: computed[node.id] if node.id in computed else self._constant(node) for node in unset}
 
     def _constant(self, node: Node) -> Array:
         """An initial value that is no result of the model."""
