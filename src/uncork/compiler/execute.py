@@ -146,6 +146,11 @@ class Executor:
             return interpret(self.model, inputs, cast(State, state))
         return stateful.run(inputs, cast(Any, state))
 
+    def run_with_state_as_before(self, inputs: Sequence[Array], state: Values) -> list[Array] | None:
+        """The same, when these arrays are like those of the last call, and a plan made that; else None."""
+        stateful = self._stateful
+        return None if stateful is None else stateful.run_as_before(inputs, cast(Any, state))
+
     def run_planned(self, inputs: Sequence[Array]) -> list[Array] | None:
         """The results by a plan for every size; None where there is none, or it refuses the call."""
         if self.plans is None:

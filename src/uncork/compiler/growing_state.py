@@ -75,7 +75,7 @@ class GrowingStateExecutor:
         self.executor = executor_of(lifted.model, frozenset(node.id for node in reads))  # which begin empty
         self.initial = InitialValues(model, reads, executor_of)
         self._make_plain = plain
-        self._all_names = tuple(map(variable_of, reads))
+        self._plain_names = tuple(map(variable_of, lifted.reads))
         self._names = tuple(append.variable for append in lifted.appended)
         self._picked_by = tuple(dict.fromkeys(append.pick.input for append in lifted.appended if append.pick is not None))
         #: There is a plan that appends, as far as anybody knows.
@@ -92,6 +92,19 @@ class GrowingStateExecutor:
         results = interpret(self.model, inputs, values) if self._appends else self._plain.run(inputs, values)
         state.update({name: self._kept(name, value) for name, value in values.items()})
         return results
+
+    def run_as_before(self, inputs: Sequence[Array], state: Values) -> list[Array] | None:
+        """The results, when these arrays are like those of the last call, and a plan made that; else None."""
+        if not all(_in_order(inputs[number]) for number in self._picked_by):
+            return None
+        try:
+            values = [cast(Array, state[name]) for name in self._plain_names]
+            kept = [cast(Kept, state[name]) for name in self._names]
+        except KeyError:
+            return None
+        given = _Given(values, [storage for storage, _ in kept], [length for _, length in kept])
+        arrays = self.executor.run_as_before(given.among(inputs))
+        return None if arrays is None else self._done(inputs, given, arrays, state)
 
     def _call(self, inputs: Sequence[Array], given: _Given) -> list[Array] | None:
         """The results, values and lengths of a call; None where no plan makes it."""
@@ -118,7 +131,7 @@ class GrowingStateExecutor:
     def _given(self, inputs: Sequence[Array], state: Values) -> _Given | None:
         """What the state holds, with the rows that are picked; None where only the interpreter knows that."""
         begun: dict[int, Array] | None = {}
-        if not all(name in state for name in self._all_names):
+        if not all(name in state for name in (*self._plain_names, *self._names)):
             begun = self.initial.of_unset(inputs, state.keys())
         if begun is None:
             return None

@@ -48,6 +48,7 @@ class StateExecutor:
         self.lifted = lifted
         self.executor = executor_of(lifted.model, frozenset(node.id for node in lifted.reads))  # which begin empty
         self.initial = InitialValues(model, lifted.reads, executor_of)
+        self._names = tuple(map(variable_of, lifted.reads))
 
     def run(self, inputs: Sequence[Array], state: State) -> list[Array]:
         """The results. `state` takes what the model assigns when the call has succeeded."""
@@ -60,6 +61,19 @@ class StateExecutor:
             arrays = self.executor.run_as_before(everything) or self.executor.run(everything)
         except UncorkError:
             return interpret(self.model, inputs, state)  # which says it of the model that was read
+        return self._done(inputs, given, arrays, state)
+
+    def run_as_before(self, inputs: Sequence[Array], state: State) -> list[Array] | None:
+        """The results, when these arrays are like those of the last call, and a plan made that; else None."""
+        try:
+            given = [state[name] for name in self._names]
+        except KeyError:
+            return None
+        arrays = self.executor.run_as_before([*inputs, *given])
+        return None if arrays is None else self._done(inputs, given, arrays, state)
+
+    def _done(self, inputs: Sequence[Array], given: Sequence[Array], arrays: Sequence[Array], state: State) -> list[Array]:
+        """The results of a call that has succeeded; the state takes the rest."""
         results, assigned = arrays[: len(self.model.results)], arrays[len(self.model.results) :]
         state.update(owned_values(self.lifted.assigned, assigned, (*inputs, *results)))
         ours = {id(array) for array in given}
