@@ -188,6 +188,21 @@ def test_any_axis_and_type(axis: int, element_type: str) -> None:
     assert storage(compiled, "v").shape[axis] > 77
 
 
+@pytest.mark.parametrize(("outer", "copies"), [([], 0), ([1], 0), ([2], 1)])
+def test_layers_read_the_beginning_of_a_storage(outer: list[int], copies: int) -> None:
+    """Where nothing lies between the rows, they are a tensor like any other."""
+    net = Net()
+    x = net.input("x", "f32", [*outer, None, 3])
+    whole = net.grown("v", net.read("v", [*outer, None, 3]), x, len(outer))
+    compiled, slow = both(net.model(top=net.add("ReduceMax", 1, whole, net.constant([-1, -2]), keep_dims=False), whole=whole))
+    generator = np.random.default_rng(3)
+    for count in (2, 1, 90, 4):
+        given = generator.standard_normal((*outer, count, 3)).astype(np.float32)
+        for got, expected in zip(compiled(given), slow(given)):
+            np.testing.assert_array_equal(got, expected)
+    assert sum(row.operation == "StateValue-0" and row.kernel != "view" for row in compiled.plan.steps) == copies
+
+
 def test_several_tensors_at_once() -> None:
     net = Net()
     x, y = net.input("x", "f32", [None, 1]), net.input("y", "f32", [None, 1])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from uncork.internal_ops.appended_state import AppendState, StateValue
-from uncork.kernels.extents import extents, nanoseconds, product
-from uncork.kernels.kernel_plan import Choice, Extends, In, Native, Out, Stages, shares
+from uncork.kernels.extents import certainly, extents, nanoseconds, product
+from uncork.kernels.kernel_plan import Alias, Choice, Extends, In, Native, Out, Stages, shares
 from uncork.kernels.movement.nd_copy import Loop, nd_copy
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import chooses
@@ -50,12 +50,14 @@ def choose_value(
     outputs: Sequence[TensorSpec],
     target: Target,
 ) -> Choice:
-    """A copy for whoever cannot read the storage itself."""
+    """A copy for whoever cannot read the storage itself; its beginning, where nothing lies between."""
     assert isinstance(operation, StateValue)
     (storage, _), axis = inputs, operation.axis
     assert storage is not None
     element = storage.element_type.dtype.itemsize
     shape, value = extents(storage), extents(outputs[0])
+    if all(certainly(size, 1) for size in shape[:axis]):
+        return Alias(0)
     line = product(shape[axis + 1 :]) * element
     rows, run, step = product(shape[:axis]), line * value[axis], line * shape[axis]
 
