@@ -19,7 +19,7 @@ from uncork.compiler.compile import compile_model
 from uncork.errors import InputError
 from uncork.internal_ops.final_states import StepLengths
 from uncork.ir.model import Source
-from uncork.kernels.kernel_plan import Native
+from uncork.kernels.kernel_plan import KernelPlan
 from uncork.types import ElementType
 
 HIDDEN, INNER, STEPS = 19, 7, 9
@@ -374,7 +374,7 @@ def test_kernel_of_lengths(data: st.DataObject) -> None:
     operation = StepLengths(steps, stride, wraps, zeros)
     specs = [spec_of(array, element_type) for array, element_type in zip((places, lengths), types)]
     results, choice = run_native(operation, specs)
-    assert isinstance(choice, Native)
+    assert isinstance(choice, KernelPlan)
     assert (None if results is None else results[0].tolist()) == expected
     if expected is None:
         with pytest.raises(InputError, match="indices"):

@@ -56,7 +56,7 @@ def selected(recorder: Recorder, operation: Operation, specs: Sequence[TensorSpe
         outputs = [TensorSpec(o.element_type, o.shape) for o in operation.describe(specs)]
     except uncork.UncorkError as error:
         return f"refused: {error}"
-    return recorder.described(select.choose(operation, known or specs, outputs, recorder.target))
+    return recorder.described(select.select_kernel(operation, known or specs, outputs, recorder.target))
 
 
 def samples(recorder: Recorder) -> Iterator[Line]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from uncork.kernels.kernel_plan import Choice, In, KernelCall, Length, LetRun, Native, Operand, Out, Room
+from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Length, Operand, Out, ReleaseGil, Scratch, Selection
 from uncork.kernels.kernel_spec import KernelSpec, llvm_text
 from uncork.kernels.runtime.target import Target
 
@@ -46,21 +46,21 @@ class Recorder:
         """Name and digest of every kernel so far."""
         yield from sorted((spec.name, digest) for spec, digest in self._digests.items())
 
-    def described(self, choice: Choice) -> str:
+    def described(self, choice: Selection) -> str:
         """What was selected, on one line."""
         if isinstance(choice, str):
             return f"none: {choice}"
-        if not isinstance(choice, Native):
+        if not isinstance(choice, KernelPlan):
             return f"view of input {choice.position}"
-        text = f"{choice.kernel}: {self._calls(choice, [choice.calls], choice.room)}"
+        text = f"{choice.kernel}: {self._calls(choice, [choice.calls], choice.scratch)}"
         if choice.split is not None:
             stages = choice.split(4)
-            text += f", 4 threads: {self._calls(choice, stages.stages, stages.room)}"
+            text += f", 4 threads: {self._calls(choice, stages.stages, stages.scratch)}"
         return f"{text}, cost {choice.cost:.6g}"
 
-    def _calls(self, choice: Native, stages: Sequence[Sequence[KernelCall]], room: int) -> str:
+    def _calls(self, choice: KernelPlan, stages: Sequence[Sequence[KernelCall]], scratch: int) -> str:
         kernels: list[str] = []
-        digest = hashlib.sha256(str(room).encode())
+        digest = hashlib.sha256(str(scratch).encode())
         for stage in stages:
             for spec, operands in stage:
                 kernel = self.digest(spec)
@@ -93,11 +93,11 @@ def _operand(operand: Operand, keep: object) -> str:
         return f"in{operand.position}+{operand.offset}"
     if isinstance(operand, Out):
         return f"out{operand.position}+{operand.offset}"
-    if isinstance(operand, Room):
+    if isinstance(operand, Scratch):
         return f"scratch+{operand.offset}"
     if isinstance(operand, Length):
         return f"size{operand.position}.{operand.axis}"
-    if isinstance(operand, LetRun):
+    if isinstance(operand, ReleaseGil):
         return "yield"
     if operand < _LARGEST_SIZE:
         return str(operand)

@@ -14,7 +14,7 @@ import numpy as np
 from tests.kernels import _amx as amx
 from tests.kernels import _fences
 from uncork.kernels import select
-from uncork.kernels.kernel_plan import Native
+from uncork.kernels.kernel_plan import KernelPlan
 from uncork.kernels.runtime.target import Target, host_target, with_tiles
 from uncork.types import TensorSpec
 
@@ -32,8 +32,8 @@ def _between_fences(target: Target) -> None:
         outputs = [TensorSpec(o.element_type, o.shape) for o in operation.describe(specs)]
         for precision in ("bf16", "bf16x3"):
             operation.precision = precision
-            chosen = select.choose(operation, specs, outputs, target)
-            assert isinstance(chosen, Native), chosen
+            chosen = select.select_kernel(operation, specs, outputs, target)
+            assert isinstance(chosen, KernelPlan), chosen
             assert "tiles" in chosen.kernel or precision == "bf16x3"
             operation.precision = "f32"
             expected = operation.evaluate(specs)

@@ -23,9 +23,9 @@ from tests.samples._sample import Samples
 from uncork import storage
 from uncork.errors import UncorkError
 from uncork.kernels import select
-from uncork.kernels.kernel_plan import Alias, Choice, In, Length, LetRun, Native, Operand, Out, Room
+from uncork.kernels.kernel_plan import Alias, In, KernelPlan, Length, Operand, Out, ReleaseGil, Scratch, Selection
 from uncork.kernels.runtime.kernel_cache import STORE
-from uncork.kernels.runtime.target import Target, host_target, let_run
+from uncork.kernels.runtime.target import Target, host_target, release_gil
 from uncork.ops import Operation, find
 from uncork.types import ElementType, PartialShape, TensorSpec
 
@@ -76,7 +76,7 @@ def _fenced(array: np.ndarray, first: bool) -> Fenced:
 
 
 def run_fenced(
-    native: Native,
+    native: KernelPlan,
     inputs: Sequence[TensorSpec],
     outputs: Sequence[TensorSpec],
     first: bool,
@@ -84,13 +84,13 @@ def run_fenced(
     target: Target | None = None,
 ) -> list[np.ndarray] | None:
     """The outputs; None when a kernel refuses the values. What several threads would do is done by one, the last first."""
-    calls, needed = native.calls, native.room
+    calls, needed = native.calls, native.scratch
     if threads > 1:
         stages = native.split(threads)
-        calls, needed = [call for stage in stages.stages for call in reversed(stage)], stages.room
+        calls, needed = [call for stage in stages.stages for call in reversed(stage)], stages.scratch
     given = [_fenced(spec.value, first) for spec in inputs]
     made = [Fenced(int(o.shape.size) * o.element_type.dtype.itemsize, first) for o in outputs]
-    room = Fenced(needed, first, _ALIGNMENT)
+    scratch = Fenced(needed, first, _ALIGNMENT)
     arrays = [array for kept in native.keep for array in getattr(kept, "arrays", (kept,))]
     kept = [(int(array.ctypes.data), array.nbytes, _fenced(array, first)) for array in arrays if array.nbytes]
 
@@ -99,10 +99,10 @@ def run_fenced(
             return given[operand.position].address + operand.offset
         if isinstance(operand, Out):
             return made[operand.position].address + operand.offset
-        if isinstance(operand, Room):
-            return room.address + operand.offset
-        if isinstance(operand, LetRun):
-            return let_run()
+        if isinstance(operand, Scratch):
+            return scratch.address + operand.offset
+        if isinstance(operand, ReleaseGil):
+            return release_gil()
         if isinstance(operand, Length):
             return int(inputs[operand.position].value.shape[operand.axis])
         for address, size, fence in kept:
@@ -118,7 +118,7 @@ def run_fenced(
         status = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(function)(arguments.address)
         if status:
             break
-    for fence in (*made, room):
+    for fence in (*made, scratch):
         fence.check()
     if status:
         return None
@@ -130,7 +130,7 @@ def check(operation: Operation, specs: Sequence[TensorSpec], known: Sequence[Ten
     from tests.test_every_op import agree
 
     outputs = [TensorSpec(o.element_type, o.shape) for o in operation.describe(specs)]
-    chosen: Choice = select.choose(operation, known or specs, outputs, host_target())
+    chosen: Selection = select.select_kernel(operation, known or specs, outputs, host_target())
     if isinstance(chosen, (str, Alias)):
         return False
     try:

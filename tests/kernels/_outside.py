@@ -10,7 +10,7 @@ import numpy as np
 
 from tests.kernels._fences import run_fenced, spec
 from uncork.kernels.codegen.emit import I8, Kernel
-from uncork.kernels.kernel_plan import In, Native, Out, Room
+from uncork.kernels.kernel_plan import In, KernelPlan, Out, Scratch
 from uncork.kernels.runtime.target import Target
 
 ARGUMENTS = ("input", "output", "room", "input_at", "output_at", "room_at")
@@ -41,7 +41,7 @@ def main(*words: str) -> None:
     *given, side, writes = words
     places = [int(word) for word in given]
     array = spec(np.arange(10, dtype=np.int8))
-    native = Native("outside", [(Outside(writes), [In(0), Out(0), Room(), *places])], room=64)
+    native = KernelPlan("outside", [(Outside(writes), [In(0), Out(0), Scratch(), *places])], scratch=64)
     print(run_fenced(native, [array], [array], side == "first")[0].tolist()[places[1]])
 
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from uncork.kernels.kernel_plan import Alias, Choice, In, Length, LetRun, Native, Out, Room
+from uncork.kernels.kernel_plan import Alias, In, KernelPlan, Length, Out, ReleaseGil, Scratch, Selection
 from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.kernels.runtime.program import Address, Call, Program, Size
-from uncork.kernels.runtime.target import Target, host_target, let_run
-from uncork.kernels.select import choose
+from uncork.kernels.runtime.target import Target, host_target, release_gil
+from uncork.kernels.select import select_kernel
 from uncork.ops import Operation
 from uncork.types import PartialShape, TensorSpec
 
@@ -38,7 +38,7 @@ class Guarded:
 
 def run_native(
     operation: Operation, specs: Sequence[TensorSpec | None], shift: int = 0, target: Target | None = None
-) -> tuple[list[np.ndarray] | None, Choice]:
+) -> tuple[list[np.ndarray] | None, Selection]:
     """(outputs, the choice); outputs None when the kernel refused the values or there is no kernel.
 
     An output that is an input in another shape is that input.
@@ -48,10 +48,10 @@ def run_native(
     """
     outputs = [TensorSpec(o.element_type, o.shape) for o in operation.describe(specs)]
     target = target or host_target()
-    choice = choose(operation, specs, outputs, target)
+    choice = select_kernel(operation, specs, outputs, target)
     if isinstance(choice, Alias):
         return [specs[choice.position].value.reshape(outputs[0].shape.static)], choice
-    if not isinstance(choice, Native):
+    if not isinstance(choice, KernelPlan):
         return None, choice
     given: list[Guarded] = []
     for spec in specs:
@@ -62,7 +62,7 @@ def run_native(
         guarded.array[...] = spec.value
         given.append(guarded)
     made = [Guarded(o.shape.static, o.element_type.dtype, shift) for o in outputs]
-    room = Guarded((choice.room,), np.dtype(np.uint8))
+    scratch = Guarded((choice.scratch,), np.dtype(np.uint8))
 
     def word(operand: object) -> object:
         if isinstance(operand, In):
@@ -71,14 +71,14 @@ def run_native(
             return Address(len(given) + operand.position, operand.offset)
         if isinstance(operand, Length):
             return Size(operand.position, operand.axis)
-        if isinstance(operand, LetRun):
-            return let_run()
-        if isinstance(operand, Room):
+        if isinstance(operand, ReleaseGil):
+            return release_gil()
+        if isinstance(operand, Scratch):
             return Address(len(given) + len(made), operand.offset)
         return operand
 
     program = Program([Call(STORE.address(spec, target), tuple(word(o) for o in words)) for spec, words in choice.calls])
-    everything = [*given, *made, room]
+    everything = [*given, *made, scratch]
     status = program.run(*(g.array for g in everything))
     for guarded in everything:
         guarded.check()

@@ -10,7 +10,7 @@ pytest.importorskip("llvmlite")
 import uncork
 from tests.kernels._run import run_native, spec_of
 from tests.kernels.test_open_sizes import hold
-from uncork.kernels.kernel_plan import Native
+from uncork.kernels.kernel_plan import KernelPlan
 from uncork.kernels.runtime.target import Target, host_target
 from uncork.ops import find
 from uncork.types import ElementType, TensorSpec
@@ -33,7 +33,7 @@ def tensors(targets: int, sources: int, size: int = 8, seed: int = 0) -> list[np
 def attend(arrays: list[np.ndarray], *more: TensorSpec, causal: bool = False, target: Target | None = None) -> np.ndarray:
     operation = find("ScaledDotProductAttention", 13)(causal=causal)
     results, choice = run_native(operation, [*map(f32, arrays), *more], target=target)
-    assert isinstance(choice, Native), choice
+    assert isinstance(choice, KernelPlan), choice
     assert results is not None
     return results[0]
 

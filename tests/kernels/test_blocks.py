@@ -17,9 +17,9 @@ from tests.kernels._run import spec_of
 from tests.kernels.test_convolution import by_formula, numbers
 from uncork.internal_ops.blocks import BlockedConvolution, FromBlocks, ToBlocks, from_blocks, to_blocks
 from uncork.internal_ops.fused import FusedConvolution, FusedMember
-from uncork.kernels.kernel_plan import Native
+from uncork.kernels.kernel_plan import KernelPlan
 from uncork.kernels.runtime.target import Target, host_target
-from uncork.kernels.select import choose
+from uncork.kernels.select import select_kernel
 from uncork.ops import Operation, find
 from uncork.types import ElementType, TensorSpec
 
@@ -29,11 +29,11 @@ BLOCKS = [LANES] if LANES < 16 else [16, 8]
 
 def run(
     operation: Operation, arrays: Sequence[np.ndarray], expected: np.ndarray, threads: Sequence[int] = (1,), tolerance: float = 2e-5
-) -> Native:
+) -> KernelPlan:
     specs = [spec_of(array, ElementType.f32) for array in arrays]
     outputs = [TensorSpec(o.element_type, o.shape) for o in operation.describe(specs)]
-    chosen = choose(operation, specs, outputs, host_target())
-    assert isinstance(chosen, Native), chosen
+    chosen = select_kernel(operation, specs, outputs, host_target())
+    assert isinstance(chosen, KernelPlan), chosen
     scale = max(1.0, float(np.abs(expected).max()))
     for count, first in itertools.product(threads, (False, True)):
         results = run_fenced(chosen, specs, outputs, first, count)
@@ -54,7 +54,7 @@ def convolved(
     side: int = 0,
     ended: bool = False,
     threads: Sequence[int] = (1, 2),
-) -> Native:
+) -> KernelPlan:
     """A convolution of random numbers over blocks, held against the formula; `filters [G, O, C, ..]`, `ended` by much."""
     generator = np.random.default_rng(sum(data) + sum(filters))
     x, w = numbers(generator, *data), numbers(generator, *filters)
@@ -129,7 +129,7 @@ def test_winograd_leaves_what_is_not_finite_to_the_reference(value: float) -> No
     for side in (2, 4):
         blocked = BlockedConvolution(operation, (True, False), b, side)
         outputs = [TensorSpec(o.element_type, o.shape) for o in blocked.describe(specs)]
-        chosen = choose(blocked, specs, outputs, host_target())
+        chosen = select_kernel(blocked, specs, outputs, host_target())
         assert run_fenced(chosen, specs, outputs, False) is None
 
 
@@ -225,8 +225,8 @@ def test_kernels_for_shorter_vectors(side: int) -> None:
     blocked = BlockedConvolution(operation, (True, False), 8, side)
     specs = [spec_of(array, ElementType.f32) for array in (to_blocks(x, 8), w[0])]
     outputs = [TensorSpec(o.element_type, o.shape) for o in blocked.describe(specs)]
-    chosen = choose(blocked, specs, outputs, target)
-    assert isinstance(chosen, Native)
+    chosen = select_kernel(blocked, specs, outputs, target)
+    assert isinstance(chosen, KernelPlan)
     results = run_fenced(chosen, specs, outputs, False, target=target)
     assert results is not None
     np.testing.assert_allclose(results[0], expected, rtol=0, atol=2e-5)

@@ -14,7 +14,7 @@ from tests.kernels._run import run_native, spec_of
 from uncork.internal_ops.compressed_linear import CompressedLinear, CompressedMatrix, FusedCompressedLinear
 from uncork.internal_ops.fused import FusedMember
 from uncork.kernels.compressed.select import declined
-from uncork.kernels.kernel_plan import Native
+from uncork.kernels.kernel_plan import KernelPlan
 from uncork.kernels.runtime.target import Target, host_target
 from uncork.ops import find
 from uncork.types import ElementType
@@ -33,7 +33,7 @@ def numbers(*shape: int) -> np.ndarray:
 def multiplied(weights: CompressedMatrix, x: np.ndarray, target: Target | None = None) -> np.ndarray:
     operation = CompressedLinear(find("MatMul", 1)(transpose_b=True), weights)
     results, choice = run_native(operation, [spec_of(x, ElementType.f32)], target=target)
-    assert isinstance(choice, Native), choice
+    assert isinstance(choice, KernelPlan), choice
     assert results is not None
     return results[0]
 
@@ -118,7 +118,7 @@ def test_what_ends_a_product(columns: int, rows: int) -> None:
     others = [numbers(columns), numbers(1), numbers(rows, columns)]
     specs = [spec_of(array, ElementType.f32) for array in (x, *others)]
     results, choice = run_native(operation, specs)
-    assert isinstance(choice, Native), choice
+    assert isinstance(choice, KernelPlan), choice
     assert results is not None
     expected = np.tanh(x.astype(np.float64) @ weights.values().T + others[0]) * others[1] + others[2]
     np.testing.assert_allclose(results[0], expected, rtol=2e-5, atol=2e-5)

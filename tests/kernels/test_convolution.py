@@ -18,9 +18,9 @@ from tests.kernels._run import spec_of
 from uncork.compiler.compile import compile_model
 from uncork.errors import UncorkError
 from uncork.kernels.convolution import by_planes, direct, im2col
-from uncork.kernels.kernel_plan import Native
+from uncork.kernels.kernel_plan import KernelPlan
 from uncork.kernels.runtime.target import host_target
-from uncork.kernels.select import choose
+from uncork.kernels.select import select_kernel
 from uncork.ops import find
 from uncork.types import ElementType, TensorSpec
 
@@ -79,12 +79,12 @@ def numbers(generator: np.random.Generator, *shape: int) -> np.ndarray:
     return generator.standard_normal(shape).astype(np.float32)
 
 
-def compare(operation, data: np.ndarray, filters: np.ndarray, expected: np.ndarray, threads: Sequence[int] = (1,)) -> Native:
+def compare(operation, data: np.ndarray, filters: np.ndarray, expected: np.ndarray, threads: Sequence[int] = (1,)) -> KernelPlan:
     """Between forbidden pages, with arrays at either end of them."""
     specs = [spec_of(array, ElementType.f32) for array in (data, filters)]
     outputs = [TensorSpec(o.element_type, o.shape) for o in operation.describe(specs)]
-    chosen = choose(operation, specs, outputs, host_target())
-    assert isinstance(chosen, Native), chosen
+    chosen = select_kernel(operation, specs, outputs, host_target())
+    assert isinstance(chosen, KernelPlan), chosen
     for count, first in itertools.product(threads, (False, True)):
         (got,) = run_fenced(chosen, specs, outputs, first, count)
         np.testing.assert_allclose(got, expected, rtol=2e-5, atol=2e-5)
@@ -93,7 +93,7 @@ def compare(operation, data: np.ndarray, filters: np.ndarray, expected: np.ndarr
 
 def convolved(
     data: Sequence[int], filters: Sequence[int], strides=(1, 1), dilations=(1, 1), begin=(0, 0), end=(0, 0), threads: Sequence[int] = (1, 2, 3)
-) -> Native:
+) -> KernelPlan:
     """A GroupConvolution of random numbers, held against the formula."""
     generator = np.random.default_rng(abs(hash((*data, *filters))) % 1000)
     x, w = numbers(generator, *data), numbers(generator, *filters)
@@ -258,14 +258,14 @@ def test_reasons(data: tuple[int, ...], filters: tuple[int, ...], name: str, rea
     operation = find("Convolution", 1)(strides=(1,) * axes, dilations=(1,) * axes, pads_begin=(1,) * axes)
     specs = [spec_of(np.ones(shape, element_type.dtype), element_type) for shape in (data, filters)]
     outputs = [TensorSpec(o.element_type, o.shape) for o in operation.describe(specs)]
-    assert choose(operation, specs, outputs, host_target()) == reason
+    assert select_kernel(operation, specs, outputs, host_target()) == reason
 
 
 def test_infinite_filters_do_not_meet_the_zeros_between_cells() -> None:
     operation = find("ConvolutionBackpropData", 1)(strides=(2,), dilations=(1,))
     specs = [spec_of(np.full((1, 1, 3), value, np.float32), ElementType.f32) for value in (1.0, np.inf)]
     outputs = [TensorSpec(o.element_type, o.shape) for o in operation.describe(specs)]
-    assert choose(operation, specs, outputs, host_target()) == "no kernel for filters with infinities or NaN"
+    assert select_kernel(operation, specs, outputs, host_target()) == "no kernel for filters with infinities or NaN"
 
 
 @pytest.mark.parametrize("transposed", [False, True])

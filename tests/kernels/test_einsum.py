@@ -11,9 +11,9 @@ pytest.importorskip("llvmlite")
 
 from tests.kernels._fences import run_fenced
 from tests.kernels._run import spec_of
-from uncork.kernels.kernel_plan import Native
+from uncork.kernels.kernel_plan import KernelPlan
 from uncork.kernels.runtime.target import host_target
-from uncork.kernels.select import choose
+from uncork.kernels.select import select_kernel
 from uncork.ops import find
 from uncork.types import ElementType, TensorSpec
 
@@ -44,7 +44,7 @@ def chosen(equation: str, constant: int, name: str = "f32", sizes: dict[str, int
     known = [s if i == constant else TensorSpec(s.element_type, s.shape) for i, s in enumerate(specs)]
     operation = find("Einsum", 7)(equation=equation)
     outputs = [TensorSpec(o.element_type, o.shape) for o in operation.describe(known)]
-    return choose(operation, known, outputs, host_target()), specs, outputs, operands
+    return select_kernel(operation, known, outputs, host_target()), specs, outputs, operands
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def chosen(equation: str, constant: int, name: str = "f32", sizes: dict[str, int
 )
 def test_orders(equation: str, constant: int) -> None:
     choice, specs, outputs, operands = chosen(equation, constant)
-    assert isinstance(choice, Native), choice
+    assert isinstance(choice, KernelPlan), choice
     expected = summed(equation, operands)
     for threads, first in itertools.product((1, 2, 3), (False, True)):
         (got,) = run_fenced(choice, specs, outputs, first, threads)

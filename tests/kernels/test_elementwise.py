@@ -14,7 +14,7 @@ pytest.importorskip("llvmlite")
 from tests.kernels._run import run_native, spec_of
 from uncork import storage
 from uncork.internal_ops.fused import Fused, FusedMember
-from uncork.kernels.kernel_plan import Native
+from uncork.kernels.kernel_plan import KernelPlan
 from uncork.ops import Operation, find
 from uncork.types import ElementType, TensorSpec
 
@@ -56,7 +56,7 @@ def close(got: np.ndarray, spec: TensorSpec, rtol: float, atol: float) -> None:
 
 def both(operation: Operation, specs: list[TensorSpec], shift: int = 0) -> tuple[np.ndarray, TensorSpec]:
     results, choice = run_native(operation, specs, shift)
-    assert isinstance(choice, Native), choice
+    assert isinstance(choice, KernelPlan), choice
     assert results is not None
     return results[0], operation.evaluate(specs)[0]
 
@@ -151,9 +151,9 @@ def test_operations_of_two(type_name: str, element_type: str) -> None:
     specs = [spec, others] if type_name == "PReLU" else [others, spec]
     results, choice = run_native(operation, specs)
     if type_name == "Divide" and element_type in INTEGERS:
-        assert not isinstance(choice, Native), "integers divide by rules of their own"
+        assert not isinstance(choice, KernelPlan), "integers divide by rules of their own"
         return
-    assert isinstance(choice, Native), choice
+    assert isinstance(choice, KernelPlan), choice
     wanted = operation.evaluate(specs)[0]
     exact(*(storage.decode(x, wanted.element_type) for x in (results[0], wanted.value)))
 
@@ -186,7 +186,7 @@ def test_conversions(source: str, target: str) -> None:
     operation = find("Convert", 1)(destination_type=target)
     results, choice = run_native(operation, [edges(source)])
     left = (source in FLOATS and target == "u64") or (target in ("f16", "bf16") and source in ("f64", "i32", "i64", "u32", "u64"))
-    assert isinstance(choice, Native) == (not left), choice
+    assert isinstance(choice, KernelPlan) == (not left), choice
     if results is not None:
         wanted = operation.evaluate([edges(source)])[0]
         exact(*(storage.decode(x, wanted.element_type) for x in (results[0], wanted.value)))

@@ -21,7 +21,7 @@ from uncork import storage
 from uncork.errors import UncorkError
 from uncork.kernels import select
 from uncork.kernels.embedding.spec_bags import Segments
-from uncork.kernels.kernel_plan import Native
+from uncork.kernels.kernel_plan import KernelPlan
 from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.ops import Operation, find
 from uncork.types import ElementType
@@ -117,7 +117,7 @@ def test_bags_around_block_edges(table_type: str, columns: int) -> None:
         if given_weights:
             specs.append(spec_of(weights, element_type))
         results, choice = run_native(operation, specs)
-        assert isinstance(choice, Native), choice
+        assert isinstance(choice, KernelPlan), choice
         assert results is not None
         agree(results[0], operation.evaluate(specs)[0].value, element_type, 1e-5, 1e-4)
 
@@ -150,7 +150,7 @@ def test_gather_item_sizes(item: int, outer: int) -> None:
     operation = find("Gather", 8)()
     specs = [spec_of(data, ElementType.u8), spec_of(indices, ElementType.i64), spec_of(np.array(1), ElementType.i64)]
     results, choice = run_native(operation, specs, shift=1)
-    assert isinstance(choice, Native), choice
+    assert isinstance(choice, KernelPlan), choice
     np.testing.assert_array_equal(results[0], operation.evaluate(specs)[0].value)
 
 
@@ -181,7 +181,7 @@ def test_recurrent_sizes(type_name: str, attributes: dict[str, bool], hidden: in
         x.value[row, length:] = np.nan  # padded steps are never read
     specs = [x, *states, lengths, *weights]
     results, choice = run_native(operation, specs)
-    assert isinstance(choice, Native), choice
+    assert isinstance(choice, KernelPlan), choice
     for got, wanted in zip(results, operation.evaluate(specs)):
         np.testing.assert_allclose(got, wanted.value, rtol=1e-5, atol=3e-6)
 
@@ -189,13 +189,13 @@ def test_recurrent_sizes(type_name: str, attributes: dict[str, bool], hidden: in
 def test_all_families_are_known() -> None:
     """Every file of the package that chooses kernels is in the list by which it is found, and for all its operations."""
     folder = Path(select.__file__).parent
-    pattern = re.compile(r"^@?chooses(_view)?\(", re.MULTILINE)
+    pattern = re.compile(r"^@?selects(_view)?\(", re.MULTILINE)
     choosing = {p.relative_to(folder).with_suffix("") for p in folder.rglob("*.py") if pattern.search(p.read_text(encoding="utf-8"))}
     modules = {".".join(("uncork.kernels", *path.parts)) for path in choosing}
     assert modules == {select.module_of(family) for family in select.FAMILIES}
     select.operations_with_kernels()
-    chosen = [(operation.type_name, chooser.__module__) for operation, chooser in select._choosers.items() if operation is not Operation]
-    chosen += [(type_name, chooser.__module__) for type_name, chooser in select._choosers_of_types.items()]
+    chosen = [(operation.type_name, selector.__module__) for operation, selector in select._selectors.items() if operation is not Operation]
+    chosen += [(type_name, selector.__module__) for type_name, selector in select._selectors_of_types.items()]
     chosen += [(operation.type_name, "uncork.kernels.movement.select_view") for operation in select._views]
     assert {type_name: select.module_of(select.family_of(type_name)) for type_name, _ in chosen} == dict(chosen)
     listed = [type_name for type_names in select.FAMILIES.values() for type_name in type_names]

@@ -10,7 +10,7 @@ pytest.importorskip("llvmlite")
 import uncork
 from tests.kernels._run import run_native, spec_of
 from uncork.compiler.compile import compile_model
-from uncork.kernels.kernel_plan import Native
+from uncork.kernels.kernel_plan import KernelPlan
 from uncork.ops import find
 from uncork.types import ElementType
 
@@ -29,7 +29,7 @@ def test_sizes(rows: int, columns: int, transpose_b: bool) -> None:
     b = generator.standard_normal((columns, inner) if transpose_b else (inner, columns)).astype(np.float32)
     operation = find("MatMul", 1)(transpose_b=transpose_b)
     results, choice = run_native(operation, [spec(a), spec(b)], shift=4)
-    assert isinstance(choice, Native), choice
+    assert isinstance(choice, KernelPlan), choice
     wide = a.astype(np.float64) @ (b.T if transpose_b else b).astype(np.float64)
     np.testing.assert_allclose(results[0], wide, rtol=1e-5, atol=1e-5)
 
@@ -40,7 +40,7 @@ def test_batches_of_the_call(transpose_b: bool) -> None:
     a = generator.standard_normal((2, 3, 5, 7)).astype(np.float32)
     b = generator.standard_normal((2, 3, 20, 7) if transpose_b else (2, 3, 7, 20)).astype(np.float32)
     results, choice = run_native(find("MatMul", 1)(transpose_b=transpose_b), [spec(a), spec(b)])
-    assert isinstance(choice, Native), choice
+    assert isinstance(choice, KernelPlan), choice
     np.testing.assert_allclose(results[0], a @ (np.swapaxes(b, -1, -2) if transpose_b else b), rtol=1e-5, atol=1e-5)
 
 

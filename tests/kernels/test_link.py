@@ -14,7 +14,7 @@ pytest.importorskip("llvmlite")
 from llvmlite import binding, ir
 
 from tests.kernels.test_store import answer
-from uncork.kernels.codegen.activations import exact_tanh
+from uncork.kernels.codegen.activations import accurate_tanh
 from uncork.kernels.codegen.emit import F32, F64, I64, Kernel, Value
 from uncork.kernels.runtime.elf_link import Unlinkable, link
 from uncork.kernels.runtime.exec_memory import can_map, mapped
@@ -40,7 +40,7 @@ def tanh_of_eight() -> str:
     source, target = kernel.arguments
     inner = Kernel("inner", ["from", "to"], inside=kernel)
     begin, end = inner.arguments
-    inner.store(exact_tanh(inner, inner.load(begin, F32, 8)), end)
+    inner.store(accurate_tanh(inner, inner.load(begin, F32, 8)), end)
     inner.finish()
     kernel.call(inner, [source, target])
     kernel.store(kernel.number(2.5, F64) * kernel.load(source, F32).to(F64), target + 32)

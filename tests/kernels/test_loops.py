@@ -16,7 +16,7 @@ from tests.kernels._run import run_native, spec_of
 from tests.kernels.test_open_sizes import hold
 from tests.test_every_op import agree
 from uncork import storage
-from uncork.kernels.kernel_plan import Native
+from uncork.kernels.kernel_plan import KernelPlan
 from uncork.kernels.loops.language import linear, parse
 from uncork.kernels.loops.spec import Nest
 from uncork.kernels.runtime.kernel_cache import STORE
@@ -89,7 +89,7 @@ def test_every_width_of_vectors(processor: str, columns: int) -> None:
         pytest.skip("this processor has no such instructions")
     for operation, specs in cases(np.random.default_rng(columns), columns):
         results, choice = run_native(operation, specs, 1, target)
-        assert isinstance(choice, Native), f"{operation.label()}: {choice}"
+        assert isinstance(choice, KernelPlan), f"{operation.label()}: {choice}"
         assert results is not None
         for position, (got, wanted) in enumerate(zip(results, operation.evaluate(specs))):
             agree(
@@ -124,7 +124,7 @@ def test_special_values_stay_where_they_are(value: float, columns: int) -> None:
 def test_the_text_of_a_kernel_says_what_it_does() -> None:
     operation = find("MaxPool", 1)(kernel=[3, 3], strides=[2, 2], pads_begin=[1, 1], pads_end=[1, 1])
     _, choice = run_native(operation, [drawn(np.random.default_rng(1), "f32", 1, 2, 9, 9)])
-    assert isinstance(choice, Native)
+    assert isinstance(choice, KernelPlan)
     ((kernel, _),) = choice.calls
     assert isinstance(kernel, Nest)
     assert kernel.text.splitlines() == [
@@ -142,7 +142,7 @@ def test_the_text_of_a_kernel_says_what_it_does() -> None:
 def test_sizes_beyond_32_bits_are_left_to_the_reference() -> None:
     """What the kernel is told, not what is there: it gives up before it looks."""
     _, choice = run_native(find("CumSum", 3)(), [drawn(np.random.default_rng(1), "f32", 2, 9), whole(1)])
-    assert isinstance(choice, Native)
+    assert isinstance(choice, KernelPlan)
     ((kernel, words),) = choice.calls
     given = np.array([1 << 31 if word == 9 else word if isinstance(word, int) else 0 for word in words])
     function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(STORE.address(kernel))

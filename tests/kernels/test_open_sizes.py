@@ -19,9 +19,9 @@ from tests.kernels._run import spec_of
 from uncork.compiler.execute import Executor
 from uncork.ir.model import Model, Source
 from uncork.ir.symbols import infer_symbolic
-from uncork.kernels.kernel_plan import In, Native, Out, Room, Stages
+from uncork.kernels.kernel_plan import In, KernelPlan, Out, Scratch, Stages
 from uncork.kernels.runtime.target import host_target
-from uncork.kernels.select import choose
+from uncork.kernels.select import select_kernel
 from uncork.ops.parameter import Const
 from uncork.symbolic import Size, Symbol
 from uncork.types import ElementType, PartialShape, TensorSpec
@@ -92,13 +92,13 @@ def ended(builder: uncork.Builder, found: Source, bias: np.ndarray) -> Source:
     return builder.add("ReLU", 1, found)[0]
 
 
-def settled(choice: Native, values: dict[Symbol, int]) -> Native:
+def settled(choice: KernelPlan, values: dict[Symbol, int]) -> KernelPlan:
     """A choice for open sizes with the sizes of a call."""
 
     def number(operand: Any) -> Any:
         if isinstance(operand, Size):
             return operand.evaluate(values)
-        return replace(operand, offset=number(operand.offset)) if isinstance(operand, (In, Out, Room)) else operand
+        return replace(operand, offset=number(operand.offset)) if isinstance(operand, (In, Out, Scratch)) else operand
 
     def calls(some: Sequence[Any]) -> list[Any]:
         return [(spec, [number(word) for word in words]) for spec, words in some]
@@ -106,9 +106,9 @@ def settled(choice: Native, values: dict[Symbol, int]) -> Native:
     def split(threads: int) -> Stages:
         assert choice.split is not None
         stages = choice.split(threads)
-        return Stages([calls(stage) for stage in stages.stages], number(stages.room))
+        return Stages([calls(stage) for stage in stages.stages], number(stages.scratch))
 
-    return replace(choice, calls=calls(choice.calls), room=number(choice.room), split=split)
+    return replace(choice, calls=calls(choice.calls), scratch=number(choice.scratch), split=split)
 
 
 @settings(FEW, max_examples=25)
@@ -123,8 +123,8 @@ def test_between_forbidden_pages(case: tuple[Model, list[list[np.ndarray]]]) -> 
     filters = described.by_id[node.inputs[1].node].operation
     assert isinstance(filters, Const)
     specs[1] = replace(specs[1], value=filters.value)
-    choice = choose(node.operation, specs, [node.outputs[0].spec], host_target())
-    assert isinstance(choice, Native), choice
+    choice = select_kernel(node.operation, specs, [node.outputs[0].spec], host_target())
+    assert isinstance(choice, KernelPlan), choice
     for (x,) in calls:
         values = {symbol: x.shape[symbol.origin.position] for symbol in facts.symbols}
         known = [spec_of(x, ElementType.f32), specs[1]]

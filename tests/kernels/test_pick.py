@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("llvmlite")
 
 from tests.kernels._run import run_native, spec_of
-from uncork.kernels.kernel_plan import Native
+from uncork.kernels.kernel_plan import KernelPlan
 from uncork.ops import find
 from uncork.types import ElementType
 
@@ -26,7 +26,7 @@ def test_elements_at_indices(axis: int, index: type, dtype: type) -> None:
     indices = generator.integers(-data.shape[axis], data.shape[axis], shape).astype(index)
     specs = [spec_of(data, ElementType.of_dtype(data.dtype)), spec_of(indices, ElementType.of_dtype(indices.dtype))]
     results, choice = run_native(find("GatherElements", 6)(axis=axis), specs, shift=1)
-    assert isinstance(choice, Native), choice
+    assert isinstance(choice, KernelPlan), choice
     for place in np.ndindex(*shape):
         source = list(place)
         source[axis] = indices[place]
@@ -45,7 +45,7 @@ def best(rows: np.ndarray, k: int, mode: str, shift: int = 0):
     operation = find("TopK", 11)(axis=-1, mode=mode, sort="value", index_element_type="i64")
     specs = [spec_of(rows, F32), spec_of(np.array(k), I32)]
     results, choice = run_native(operation, specs, shift)
-    assert isinstance(choice, Native), choice
+    assert isinstance(choice, KernelPlan), choice
     return results
 
 

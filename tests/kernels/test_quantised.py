@@ -20,7 +20,7 @@ from uncork.internal_ops.quantized_lookup import (
     CompressedTable,
 )
 from uncork.kernels.embedding.select_quantized import rows_of
-from uncork.kernels.kernel_plan import Native
+from uncork.kernels.kernel_plan import KernelPlan
 from uncork.kernels.runtime.target import Target, host_target
 from uncork.ops import find
 from uncork.types import ElementType, TensorSpec
@@ -81,7 +81,7 @@ def summed(table: np.ndarray, ids: np.ndarray, weights: np.ndarray | None = None
 
 def check(operation: CompressedLookup, specs: list[TensorSpec], expected: np.ndarray, target: Target | None = None) -> None:
     results, choice = run_native(operation, specs, target=target)
-    assert isinstance(choice, Native), choice
+    assert isinstance(choice, KernelPlan), choice
     assert results is not None, "the kernel refused its values"
     for what, got in (("kernel", results[0]), ("reference", operation.evaluate(specs)[0].value)):
         assert got.dtype == np.float32 and got.shape == expected.shape
@@ -201,7 +201,7 @@ def test_bad_index_is_refused(bad: int, position: int, stored: str) -> None:
     ids = np.arange(200) % ROWS
     ids[position] = bad
     results, choice = run_native(CompressedBag(find("EmbeddingBagOffsetsSum", 3)(), table), [i64(ids), i64(np.arange(0, 200, 7))])
-    assert isinstance(choice, Native) and results is None
+    assert isinstance(choice, KernelPlan) and results is None
     if not -ROWS <= bad < ROWS:
         strict = CompressedGather(find("Gather", 8)().with_strict(), table)
         assert run_native(strict, [i64(ids), i64(0)])[0] is None

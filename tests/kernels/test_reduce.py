@@ -9,7 +9,7 @@ pytest.importorskip("llvmlite")
 
 from tests.kernels._run import run_native, spec_of
 from uncork import storage
-from uncork.kernels.kernel_plan import Native
+from uncork.kernels.kernel_plan import KernelPlan
 from uncork.ops import Operation, find
 from uncork.types import ElementType, TensorSpec
 
@@ -20,7 +20,7 @@ VERSION = {"ReduceL1": 4, "ReduceL2": 4}
 
 def run(operation: Operation, specs: list[TensorSpec], shift: int = 0) -> tuple[np.ndarray, TensorSpec]:
     results, choice = run_native(operation, specs, shift)
-    assert isinstance(choice, Native), choice
+    assert isinstance(choice, KernelPlan), choice
     assert results is not None
     return results[0], operation.evaluate(specs)[0]
 

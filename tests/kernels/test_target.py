@@ -9,10 +9,10 @@ import pytest
 from tools.kernel_recorder import TARGETS
 
 from tests.kernels._run import spec_of
-from uncork.kernels.kernel_plan import Native
+from uncork.kernels.kernel_plan import KernelPlan
 from uncork.kernels.kernel_spec import llvm_text
 from uncork.kernels.runtime.target import Target, with_tiles
-from uncork.kernels.select import choose
+from uncork.kernels.select import select_kernel
 from uncork.ops import find
 from uncork.types import ElementType, TensorSpec
 
@@ -51,8 +51,8 @@ def test_kernels_of_other_processors(name: str) -> None:
     f32 = ElementType.f32
     specs = [spec_of(np.ones((3, 40), np.float32), f32), spec_of(np.ones((40, 50), np.float32), f32)]
     outputs = [TensorSpec(o.element_type, o.shape) for o in find("MatMul", 1)().describe(specs)]
-    plan = choose(find("MatMul", 1)(), specs, outputs, target)
-    assert isinstance(plan, Native)
+    plan = select_kernel(find("MatMul", 1)(), specs, outputs, target)
+    assert isinstance(plan, KernelPlan)
     ((kernel, _),) = plan.calls
     text = llvm_text(kernel, target)
     binding.parse_assembly(text).verify()

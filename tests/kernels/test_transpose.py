@@ -11,9 +11,9 @@ pytest.importorskip("llvmlite")
 
 from tests.kernels._fences import run_fenced
 from tests.kernels._run import spec_of
-from uncork.kernels.kernel_plan import Native
+from uncork.kernels.kernel_plan import KernelPlan
 from uncork.kernels.runtime.target import host_target
-from uncork.kernels.select import choose
+from uncork.kernels.select import select_kernel
 from uncork.ops import find
 from uncork.types import ElementType, TensorSpec
 
@@ -33,8 +33,8 @@ def compare(shape: tuple[int, ...], order: tuple[int, ...], name: str = "f32") -
     data = bits.view(element_type.dtype)
     specs = [spec_of(data, element_type), spec_of(np.array(order), ElementType.i64)]
     outputs = [TensorSpec(element_type, o.shape) for o in find("Transpose", 1)().describe(specs)]
-    chosen = choose(find("Transpose", 1)(), specs, outputs, host_target())
-    assert isinstance(chosen, Native), chosen
+    chosen = select_kernel(find("Transpose", 1)(), specs, outputs, host_target())
+    assert isinstance(chosen, KernelPlan), chosen
     whole = order or tuple(range(len(shape)))[::-1]
     for first, threads in itertools.product((False, True), (1, 2, 3) if chosen.split else (1,)):
         (got,) = run_fenced(chosen, specs, outputs, first, threads)

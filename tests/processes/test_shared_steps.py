@@ -14,8 +14,8 @@ import pytest
 
 import uncork
 from tests.processes._children import run_child
-from uncork.compiler import together
-from uncork.compiler.together import Together
+from uncork.compiler import parallel
+from uncork.compiler.parallel import ParallelCalls
 from uncork.kernels.runtime.program import WELL
 
 
@@ -30,8 +30,8 @@ class Part:
         self.run = work
 
 
-def at_work(*programs: Any) -> Together:
-    return Together([Part(work) for work in programs])  # type: ignore[misc]
+def at_work(*programs: Any) -> ParallelCalls:
+    return ParallelCalls([Part(work) for work in programs])  # type: ignore[misc]
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="signals here reach no thread")
@@ -98,7 +98,7 @@ def test_where_no_thread_can_be_started_the_caller_does_everything(monkeypatch: 
     def refuse(self: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(together, "_threads", 0)
+    monkeypatch.setattr(parallel, "_threads", 0)
     monkeypatch.setattr(threading.Thread, "start", refuse)
     builder = uncork.Builder("product")
     x = builder.parameter("x", "f32", [512, 512])
@@ -120,7 +120,7 @@ def test_a_part_keeps_its_arrays_while_it_runs() -> None:
     compiled(np.ones((512, 512), np.float32))
     (known,) = compiled._executor._kept.values()
     (instance,) = known._idle
-    shared = [part for part in instance.parts if isinstance(part, Together)]
+    shared = [part for part in instance.parts if isinstance(part, ParallelCalls)]
     assert shared
     for part in shared:
         for program in (part._first, *part._others):
@@ -193,13 +193,13 @@ def test_threads_are_not_more_than_the_largest_step_has_parts() -> None:
 def test_parts_of_a_parent_are_not_done_by_its_child() -> None:
     code = """
 import os, threading
-from uncork.compiler import together
-at_work = lambda *runs: together.Together([type("Part", (), {"run": staticmethod(run)}) for run in runs])
+from uncork.compiler import parallel
+at_work = lambda *runs: parallel.Together([type("Part", (), {"run": staticmethod(run)}) for run in runs])
 at_work(lambda: -1, lambda: -1).run()
-assert together._threads == 1
+assert parallel._threads == 1
 child = os.fork()
 if not child:
-    assert together._threads == 0 and together._waiting.empty()
+    assert parallel._threads == 0 and parallel._waiting.empty()
     os._exit(10 + at_work(lambda: -1, lambda: 4).run())
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """

@@ -63,11 +63,11 @@ def mean(items: list[Any], element_type: ElementType) -> Any:
     return math.trunc(sum(items) / len(items))
 
 
-def extreme(choose: Callable[..., Any], sign: int) -> Callable[[list[Any], ElementType], Any]:
+def extreme(select_kernel: Callable[..., Any], sign: int) -> Callable[[list[Any], ElementType], Any]:
     def formula(items: list[Any], element_type: ElementType) -> Any:
         limits = None if element_type.is_float else np.iinfo(element_type.dtype)
         nothing = sign * math.inf if limits is None else int(limits.max if sign > 0 else limits.min)
-        return choose(items, default=nothing)
+        return select_kernel(items, default=nothing)
 
     return formula
 

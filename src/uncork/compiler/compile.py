@@ -19,9 +19,9 @@ from uncork.compiler.device import check_device
 from uncork.compiler.direct import Direct, Refused
 from uncork.compiler.execute import Executor, kernel_target
 from uncork.compiler.native_call import NativeCall
+from uncork.compiler.parallel import available_threads
 from uncork.compiler.plan import Plan
 from uncork.compiler.plan_set import PlannedCall
-from uncork.compiler.together import available_threads
 from uncork.concurrency import renews_locks
 from uncork.errors import InputError, UncorkError, UnsupportedError, ValidationError
 from uncork.ir.bodies import configure

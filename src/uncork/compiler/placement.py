@@ -19,7 +19,7 @@ from uncork.compiler.planned_parts import (
 from uncork.compiler.size_program import SizeProgram
 from uncork.concurrency import lazy
 from uncork.ir.model import Model, Node, Source
-from uncork.kernels import kernel_plan as choose
+from uncork.kernels import kernel_plan
 from uncork.kernels.runtime.segment_plan import ArgumentAddress, BufferAddress, MadeResult, SizeCheck, SizeTensor, TensorAddress
 from uncork.memory import available
 from uncork.ops.parameter import Const
@@ -33,7 +33,7 @@ class Placement:
     def __init__(self, model: Model) -> None:
         self.model = model
         self.program = SizeProgram(lambda: self._segment().ops)
-        self.choices: dict[int, choose.Choice] = {}
+        self.choices: dict[int, kernel_plan.Selection] = {}
         self._inputs, self._outputs = len(model.parameters), len(model.results)
         self._places: dict[Source, Place] = {}
         self._parts: list[Part | OpenSegment] = []
@@ -101,7 +101,7 @@ class Placement:
         segment.tensors.append(SizeTensor(first, width, elements))
         return TensorAddress(first)
 
-    def _place_output(self, node: Node, position: int, spec: TensorSpec, extends: choose.Extends | None) -> None:
+    def _place_output(self, node: Node, position: int, spec: TensorSpec, extends: kernel_plan.Extends | None) -> None:
         source = Source(node.id, position)
         result = self._direct.get(source)
         if extends is not None:
@@ -111,7 +111,7 @@ class Placement:
         else:
             self._places[source] = BufferAddress(self._new_buffer(bytes_of(spec)))
 
-    def _extend(self, node: Node, extends: choose.Extends) -> None:
+    def _extend(self, node: Node, extends: kernel_plan.Extends) -> None:
         """The output is an input of the model, which is written to."""
         place = self._place(node.inputs[extends.position])
         if not isinstance(place, ArgumentAddress) or place.argument >= self._inputs:
@@ -149,7 +149,7 @@ class Placement:
 
     def _root(self, source: Source) -> Source:
         """The tensor that this one is a view of. One that is made of sizes is none."""
-        while isinstance(choice := self.choices.get(source.node), choose.Alias) and not self._is_known(self._spec(source)):
+        while isinstance(choice := self.choices.get(source.node), kernel_plan.Alias) and not self._is_known(self._spec(source)):
             source = self.model.by_id[source.node].inputs[choice.position]
         return source
 
@@ -174,6 +174,6 @@ class Placement:
     def _has_own_shape(self, source: Source) -> bool:
         """The tensor is an array of its own: an input, or what a reference gave. Results may have the shape of a view of them."""
         place = self._places[source]
-        if not isinstance(place, ArgumentAddress) or isinstance(self.choices.get(source.node), choose.Alias):
+        if not isinstance(place, ArgumentAddress) or isinstance(self.choices.get(source.node), kernel_plan.Alias):
             return False
         return place.argument not in range(self._inputs, self._inputs + self._outputs)

@@ -33,8 +33,7 @@ from uncork.compiler.size_program import Unbound
 from uncork.files import MappedFile, size_function
 from uncork.internal_ops.appended_state import StateValue
 from uncork.ir.model import Model, Node, Source
-from uncork.kernels import kernel_plan as choose
-from uncork.kernels import select
+from uncork.kernels import kernel_plan, select
 from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.movement.spec_nd_copy import CopyBytes
 from uncork.kernels.runtime.kernel_cache import STORE
@@ -53,7 +52,7 @@ from uncork.kernels.runtime.segment_plan import (
     TensorAddress,
     Word,
 )
-from uncork.kernels.runtime.target import Target, let_run
+from uncork.kernels.runtime.target import Target, release_gil
 from uncork.kernels.runtime.thread_pool import dispatch
 from uncork.kernels.runtime.value_guard import WholeFile
 from uncork.symbolic import Facts, Guard, Relation, Size, Symbol
@@ -137,14 +136,14 @@ class Planner(Placement):
                 read.update(source.node for source in node.inputs)
         return found
 
-    def _choice(self, node: Node) -> choose.Choice:
+    def _choice(self, node: Node) -> kernel_plan.Selection:
         outputs = [port.spec for port in node.outputs]
         if self.target is None or node.operation is None:
             return select.unavailable() or "asked for"
         if any(spec.element_type.dtype == object for spec in outputs):
             return "no kernel for strings"
         try:
-            return select.choose(node.operation, [self._spec(source) for source in node.inputs], outputs, self.target)
+            return select.select_kernel(node.operation, [self._spec(source) for source in node.inputs], outputs, self.target)
         except (TypeError, ValueError) as error:
             if all(spec.shape.is_static for spec in (*outputs, *(self.model.spec(s) for s in node.inputs))):
                 raise
@@ -159,7 +158,7 @@ class Planner(Placement):
             for port in node.outputs:
                 needed |= symbols_of(port.spec)
             choice = self.choices.get(node.id)
-            if isinstance(choice, choose.Native):
+            if isinstance(choice, kernel_plan.KernelPlan):
                 for size in self._work(node, choice).sizes:
                     needed |= size.symbols
         return needed | {s for symbol in needed for s in self.facts.canonical(Size.of(symbol)).symbols}
@@ -262,7 +261,7 @@ class Planner(Placement):
             if s.origin.node == node.id and s in self._used_symbols and s not in self.program.symbols
         ]  # fmt: skip
 
-    def _find(self, node: Node, choice: choose.Choice, specs: Sequence[TensorSpec]) -> None:
+    def _find(self, node: Node, choice: kernel_plan.Selection, specs: Sequence[TensorSpec]) -> None:
         """A layer whose result tells sizes: those of its shape by the reference's arrays, elements also out of a kernel's."""
         symbols = self._finds(node)
         if isinstance(choice, str) or not all(symbol.origin.is_element for symbol in symbols):
@@ -283,17 +282,17 @@ class Planner(Placement):
         self._found += [(symbol, f.slot) for symbol, f in zip(symbols, found)]
         return found
 
-    def _run(self, node: Node, choice: choose.Choice, specs: Sequence[TensorSpec]) -> None:
+    def _run(self, node: Node, choice: kernel_plan.Selection, specs: Sequence[TensorSpec]) -> None:
         """The step of a layer, or none for a view."""
-        if isinstance(choice, choose.Alias):
+        if isinstance(choice, kernel_plan.Alias):
             self._places[Source(node.id, 0)] = self._place(node.inputs[choice.position])
             self._print(node, "view", "")
-        elif isinstance(choice, choose.Native):
+        elif isinstance(choice, kernel_plan.KernelPlan):
             self._native(node, choice, specs)
         else:
             self._reference(node, choice, ())
 
-    def _native(self, node: Node, choice: choose.Native, specs: Sequence[TensorSpec]) -> None:
+    def _native(self, node: Node, choice: kernel_plan.KernelPlan, specs: Sequence[TensorSpec]) -> None:
         segment = self._segment()
         work = self._work(node, choice)
         read = work.inputs
@@ -303,8 +302,8 @@ class Planner(Placement):
         for position, spec in enumerate(specs):
             self._place_output(node, position, spec, choice.extends)
         scratch = None
-        if not isinstance(work.room, int) or work.room:
-            scratch = self._new_buffer(work.room)
+        if not isinstance(work.scratch, int) or work.scratch:
+            scratch = self._new_buffer(work.scratch)
         for variant in work.variants:
             for whens, calls in variant.groups:
                 condition = self.program.both([self._condition(when) for when in whens])
@@ -318,7 +317,7 @@ class Planner(Placement):
         self._print(node, choice.kernel + work.threads, node.operation.note if node.operation else "")
         self._step += 1
 
-    def _work(self, node: Node, choice: choose.Native) -> Work:
+    def _work(self, node: Node, choice: kernel_plan.KernelPlan) -> Work:
         if node.id not in self._works:
             self._works[node.id] = Work.of(choice, self._threads)
         return self._works[node.id]
@@ -326,19 +325,19 @@ class Planner(Placement):
     def _address(self, spec: KernelSpec) -> int:
         return STORE.address(spec, self.target)
 
-    def _condition(self, when: choose.AtLeast) -> Slot:
+    def _condition(self, when: kernel_plan.AtLeast) -> Slot:
         return (self.program.below if when.otherwise else self.program.at_least)(when.size, when.least)
 
-    def _word(self, node: Node, operand: choose.Operand, places: dict[int, Place], scratch: int | None) -> Word:
+    def _word(self, node: Node, operand: kernel_plan.Operand, places: dict[int, Place], scratch: int | None) -> Word:
         if isinstance(operand, (int, Size)):
             return self.program.number(operand)
-        if isinstance(operand, choose.Room):
+        if isinstance(operand, kernel_plan.Scratch):
             return 0 if scratch is None else BufferAddress(scratch, self.program.number(operand.offset))
-        if isinstance(operand, choose.LetRun):
-            return let_run()
-        if isinstance(operand, choose.Length):
+        if isinstance(operand, kernel_plan.ReleaseGil):
+            return release_gil()
+        if isinstance(operand, kernel_plan.Length):
             return self.program.number(dimensions(self.model.spec(node.inputs[operand.position]))[operand.axis])
-        if isinstance(operand, choose.In):
+        if isinstance(operand, kernel_plan.In):
             place = places[operand.position]
         else:
             place = self._places[Source(node.id, operand.position)]
@@ -421,7 +420,7 @@ class Planner(Placement):
         target = self._make_result(number, spec)
         self._use(source)
         node = self.model.by_id[source.node]
-        words = (self._word(node, choose.In(0), {0: place}, None), target, self.program.number(bytes_of(spec)))
+        words = (self._word(node, kernel_plan.In(0), {0: place}, None), target, self.program.number(bytes_of(spec)))
         self._segment().steps.append(Step(self._address(CopyBytes()), words))
         self._step += 1
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from uncork.kernels.extents import KernelDeclined, largest
-from uncork.kernels.kernel_plan import AtLeast, In, KernelCall, Native, Operand, Stages
+from uncork.kernels.kernel_plan import AtLeast, In, KernelCall, KernelPlan, Operand, Stages
 from uncork.kernels.runtime.thread_pool import pool
 from uncork.symbolic import Size, SizeLike
 
@@ -40,21 +40,21 @@ class Work:
     """The variants of a layer's work, the bytes of working memory for any of them, and its cost."""
 
     variants: tuple[Variant, ...]
-    room: SizeLike
+    scratch: SizeLike
     cost: float | Size
 
     @staticmethod
-    def of(choice: Native, threads: int) -> Work:
+    def of(choice: KernelPlan, threads: int) -> Work:
         """The work for at most so many threads."""
         alone = [[call] for call in choice.calls]
         stages = _shared(choice, threads)
         if stages is None:
-            return Work((Variant(alone, each=choice.when),), choice.room, choice.cost)
+            return Work((Variant(alone, each=choice.when),), choice.scratch, choice.cost)
         if not isinstance(choice.cost, Size):
-            return Work((Variant(stages.stages, each=stages.when),), stages.room, choice.cost)
+            return Work((Variant(stages.stages, each=stages.when),), stages.scratch, choice.cost)
         few = Variant(alone, AtLeast(choice.cost, SPLIT_COST, otherwise=True), choice.when)
         many = Variant(stages.stages, AtLeast(choice.cost, SPLIT_COST), stages.when)
-        return Work((few, many), largest(choice.room, stages.room), choice.cost)
+        return Work((few, many), largest(choice.scratch, stages.scratch), choice.cost)
 
     @property
     def together(self) -> int:
@@ -83,13 +83,13 @@ class Work:
     @property
     def sizes(self) -> list[Size]:
         """The open sizes that the calls are made by."""
-        found: list[object] = [self.room, self.cost]
+        found: list[object] = [self.scratch, self.cost]
         found += [when.size for variant in self.variants for whens, _ in variant.groups for when in whens]
         found += [word if isinstance(word, Size) else getattr(word, "offset", 0) for word in self._operands]
         return [size for size in found if isinstance(size, Size)]
 
 
-def _shared(choice: Native, threads: int) -> Stages | None:
+def _shared(choice: KernelPlan, threads: int) -> Stages | None:
     """The work for several threads; None where one does it."""
     if threads < 2 or choice.split is None or pool() is None:
         return None

@@ -17,17 +17,17 @@ from uncork.compiler import shared_work
 from uncork.compiler.direct import Direct, Made, Refused
 from uncork.compiler.lengths import lengths_agree
 from uncork.compiler.memory import ALIGNMENT, Buffer, plan_buffers
+from uncork.compiler.parallel import ParallelCalls
 from uncork.compiler.plan import Plan, Step
-from uncork.compiler.together import Together
 from uncork.concurrency import lazy
 from uncork.errors import UncorkError
 from uncork.files import MappedFile, size_function
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels import select
-from uncork.kernels.kernel_plan import Alias, Choice, In, KernelCall, Length, LetRun, Native, Operand, Room, Stages
+from uncork.kernels.kernel_plan import Alias, In, KernelCall, KernelPlan, Length, Operand, ReleaseGil, Scratch, Selection, Stages
 from uncork.kernels.runtime.kernel_cache import STORE, CannotCompile
 from uncork.kernels.runtime.program import WELL, Address, Call, Is, Like, Program, Size, Word
-from uncork.kernels.runtime.target import Target, let_run
+from uncork.kernels.runtime.target import Target, release_gil
 from uncork.kernels.runtime.value_guard import ValueGuard, WholeFile
 from uncork.ops._operation import check_memory
 from uncork.ops.parameter import Const
@@ -67,8 +67,8 @@ _Place = Union[_Argument, _Planned, _Constant]
 @dataclass(frozen=True, slots=True)
 class _NativeStep:
     node: Node
-    native: Native
-    room: int | None  # the buffer that is the step's working memory
+    native: KernelPlan
+    scratch: int | None  # the buffer that is the step's working memory
     stages: Stages | None = None  # where the step is large enough for several threads
 
 
@@ -159,15 +159,15 @@ class Specialisation:
             self.places[Source(node.id, 0)] = self.places[node.inputs[choice.position]]
             self._print(node, "view", "")
             return
-        if isinstance(choice, Native):
+        if isinstance(choice, KernelPlan):
             step = len(self.steps)
             for position, spec in enumerate(specs):
                 self._place_output(Source(node.id, position), spec, step)
             shared = self.threads > 1 and choice.split and _known(choice.cost) > shared_work.SPLIT_COST
             stages = choice.split(self.threads) if shared and choice.split else None
-            size = int(_known(stages.room if stages else choice.room))
-            room = self._buffer(size, step) if size else None
-            self.steps.append(_NativeStep(node, choice, room, stages))
+            size = int(_known(stages.scratch if stages else choice.scratch))
+            scratch = self._buffer(size, step) if size else None
+            self.steps.append(_NativeStep(node, choice, scratch, stages))
             together = max(len(stage) for stage in stages.stages) if stages else 1
             note = node.operation.note if node.operation else ""
             self._print(node, choice.kernel + (f" in {together} threads" if together > 1 else ""), note)
@@ -182,7 +182,7 @@ class Specialisation:
             if isinstance(place, _Planned):
                 self._uses[place.number].append(len(self.steps) - 1)
 
-    def _choice(self, node: Node, outputs: Sequence[TensorSpec]) -> Choice:
+    def _choice(self, node: Node, outputs: Sequence[TensorSpec]) -> Selection:
         if self.target is None or node.operation is None:
             return select.unavailable() or "asked for"
         if not all(spec.shape.is_static for spec in outputs):
@@ -193,7 +193,7 @@ class Specialisation:
             return "the shapes of the call alone do not tell that its inputs fit"
         if not lengths_agree(self.model, node):
             return "the shape of an input is known at the call only"
-        return select.choose(node.operation, [self.model.spec(source) for source in node.inputs], outputs, self.target)
+        return select.select_kernel(node.operation, [self.model.spec(source) for source in node.inputs], outputs, self.target)
 
     def _place_output(self, source: Source, spec: TensorSpec, step: int) -> None:
         if source in self._direct:
@@ -299,7 +299,7 @@ class _Instance:
             self._numbers = [*positions, *range(len(likes), len(likes) + len(results))]
         self.memory = np.empty(shared.working_bytes + ALIGNMENT, np.uint8)
         self.base = -(-self.memory.ctypes.data // ALIGNMENT) * ALIGNMENT
-        self.parts: list[Program | Together | Node] = []
+        self.parts: list[Program | ParallelCalls | Node] = []
         self.keep: list[object] = []
         calls = [self._expecting(*numbers) for numbers in shared.expected]
         whole = sum(_known(step.native.cost) for step in shared.steps if isinstance(step, _NativeStep))
@@ -336,13 +336,13 @@ class _Instance:
         spec, words = call
         return Call(STORE.address(spec, self.shared.target), tuple(self._word(step, operand) for operand in words))
 
-    def _stages(self, step: _NativeStep) -> Iterator[Program | Together]:
+    def _stages(self, step: _NativeStep) -> Iterator[Program | ParallelCalls]:
         """The parts of a step that threads share."""
         assert step.stages is not None
         for stage in step.stages.stages:
             keep = self.memory, self.keep  # for as long as any thread is in any of them
             programs = [Program([self._call(step, call)], release=True, keep=keep) for call in stage]
-            yield programs[0] if len(programs) == 1 else Together(programs)
+            yield programs[0] if len(programs) == 1 else ParallelCalls(programs)
 
     def program(self) -> Program:
         """The only part, which keeps what it needs."""
@@ -354,10 +354,10 @@ class _Instance:
         assert not isinstance(operand, OpenSize), "shapes are those of the call"
         if isinstance(operand, int):
             return operand
-        if isinstance(operand, LetRun):
-            return let_run()
-        if isinstance(operand, Room):
-            return 0 if step.room is None else self._planned(step.room) + int(_known(operand.offset))
+        if isinstance(operand, ReleaseGil):
+            return release_gil()
+        if isinstance(operand, Scratch):
+            return 0 if step.scratch is None else self._planned(step.scratch) + int(_known(operand.offset))
         if isinstance(operand, Length):
             source = step.node.inputs[operand.position]
             place = self.shared.places[source]
@@ -383,7 +383,7 @@ class _Instance:
         outputs = [np.empty(spec.shape.static, spec.element_type.dtype) if spec.shape.is_static else None for spec in shared.outputs]
         arrays: list[Array | None] = [*inputs, *outputs, *[None] * (shared._arguments - len(inputs) - len(outputs))]
         for part in self.parts:
-            if isinstance(part, (Program, Together)):
+            if isinstance(part, (Program, ParallelCalls)):
                 if part.run(*arrays) != WELL:
                     raise Refused
             else:

@@ -1,4 +1,4 @@
-"""What ends a product before its sums are stored: an expression of words, as kernels are specialised for it."""
+"""The epilogue of a product, applied before its sums are stored: an expression of scalar operations."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ CHANNEL, ELEMENT, NUMBER = "channel", "element", "number"
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
-    """A word of `codegen.scalar_ops`, and what it is said of: 0 is the sum, then come the operands, then words before it."""
+class ScalarOp:
+    """A scalar operation of `codegen.scalar_ops` and its arguments: 0 is the sum, then the operands, then operations before it."""
 
-    word: str
+    op: str
     arguments: tuple[int, ...]
     numbers: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Epilogue:
-    """The words, of which the last one is stored, and the kind of each operand. Without words the sum itself is stored."""
+    """Scalar operations, of which the last result is stored, and the kind of each operand. Without any, the sum itself is stored."""
 
     operands: tuple[str, ...] = ()
-    words: tuple[Word, ...] = ()
+    ops: tuple[ScalarOp, ...] = ()
 
     @property
     def name(self) -> str:
-        """The part of a kernel's name that says it; nothing without words."""
-        if not self.words:
+        """The part of a kernel's name that tells the epilogue; empty without operations."""
+        if not self.ops:
             return ""
-        told = "_".join(word.word for word in self.words)[:40]
+        told = "_".join(op.op for op in self.ops)[:40]
         return f"_{told}_{hashlib.sha256(repr(self).encode()).hexdigest()[:8]}"
 
     @property

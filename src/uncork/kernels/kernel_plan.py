@@ -28,7 +28,7 @@ class Out:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class Scratch:
     """An address in the step's working memory."""
 
     offset: SizeLike = 0
@@ -43,11 +43,11 @@ class Length:
 
 
 @dataclass(frozen=True, slots=True)
-class LetRun:
+class ReleaseGil:
     """The address of the system's function that lets other threads run; see `target.let_run`."""
 
 
-Operand = Union[int, Size, In, Out, Room, Length, LetRun]
+Operand = Union[int, Size, In, Out, Scratch, Length, ReleaseGil]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Stages:
 
     stages: Sequence[Sequence[KernelCall]]
     #: Bytes of working memory.
-    room: SizeLike
+    scratch: SizeLike
     #: When each stage is part of the work, where only some sizes want it; none: always.
     when: Sequence[AtLeast | None] = field(default=())
 
@@ -102,13 +102,13 @@ class Extends:
 
 
 @dataclass(frozen=True)
-class Native:
+class KernelPlan:
     """How an operation runs natively: calls of kernels."""
 
     kernel: str
     calls: Sequence[KernelCall]
     #: Bytes of working memory.
-    room: SizeLike = 0
+    scratch: SizeLike = 0
     #: What lies at addresses among the operands: it must outlive the calls.
     keep: Sequence[object] = field(default=())
     #: Rough cost in nanoseconds, to decide whether other threads should run meanwhile.
@@ -128,4 +128,4 @@ class Alias:
     position: int
 
 
-Choice = Union[Native, Alias, str]
+Selection = Union[KernelPlan, Alias, str]

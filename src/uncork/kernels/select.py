@@ -15,7 +15,7 @@ from typing import TypeVar, Union
 from uncork.concurrency import unforked
 from uncork.errors import warn_once
 from uncork.kernels.extents import KernelDeclined
-from uncork.kernels.kernel_plan import Alias, Choice
+from uncork.kernels.kernel_plan import Alias, Selection
 from uncork.kernels.runtime.kernel_cache import CannotCompile
 from uncork.kernels.runtime.target import Target, host, llvmlite_version
 from uncork.ops import Operation, versions_of
@@ -75,13 +75,13 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
 }
 _FAMILY_OF = {type_name: family for family, type_names in FAMILIES.items() for type_name in type_names}
 
-Chooser = Callable[[Operation, Sequence[Union[TensorSpec, None]], Sequence[TensorSpec], Target], Choice]
-_choosers: dict[type[Operation], Chooser] = {}
-_choosers_of_types: dict[str, Chooser] = {}
-Function = TypeVar("Function", bound=Chooser)
+Selector = Callable[[Operation, Sequence[Union[TensorSpec, None]], Sequence[TensorSpec], Target], Selection]
+_selectors: dict[type[Operation], Selector] = {}
+_selectors_of_types: dict[str, Selector] = {}
+Function = TypeVar("Function", bound=Selector)
 
 
-def chooses(*operations: type[Operation] | str) -> Callable[[Function], Function]:
+def selects(*operations: type[Operation] | str) -> Callable[[Function], Function]:
     """Decorator: this function chooses kernels for these operations. Their types stand in `FAMILIES`, too.
 
     A type's name stands for all its versions, and does not import them.
@@ -90,29 +90,29 @@ def chooses(*operations: type[Operation] | str) -> Callable[[Function], Function
     def add(function: Function) -> Function:
         for operation in operations:
             if isinstance(operation, str):
-                _choosers_of_types[operation] = function
+                _selectors_of_types[operation] = function
             else:
-                _choosers[operation] = function
+                _selectors[operation] = function
         return function
 
     return add
 
 
-def choose(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+def select_kernel(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
     """The kernels' calls for an operation on these specs, or the reason why there are none. Nothing is compiled."""
     if is_view(operation):
         # The reference refuses values that do not fit: without a look at them the shape alone does not tell.
         known = all(spec is None or spec.value is not None or spec.has_all_elements for spec in inputs[1:])
         return Alias(0) if known else "its other inputs are known at the call only"
     _imported(operation.type_name)
-    chooser = _choosers.get(type(operation)) or _choosers_of_types.get(operation.type_name)
-    if chooser is None and operation.moves_values and operation.deterministic:
+    selector = _selectors.get(type(operation)) or _selectors_of_types.get(operation.type_name)
+    if selector is None and operation.moves_values and operation.deterministic:
         _imported("")
-        chooser = _choosers.get(Operation)  # what serves every operation that only moves values
-    if chooser is None:
+        selector = _selectors.get(Operation)  # what serves every operation that only moves values
+    if selector is None:
         return "no kernel"
     try:
-        return chooser(operation, inputs, outputs, target)
+        return selector(operation, inputs, outputs, target)
     except KernelDeclined as declined:
         return str(declined)
 
@@ -169,10 +169,10 @@ def operations_with_kernels() -> frozenset[type[Operation]]:
     """The operations that any family chooses for."""
     for type_name in _FAMILY_OF:
         _imported(type_name)
-    return frozenset(_choosers).union(*(versions_of(type_name).values() for type_name in _choosers_of_types))
+    return frozenset(_selectors).union(*(versions_of(type_name).values() for type_name in _selectors_of_types))
 
 
-def chooses_view(*operations: type[Operation]) -> None:
+def selects_view(*operations: type[Operation]) -> None:
     """Declare operations whose output is their first input in another shape."""
     _views.update(operations)
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from uncork.internal_ops.fused import FusedProduct
-from uncork.kernels.elementwise.lowering import Said, has_word, said
-from uncork.kernels.epilogue import CHANNEL, ELEMENT, NUMBER, PLAIN, Epilogue, Word
+from uncork.kernels.elementwise.lowering import Lowered, has_lowering, lowered
+from uncork.kernels.epilogue import CHANNEL, ELEMENT, NUMBER, PLAIN, Epilogue, ScalarOp
 from uncork.kernels.extents import KernelDeclined, has_extents, same
 from uncork.kernels.kernel_plan import In, Operand
 from uncork.ops import Operation
@@ -16,21 +16,21 @@ from uncork.types import ElementType, PartialShape, TensorSpec
 
 #: Of results of three spatial axes kernels lay planes apart: no other tensor ends them.
 _VOLUMES = 5
-#: Stands for a size that is not known yet: no word depends on it.
+#: Stands for a size that is not known yet: no scalar operation depends on it.
 _SOME = 2
 
 
-def ending(operation: Operation | None, inputs: Sequence[TensorSpec], own: Sequence[bool], result: TensorSpec, axis: int) -> Said | None:
-    """How an operation is said of a product's sums (where `own`) and operands that lie on them; None when it cannot end the product.
+def ending(operation: Operation | None, inputs: Sequence[TensorSpec], own: Sequence[bool], result: TensorSpec, axis: int) -> Lowered | None:
+    """The lowering of an operation on a product's sums (where `own`) and operands that lie on them; None when it cannot end the product.
 
     `result` is the product's, its channels (or columns) are along the `axis`.
     """
-    if operation is None or not has_word(operation) or not all(s.element_type is ElementType.f32 for s in (*inputs, result)):
+    if operation is None or not has_lowering(operation) or not all(s.element_type is ElementType.f32 for s in (*inputs, result)):
         return None
     if result.rank is None or not all(has_extents(spec) for spec, of_sums in zip(inputs, own) if not of_sums):
         return None
     try:
-        found = said(operation, [_counted(spec) for spec in inputs], _counted(result))
+        found = lowered(operation, [_counted(spec) for spec in inputs], _counted(result))
     except KernelDeclined:
         return None
     if isinstance(found, str):
@@ -69,11 +69,11 @@ def epilogue_of(operation: Operation, inputs: Sequence[TensorSpec | None], resul
         return PLAIN, []
     given = operation.given
     specs: list[TensorSpec] = [result, *(spec for spec in inputs[given:] if spec is not None)]
-    first_word = len(specs)
+    first_member = len(specs)
     operands: list[tuple[int, str]] = []
-    spoken: list[tuple[Said, list[tuple[bool, int]]]] = []
+    lowerings: list[tuple[Lowered, list[tuple[bool, int]]]] = []
     for member in operation.members:
-        own = [number == 0 or number >= first_word for number in member.arguments]
+        own = [number == 0 or number >= first_member for number in member.arguments]
         found = ending(member.operation, [specs[number] for number in member.arguments], own, result, axis)
         if found is None:
             raise KernelDeclined(f"no kernel ends a product with {member.operation.type_name}")
@@ -81,23 +81,23 @@ def epilogue_of(operation: Operation, inputs: Sequence[TensorSpec | None], resul
         for position, shape in zip(found.inputs, found.shapes):
             number = member.arguments[position]
             if own[position]:
-                arguments.append((False, 0 if number == 0 else number - first_word + 1))
+                arguments.append((False, 0 if number == 0 else number - first_member + 1))
                 continue
             operand = (number, kind_of(shape, result.shape, axis))
             if operand not in operands:
                 operands.append(operand)
             arguments.append((True, operands.index(operand)))
-        spoken.append((found, arguments))
+        lowerings.append((found, arguments))
         specs.append(result)
-    words: list[Word] = []
-    for found, arguments in spoken:
+    ops: list[ScalarOp] = []
+    for found, arguments in lowerings:
         numbers = [1 + n if outside else 0 if n == 0 else n + len(operands) for outside, n in arguments]
-        words.append(Word(found.word, tuple(numbers), found.numbers))
+        ops.append(ScalarOp(found.op, tuple(numbers), found.numbers))
     kinds = tuple(kind for _, kind in operands)
-    return Epilogue(kinds, tuple(words)), [given + number - 1 for number, _ in operands]
+    return Epilogue(kinds, tuple(ops)), [given + number - 1 for number, _ in operands]
 
 
-def words_for(epilogue: Epilogue, positions: Sequence[int], channel: int, element: SizeLike) -> list[Operand]:
+def operands_for(epilogue: Epilogue, positions: Sequence[int], channel: int, element: SizeLike) -> list[Operand]:
     """The operands of a call: bytes into those of channels and into those of elements."""
     begin: dict[str, SizeLike] = {CHANNEL: channel, ELEMENT: element, NUMBER: 0}
     return [In(position, begin[kind]) for kind, position in zip(epilogue.operands, positions)]

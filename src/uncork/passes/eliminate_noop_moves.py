@@ -13,7 +13,7 @@ import numpy as np
 
 from uncork.internal_ops.view import View
 from uncork.ir.model import Model, Node, Source
-from uncork.kernels import select as choose
+from uncork.kernels import select
 from uncork.kernels.extents import KernelDeclined, extents, product, same
 from uncork.passes.rewrite import replaced
 from uncork.types import ElementType, TensorSpec
@@ -53,7 +53,7 @@ def _is_sure(model: Model, source: Source) -> bool:
         if node.type_name == "Parameter":
             return True
         specs = [model.spec(given) for given in node.inputs]
-        if not choose.is_view(node.operation) or not specs[0].shape.is_static or not _is_told(specs[1:]):
+        if not select.is_view(node.operation) or not specs[0].shape.is_static or not _is_told(specs[1:]):
             return False
         source = node.inputs[0]
     return True

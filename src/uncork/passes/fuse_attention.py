@@ -16,9 +16,9 @@ from uncork.internal_ops.appended_state import StateValue
 from uncork.internal_ops.attention import FusedAttention, Move, Repeated, Taken, Transposed
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels.extents import KernelDeclined, certainly, extents, same, same_extents
-from uncork.kernels.kernel_plan import Native
+from uncork.kernels.kernel_plan import KernelPlan
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import choose, is_view
+from uncork.kernels.select import is_view, select_kernel
 from uncork.ops import Operation
 from uncork.ops.attention import ScaledDotProductAttention
 from uncork.ops.matmul import MatMul
@@ -93,8 +93,8 @@ def _fused(model: Model, found: _Found, target: Target) -> Node | None:
     operation = FusedAttention(found.attention, found.moves, found.order, found.factor, axes)
     inputs = (*found.inputs, *(counted[1] for counted in found.counted if counted is not None))
     output = found.last.outputs[0].spec
-    choice = choose(operation, [model.spec(source) for source in inputs], [output], target)
-    if not isinstance(choice, Native):
+    choice = select_kernel(operation, [model.spec(source) for source in inputs], [output], target)
+    if not isinstance(choice, KernelPlan):
         return None
     return replace(found.last, inputs=inputs, operation=operation, type_name=operation.type_name)
 

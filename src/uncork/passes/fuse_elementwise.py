@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from uncork.internal_ops.fused import Fused, FusedMember
 from uncork.ir.model import Model, Node, Source
-from uncork.kernels.elementwise.lowering import has_word
+from uncork.kernels.elementwise.lowering import has_lowering
 from uncork.kernels.elementwise.select import Part, expression
 from uncork.kernels.extents import KernelDeclined, extents, has_extents, same_extents
 from uncork.kernels.runtime.target import Target
@@ -44,7 +44,7 @@ def fuse_elementwise(model: Model, target: Target) -> Model:
 
 
 def _is_candidate(model: Model, node: Node, target: Target) -> bool:
-    if not has_word(node.operation) or len(node.outputs) != 1:
+    if not has_lowering(node.operation) or len(node.outputs) != 1:
         return False
     specs = [node.outputs[0].spec, *(model.spec(source) for source in node.inputs)]
     if specs[0].value is not None or not all(has_extents(spec) for spec in specs):

@@ -52,7 +52,7 @@ def emit_attention(spec: Attention, machine: Target) -> str:
             return address if member is None else address + member * a[f"{name}_member"]
 
         values = begin("value", member=None)
-        with k.when(pair > before.get()):
+        with k.if_(pair > before.get()):
             before.set(pair)
             _pack_keys(k, spec, block, a, begin("key", member=None), packed)
             plain.set(_take_values(k, spec, block, a, values, copied))
@@ -88,7 +88,7 @@ def _pack_keys(k: Kernel, spec: Attention, block: Block, a: dict[str, Value], so
 
         with k.loop(0, whole, lanes) as key:
             line(key, None)
-        with k.when(whole < sources):
+        with k.if_(whole < sources):
             line(whole, k.lanes_below(sources - whole, lanes))
         return
     with k.loop(0, sources, lanes) as key:
@@ -213,5 +213,5 @@ def _score(
         scores(number, spec.vectors, False)
     vectors = (width - whole * panel + (lanes - 1)) // lanes
     for some in range(1, spec.vectors + 1):
-        with k.when(vectors.equals(some)):
+        with k.if_(vectors.equals(some)):
             scores(whole, some, True)

@@ -12,9 +12,9 @@ from uncork.internal_ops.attention import FusedAttention
 from uncork.kernels.attention.spec import ARGUMENTS, Attention, FewQueries
 from uncork.kernels.attention.strides import Axis, Loop, View, batch_loops, contiguous, first_of, moved
 from uncork.kernels.extents import KernelDeclined, certainly, extents, is_empty, nanoseconds, same
-from uncork.kernels.kernel_plan import AtLeast, Choice, In, KernelCall, Native, Operand, Out, Room, Stages, shares
+from uncork.kernels.kernel_plan import AtLeast, In, KernelCall, KernelPlan, Operand, Out, Scratch, Selection, Stages, shares
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import chooses
+from uncork.kernels.select import selects
 from uncork.ops import Operation
 from uncork.ops.attention import ScaledDotProductAttention
 from uncork.symbolic import Size, SizeLike
@@ -41,8 +41,8 @@ class _Tensors:
         return {name: self.views[name].axes[:-2] for name in _TENSORS if name in self.views}
 
 
-@chooses(ScaledDotProductAttention, FusedAttention)
-def choose_attention(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+@selects(ScaledDotProductAttention, FusedAttention)
+def select_attention(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
     fused = operation if isinstance(operation, FusedAttention) else FusedAttention(operation)
     attention = fused.attention
     assert isinstance(attention, ScaledDotProductAttention)
@@ -86,14 +86,14 @@ class _Work:
     sizes: list[SizeLike]
     items: SizeLike
 
-    def call(self, first: SizeLike, count: SizeLike, room: SizeLike) -> KernelCall:
-        words = [*self.words, *self.sizes, first, count, Room(room)]
+    def call(self, first: SizeLike, count: SizeLike, scratch: SizeLike) -> KernelCall:
+        words = [*self.words, *self.sizes, first, count, Scratch(scratch)]
         assert len(words) == len(ARGUMENTS)
         return self.spec, words
 
-    def shared(self, threads: int, room: SizeLike) -> list[KernelCall]:
+    def shared(self, threads: int, scratch: SizeLike) -> list[KernelCall]:
         """The calls of several threads, each with room of its own."""
-        return [self.call(first, count, room * number) for number, (first, count) in enumerate(shares(self.items, threads))]
+        return [self.call(first, count, scratch * number) for number, (first, count) in enumerate(shares(self.items, threads))]
 
 
 def _together(spec: Attention, targets: SizeLike, members: SizeLike) -> int:
@@ -106,7 +106,7 @@ def _together(spec: Attention, targets: SizeLike, members: SizeLike) -> int:
     return together
 
 
-def _room(spec: Attention, sources: SizeLike) -> SizeLike:
+def _scratch_bytes(spec: Attention, sources: SizeLike) -> SizeLike:
     """Bytes of working memory for so many keys, in whole cache lines."""
     fixed = spec.fixed_places["keys"]
     if isinstance(spec, FewQueries):
@@ -116,7 +116,7 @@ def _room(spec: Attention, sources: SizeLike) -> SizeLike:
     return fixed + sum(((size + (_LINE - 1)) // _LINE * _LINE for size in (keys, values)), 0)
 
 
-def _native(many: _Work, few: _Work | None, targets: SizeLike, sources: SizeLike, cost: float | Size) -> Native:
+def _native(many: _Work, few: _Work | None, targets: SizeLike, sources: SizeLike, cost: float | Size) -> KernelPlan:
     when: list[AtLeast] = []
     if few is not None and isinstance(targets, int):
         kinds = [few]
@@ -124,13 +124,13 @@ def _native(many: _Work, few: _Work | None, targets: SizeLike, sources: SizeLike
         kinds = [many]
     else:
         kinds, when = [few, many], [AtLeast(targets, _FEW + 1, otherwise=True), AtLeast(targets, _FEW + 1)]
-    room = _room(kinds[-1].spec, sources)  # that of many is the larger one
+    scratch = _scratch_bytes(kinds[-1].spec, sources)  # that of many is the larger one
     name = " or ".join(work.spec.name for work in kinds)
 
     def split(threads: int) -> Stages:
-        return Stages([work.shared(threads, room) for work in kinds], room * threads, when)
+        return Stages([work.shared(threads, scratch) for work in kinds], scratch * threads, when)
 
-    return Native(name, [work.call(0, work.items, 0) for work in kinds], room=room, cost=cost, split=split, when=when)
+    return KernelPlan(name, [work.call(0, work.items, 0) for work in kinds], scratch=scratch, cost=cost, split=split, when=when)
 
 
 def _tensors(fused: FusedAttention, given: dict[str, TensorSpec | None], output: TensorSpec) -> _Tensors:

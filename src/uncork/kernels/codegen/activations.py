@@ -83,12 +83,12 @@ def exp(k: Kernel, x: Value) -> Value:
     return result * ((half + 127) << 23).bits_as(F32) * ((number - half + 127) << 23).bits_as(F32)
 
 
-def exact_sigmoid(k: Kernel, x: Value) -> Value:
+def accurate_sigmoid(k: Kernel, x: Value) -> Value:
     """1 / (1 + exp(-x)), relative error of a few units of the last place where the result is a normal number."""
     return k.number(1.0, F32, x.lanes) / (exp(k, -x) + 1.0)
 
 
-def exact_tanh(k: Kernel, x: Value) -> Value:
+def accurate_tanh(k: Kernel, x: Value) -> Value:
     """tanh with a small relative error also near 0: there by an odd polynomial, elsewhere by exp."""
     n = x.lanes
     size = k.intrinsic("fabs", x)
@@ -104,6 +104,6 @@ def exact_tanh(k: Kernel, x: Value) -> Value:
 
 
 #: For layers that are nothing but an activation, by the operation's type in lower case.
-STANDALONE: dict[str, Callable[[Kernel, Value], Value]] = {"sigmoid": exact_sigmoid, "tanh": exact_tanh, "relu": relu}
+STANDALONE: dict[str, Callable[[Kernel, Value], Value]] = {"sigmoid": accurate_sigmoid, "tanh": accurate_tanh, "relu": relu}
 #: For the gates of recurrent cells.
 ACTIVATIONS: dict[str, Callable[[Kernel, Value], Value]] = {"sigmoid": sigmoid, "tanh": tanh, "relu": relu}

@@ -308,7 +308,7 @@ class Kernel:
         self.builder.position_at_end(end)
 
     @contextmanager
-    def during(self, condition: Callable[[], Value]) -> Iterator[None]:
+    def while_(self, condition: Callable[[], Value]) -> Iterator[None]:
         """`while condition():`"""
         head, body, end = (self.function.append_basic_block(n) for n in ("head", "body", "end"))
         self.builder.branch(head)
@@ -320,14 +320,14 @@ class Kernel:
         self.builder.position_at_end(end)
 
     @contextmanager
-    def when(self, condition: Value, likely: bool | None = None) -> Iterator[None]:
+    def if_(self, condition: Value, likely: bool | None = None) -> Iterator[None]:
         """`if condition:`"""
         with self.builder.if_then(condition.llvm, likely=likely):
             yield
 
     @contextmanager
-    def either(self, condition: Value, likely: bool | None = None) -> Iterator[tuple[Any, Any]]:
-        """`with kernel.either(c) as (then, otherwise): with then: ...; with otherwise: ...`"""
+    def if_else(self, condition: Value, likely: bool | None = None) -> Iterator[tuple[Any, Any]]:
+        """`with kernel.if_else(c) as (then, otherwise): with then: ...; with otherwise: ...`"""
         with self.builder.if_else(condition.llvm, likely=likely) as branches:
             yield branches
 
@@ -339,8 +339,8 @@ class Kernel:
         self.builder.ret(status.llvm)
         self.builder.position_at_end(go)
 
-    def leave(self, status: Value) -> None:
-        """Return from inside a `when`, with nothing after it there; `with` then goes on where the condition does not hold."""
+    def return_(self, status: Value) -> None:
+        """Return from inside a `if_`, with nothing after it there; `with` then goes on where the condition does not hold."""
         self.builder.ret(status.llvm)
 
     def finish(self, status: Value | None = None) -> None:

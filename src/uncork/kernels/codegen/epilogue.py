@@ -1,11 +1,11 @@
-"""The end of a product inside a kernel: its operands' places, and its words said of a vector of sums."""
+"""The epilogue inside a kernel: addresses of its operands, and its operations applied to a vector of sums."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
 from uncork.kernels.codegen.emit import Kernel, Value
-from uncork.kernels.codegen.scalar_ops import WORDS
+from uncork.kernels.codegen.scalar_ops import SCALAR_OPS
 from uncork.kernels.epilogue import CHANNEL, ELEMENT, Epilogue
 
 
@@ -25,8 +25,8 @@ def ended(k: Kernel, epilogue: Epilogue, total: Value, operand: Callable[[str, s
     """What is stored for some sums. `operand(name, kind)` gives a vector of an operand, or one number for all lanes."""
     values = [total]
     values += [_spread(k, operand(name, kind), total.lanes) for name, kind in zip(epilogue.arguments, epilogue.operands)]
-    for word in epilogue.words:
-        values.append(WORDS[word.word](k, [values[number] for number in word.arguments], word.numbers))
+    for op in epilogue.ops:
+        values.append(SCALAR_OPS[op.op](k, [values[number] for number in op.arguments], op.numbers))
     return values[-1]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from uncork.kernels.codegen.activations import exact_tanh, exp
+from uncork.kernels.codegen.activations import accurate_tanh, exp
 from uncork.kernels.codegen.emit import F32, I32, U32, Kernel, Value
 
 #: erf(x) = x + x * P(x^2) below `_ERF_SPLIT`; above, 1 - exp(-(t Q(t))), which is 1 in f32 from `_ERF_END` on.
@@ -129,7 +129,7 @@ def softplus(k: Kernel, x: Value) -> Value:
 
 def mish(k: Kernel, x: Value) -> Value:
     """x * tanh(softplus(x))"""
-    return x * exact_tanh(k, softplus(k, x))
+    return x * accurate_tanh(k, softplus(k, x))
 
 
 def gelu(k: Kernel, x: Value) -> Value:
@@ -140,4 +140,4 @@ def gelu(k: Kernel, x: Value) -> Value:
 def gelu_tanh(k: Kernel, x: Value) -> Value:
     """x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) / 2"""
     inner = (x + x * x * x * 0.044715) * math.sqrt(2 / math.pi)
-    return x * (exact_tanh(k, inner) + 1.0) * 0.5
+    return x * (accurate_tanh(k, inner) + 1.0) * 0.5

@@ -59,19 +59,19 @@ def radix_sort(outer: Kernel, key: Type) -> Kernel:
             at = _count_of(k, counts, number, digit)
             k.store(k.load(at, I32) + 1, at)
     turned = k.variable(k.integer(0))
-    with k.when(count > 0):
+    with k.if_(count > 0):
         first = k.load(keys, key)
         for digit in range(digits):
             # Where all keys share a digit, they are in its order already.
             shared = k.load(_count_of(k, counts, first, digit), I32).to(I64).equals(count)
-            with k.when(negated(k, shared)):
+            with k.if_(negated(k, shared)):
                 flipped = turned.get() > 0
                 pairs = ((keys, other_keys), (places, other_places))
                 source = [k.select(flipped, b, a) for a, b in pairs]
                 target = [k.select(flipped, a, b) for a, b in pairs]
                 _pass(k, key, digit, source, target, counts, count)
                 turned.set(k.integer(1) - turned.get())
-    with k.when(turned.get() > 0), k.loop(0, count) as i:
+    with k.if_(turned.get() > 0), k.loop(0, count) as i:
         k.store(k.load(other_keys + i * key.bytes, key), keys + i * key.bytes)
         k.store(k.load(other_places + i * I32.bytes, I32), places + i * I32.bytes)
     k.finish()

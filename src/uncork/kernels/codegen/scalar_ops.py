@@ -1,6 +1,6 @@
-"""What each operation computes of one element, as kernels say it. Which operation is which word, and of what numbers: `elementwise.py`.
+"""The scalar operations of kernels: what each computes of one element. `elementwise/lowering.py` tells which layer is which.
 
-A word takes vectors of the operands (f16 and bf16 widened to f32) and the numbers of its operation. Arithmetic rounds as NumPy's:
+A scalar operation takes vectors of the operands (f16 and bf16 widened to f32) and the numbers of its operation. Arithmetic rounds as NumPy's:
 nothing is contracted or reordered. Real functions are those of `functions.py`, whose errors stand there.
 """
 
@@ -10,13 +10,13 @@ import math
 from collections.abc import Callable, Sequence
 
 from uncork.kernels.codegen import functions
-from uncork.kernels.codegen.activations import exact_sigmoid, exact_tanh, exp
+from uncork.kernels.codegen.activations import accurate_sigmoid, accurate_tanh, exp
 from uncork.kernels.codegen.circular import CIRCULAR
 from uncork.kernels.codegen.emit import BOOL, F32, F64, INDEX_TYPES, Kernel, Type, Value
 
 Numbers = Sequence[float]
-Word = Callable[[Kernel, Sequence[Value], Numbers], Value]
-#: Words that pass values on as they are stored: no f16 or bf16 is widened for them.
+ScalarEmitter = Callable[[Kernel, Sequence[Value], Numbers], Value]
+#: Scalar operations that pass values on as they are stored: no f16 or bf16 is widened for them.
 MOVING = frozenset({"select", "same"})
 #: How a value is held while it is computed with.
 COMPUTED: dict[str, Type] = {"f32": F32, "f64": F64, "f16": F32, "bf16": F32, "boolean": BOOL, **INDEX_TYPES}
@@ -50,7 +50,7 @@ def _sign(k: Kernel, a: Value) -> Value:
     return k.select(a.equals(a), signed, a) if _is_float(a) else signed
 
 
-def _rounding(intrinsic: str) -> Word:
+def _rounding(intrinsic: str) -> ScalarEmitter:
     return lambda k, v, n: k.intrinsic(intrinsic, v[0]) if _is_float(v[0]) else v[0]
 
 
@@ -130,8 +130,8 @@ _UNARY: dict[str, Callable[[Kernel, Value], Value]] = {
     "sign": _sign,
     "round_away": _round_away,
     "relu": _rectified,
-    "sigmoid": exact_sigmoid,
-    "tanh": exact_tanh,
+    "sigmoid": accurate_sigmoid,
+    "tanh": accurate_tanh,
     "exp": exp,
     "log": functions.log,
     "erf": functions.erf,
@@ -140,7 +140,7 @@ _UNARY: dict[str, Callable[[Kernel, Value], Value]] = {
     "softplus": functions.softplus,
     "mish": functions.mish,
     "softsign": lambda k, a: a / (k.intrinsic("fabs", a) + 1.0),
-    "swish": lambda k, a: a * exact_sigmoid(k, a),
+    "swish": lambda k, a: a * accurate_sigmoid(k, a),
     "hsigmoid": lambda k, a: functions.clamped(k, a + 3.0, 0.0, 6.0) / 6.0,
     "hswish": lambda k, a: a * functions.clamped(k, a + 3.0, 0.0, 6.0) / 6.0,
     "sqrt": lambda k, a: k.intrinsic("sqrt", a),
@@ -173,19 +173,19 @@ _BINARY: dict[str, Callable[[Kernel, Value, Value], Value]] = {
     "or": lambda k, a, b: a | b,
     "xor": _xor,
     "prelu": _prelu,
-    "swish_scaled": lambda k, a, b: a * exact_sigmoid(k, a * b),
+    "swish_scaled": lambda k, a, b: a * accurate_sigmoid(k, a * b),
 }
 
 
-def _of_one(function: Callable[[Kernel, Value], Value]) -> Word:
+def _of_one(function: Callable[[Kernel, Value], Value]) -> ScalarEmitter:
     return lambda k, v, n: function(k, v[0])
 
 
-def _of_two(function: Callable[[Kernel, Value, Value], Value]) -> Word:
+def _of_two(function: Callable[[Kernel, Value, Value], Value]) -> ScalarEmitter:
     return lambda k, v, n: function(k, v[0], v[1])
 
 
-WORDS: dict[str, Word] = {
+SCALAR_OPS: dict[str, ScalarEmitter] = {
     **{name: _of_one(function) for name, function in _UNARY.items()},
     **{name: _of_two(function) for name, function in _BINARY.items()},
     "floor": _rounding("floor"),

@@ -22,10 +22,10 @@ _SPINS = 1000
 class Team:
     """One member's view, inside a kernel. All members call the same phases in the same order."""
 
-    def __init__(self, k: Kernel, member: Value, members: Value, lines: Value, let_run: Value) -> None:
-        """`lines`: the team's memory, two cache lines for each member, all zeros at the beginning; `let_run`: the address of a function
+    def __init__(self, k: Kernel, member: Value, members: Value, lines: Value, release_gil: Value) -> None:
+        """`lines`: the team's memory, two cache lines for each member, all zeros at the beginning; `release_gil`: the address of a function
         without arguments."""
-        self._k, self._member, self._members, self._lines, self._let_run = k, member, members, lines, let_run
+        self._k, self._member, self._members, self._lines, self._let_run = k, member, members, lines, release_gil
         self._before = k.variable(k.integer(0))  # items of each share in the phases before
         self._done = k.variable(k.integer(0))  # items that this member has done
 
@@ -42,18 +42,18 @@ class Team:
         end = self._before.get() + share
         with k.loop(0, members) as distance:
             whose = k.variable(self._member + distance)
-            with k.when(whose.get() >= members):
+            with k.if_(whose.get() >= members):
                 whose.set(whose.get() - members)
             line = self._lines + whose.get() * (2 * _LINE)
             claimed = k.variable(self._load(line))
-            with k.during(lambda: claimed.get() < end):
+            with k.while_(lambda: claimed.get() < end):
                 item = claimed.get()
-                with k.when(self._claims(line, item)):
+                with k.if_(self._claims(line, item)):
                     place = item - self._before.get()
                     if backwards is not None:
                         place = k.select(backwards, share - 1 - place, place)
                     number = whose.get() * share + place
-                    with k.when(number < count):  # shares are of equal size, the last ones not full
+                    with k.if_(number < count):  # shares are of equal size, the last ones not full
                         run(number)
                     self._done.set(self._done.get() + 1)
                 claimed.set(self._load(line))
@@ -65,11 +65,11 @@ class Team:
         """Until all members together have done so many items."""
         k = self._k
         looks = k.variable(k.integer(0))
-        with k.during(lambda: self._all_done() < items):
+        with k.while_(lambda: self._all_done() < items):
             looks.set(looks.get() + 1)
             if k.target is not None and k.target.has("sse2"):
                 k.call_intrinsic("llvm.x86.sse2.pause")
-            with k.when(looks.get() > _SPINS):
+            with k.if_(looks.get() > _SPINS):
                 k.call_address(self._let_run, [])
 
     def _all_done(self) -> Value:

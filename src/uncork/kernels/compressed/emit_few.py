@@ -40,7 +40,7 @@ def emit_few_rows(spec: FewRows, machine: Target) -> str:
         if spec.rows == 1:
             rows(k.integer(0), 1)
         else:
-            with k.either(a["rows"].equals(1)) as (one, several):
+            with k.if_else(a["rows"].equals(1)) as (one, several):
                 with one:
                     rows(k.integer(0), 1)
                 with several, k.loop(0, a["rows"], spec.rows) as row:
@@ -70,7 +70,7 @@ def _in_order_of_words(k: Kernel, spec: FewRows, a: dict[str, Value], source: Va
 
     with k.loop(0, whole, stored.block) as position:
         block(position, False)
-    with k.when(whole < a["inner"]):
+    with k.if_(whole < a["inner"]):
         block(whole, True)
 
 
@@ -110,7 +110,7 @@ def _multiply(
     if step > stored.block:
         with k.loop(turns, whole, stored.block) as position:
             block(position, False)
-    with k.when(whole < a["inner"]):
+    with k.if_(whole < a["inner"]):
         block(whole, True)
     for row, number in zip(sums, numbers):
         result = _across(k, [_joined([variable.get() for variable in chains]) for chains in row])

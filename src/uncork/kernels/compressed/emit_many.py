@@ -47,7 +47,7 @@ def emit_many_rows(spec: ManyRows, machine: Target) -> str:
                 },
             )
 
-        with k.either(first + spec.width <= end, likely=True) as (whole, partly):
+        with k.if_else(first + spec.width <= end, likely=True) as (whole, partly):
             with whole:
                 run(full)
             with partly:
@@ -81,5 +81,5 @@ def _decode(k: Kernel, spec: ManyRows, a: dict[str, Value], decoder: Decoder, fi
 
     with k.loop(0, whole, stored.block) as position:
         block(position, False)
-    with k.when(whole < a["inner"]):
+    with k.if_(whole < a["inner"]):
         block(whole, True)

@@ -10,11 +10,11 @@ from uncork import storage
 from uncork.internal_ops.compressed_linear import CompressedLinear, CompressedMatrix, FusedCompressedLinear
 from uncork.kernels.compressed.spec import CONVERTED, FOUR_BITS, PER_WORD, SPLIT, FewRows, ManyRows, Stored
 from uncork.kernels.extents import extents, is_empty, largest, nanoseconds, product, smallest
-from uncork.kernels.kernel_plan import AtLeast, Choice, In, KernelCall, Native, Operand, Out, Room, Stages, shares
+from uncork.kernels.kernel_plan import AtLeast, In, KernelCall, KernelPlan, Operand, Out, Scratch, Selection, Stages, shares
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import chooses
-from uncork.kernels.select_epilogue import epilogue_of, words_for
+from uncork.kernels.select import selects
+from uncork.kernels.select_epilogue import epilogue_of, operands_for
 from uncork.ops import Operation
 from uncork.symbolic import Size, SizeLike
 from uncork.types import Array, ElementType, TensorSpec
@@ -49,8 +49,8 @@ def declined(weights: CompressedMatrix, target: Target) -> str:
     return ""
 
 
-@chooses(CompressedLinear, FusedCompressedLinear)
-def choose_compressed(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+@selects(CompressedLinear, FusedCompressedLinear)
+def select_compressed(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
     linear = operation.product if isinstance(operation, FusedCompressedLinear) else operation
     data = inputs[0]
     assert isinstance(linear, CompressedLinear) and data is not None
@@ -77,30 +77,30 @@ def choose_compressed(operation: Operation, inputs: Sequence[TensorSpec | None],
     padded = -(-weights.inner // stored.block) * stored.block * 4
     few = FewRows(stored, columns, at_once, end)
     many = ManyRows(stored, 3 if wide else 2, end)
-    room_of_few = smallest(rows, _FEW) * padded if stored.element_type in FOUR_BITS else 0
+    scratch_of_few = smallest(rows, _FEW) * padded if stored.element_type in FOUR_BITS else 0
     table = -(-(stored.block * target.lanes + padded // 4 * many.width) * 4 // _LINE) * _LINE
-    room_of_many = table + (rows * 8 + (_LINE - 1)) // _LINE * _LINE
+    scratch_of_many = table + (rows * 8 + (_LINE - 1)) // _LINE * _LINE
     keep = [kept, *(array for array in parameters if array is not None)]
 
-    def call(spec: FewRows | ManyRows, first: int, count: int, room: SizeLike) -> KernelCall:
-        found = [*words, first, count, Room(room), Room(room + table), *words_for(end, others, 0, 0)]
+    def call(spec: FewRows | ManyRows, first: int, count: int, scratch: SizeLike) -> KernelCall:
+        found = [*words, first, count, Scratch(scratch), Scratch(scratch + table), *operands_for(end, others, 0, 0)]
         assert len(found) == len(spec.arguments)
         return spec, found
 
     kinds, when = _kinds(rows, few, many)
-    room = largest(room_of_few, room_of_many) if many in kinds else room_of_few
+    scratch = largest(scratch_of_few, scratch_of_many) if many in kinds else scratch_of_few
     cost = nanoseconds(rows * weights.inner * weights.columns, 1 / 30)
 
     def split(threads: int) -> Stages:
         stages = [
-            [call(spec, int(first), int(count), room * number) for number, (first, count) in enumerate(_columns(weights, spec, threads))]
+            [call(spec, int(first), int(count), scratch * number) for number, (first, count) in enumerate(_columns(weights, spec, threads))]
             for spec in kinds
         ]
-        return Stages(stages, room * threads, when)
+        return Stages(stages, scratch * threads, when)
 
     name = " or ".join(spec.name for spec in kinds)
     calls = [call(spec, 0, weights.columns, 0) for spec in kinds]
-    return Native(name, calls, room=room, keep=keep, cost=cost, split=split, when=when)
+    return KernelPlan(name, calls, scratch=scratch, keep=keep, cost=cost, split=split, when=when)
 
 
 def _kinds(rows: SizeLike, few: FewRows, many: ManyRows) -> tuple[list[FewRows | ManyRows], list[AtLeast]]:

@@ -13,11 +13,11 @@ from uncork.kernels.convolution.spec_blocks import ENTRY, KINDS, Dense
 from uncork.kernels.epilogue import Epilogue
 from uncork.kernels.extents import certainly, is_known, nanoseconds
 from uncork.kernels.gemm.places import placed
-from uncork.kernels.kernel_plan import In, KernelCall, Native, Operand, Out, Room, Stages, shares
+from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Operand, Out, Scratch, Stages, shares
 from uncork.kernels.movement.strided_copy import placing
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select_epilogue import words_for
+from uncork.kernels.select_epilogue import operands_for
 from uncork.symbolic import SizeLike
 from uncork.types import Array
 
@@ -188,7 +188,7 @@ class _Maker:
         """The table of a region's taps, for a run of groups; counted from the first of these taps in the data."""
         blocks = self.runs[number][0]
         if not is_known(self.block):
-            return Room(self.laid_out + number * self._entries(region) * ENTRY)
+            return Scratch(self.laid_out + number * self._entries(region) * ENTRY)
         key = (region.row_taps, region.column_taps, blocks)
         if key not in self._tables:
             source, filters = self._steps(blocks)
@@ -208,7 +208,7 @@ class _Maker:
             table = self.laid_out + number * self._entries(self.regions[0]) * ENTRY
             in_table = (counts[1] * counts[2] * ENTRY, counts[2] * ENTRY, ENTRY)
             for word, steps in enumerate(self._steps(blocks)):
-                yield placed(Room(table + word * 8), 0, list(zip(counts, in_table, steps)))
+                yield placed(Scratch(table + word * 8), 0, list(zip(counts, in_table, steps)))
 
     def lay_out(self, images: tuple[SizeLike, SizeLike]) -> Iterator[KernelCall]:
         """The data of some images with zeros around them."""
@@ -226,7 +226,7 @@ class _Maker:
             (rows.number, g.columns.size * pixel, self.row),
             (columns.number * work.inner, 4, 4),
         ]
-        yield placing(self.target.lanes, In(0, source), Room(target), loops, Room(0), planes * self.block)
+        yield placing(self.target.lanes, In(0, source), Scratch(target), loops, Scratch(0), planes * self.block)
 
     def compute(
         self, images: tuple[SizeLike, SizeLike], region: _Region, number: int, rows: tuple[SizeLike, SizeLike], groups: tuple[int, int]
@@ -247,7 +247,7 @@ class _Maker:
         block = first_block + groups[0] * blocks
         made = images[0] * work.result_image + (block * g.pixels + first * g.columns.count + region.columns[0]) * work.lanes * 4
         words: dict[str, Operand] = {
-            "source": Room(seen) if self.padded else In(0, images[0] * image + seen),
+            "source": Scratch(seen) if self.padded else In(0, images[0] * image + seen),
             "target": Out(0, made),
             "filters": int(filters.ctypes.data) + groups[0] * filters[0].nbytes,
             "table": self._table(region, number),
@@ -262,7 +262,7 @@ class _Maker:
             "groups": groups[1],
             "group": filters[0].nbytes,
             **{f"tiles_{kind}": count for kind, count in enumerate(tiles)},
-            **dict(zip(spec.end.arguments, words_for(spec.end, work.others, block * work.lanes * 4, made))),
+            **dict(zip(spec.end.arguments, operands_for(spec.end, work.others, block * work.lanes * 4, made))),
         }
         if not self._entries(region):  # nothing of the data is seen: any address will do
             words["source"] = In(0)
@@ -285,14 +285,14 @@ class _Maker:
                     yield self.compute(images, region, number, rows, some)
 
 
-def direct_over_blocks(work: BlockedWork, target: Target) -> Native:
+def direct_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
     """The calls of a direct convolution over blocks."""
     maker = _Maker(work, target)
     alone = maker.stages(1)
     calls = [call for stage in alone.stages for call in stage]
     pixels = work.geometry.images * work.geometry.pixels
     name = next(spec.name for spec, _ in calls if isinstance(spec, Dense))
-    return Native(name, calls, alone.room, maker.keep, nanoseconds(pixels, work.cost), maker.stages)
+    return KernelPlan(name, calls, alone.scratch, maker.keep, nanoseconds(pixels, work.cost), maker.stages)
 
 
 def block_of(channels: int, target: Target) -> int:

@@ -9,10 +9,10 @@ from uncork.kernels.convolution.geometry import Geometry
 from uncork.kernels.convolution.spec_blocks import Depthwise, Winograd
 from uncork.kernels.convolution.winograd import TAPS, transformed
 from uncork.kernels.extents import nanoseconds
-from uncork.kernels.kernel_plan import In, KernelCall, Native, Operand, Out, Room, Stages, shares
+from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Operand, Out, Scratch, Stages, shares
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select_epilogue import words_for
+from uncork.kernels.select_epilogue import operands_for
 from uncork.symbolic import SizeLike
 from uncork.types import Array
 
@@ -69,7 +69,7 @@ class _Maker:
         return np.ascontiguousarray(apart.transpose(0, 1, 3, 2))
 
     @property
-    def room(self) -> int:
+    def scratch(self) -> int:
         """Bytes of working memory of a thread."""
         work, tiles = self.work, self.strip * self.spec.widths[0]
         numbers = tiles * (self.g.channels + self.g.outputs) + max(work.lanes, work.inner)
@@ -83,7 +83,7 @@ class _Maker:
             "source": In(0),
             "target": Out(0),
             "filters": int(self.packing.arrays[0].ctypes.data),
-            "scratch": Room(share * self.room),
+            "scratch": Scratch(share * self.scratch),
             "across": self.across,
             "down": self.down,
             "height": g.rows.size,
@@ -105,25 +105,25 @@ class _Maker:
             "end": groups[0] + groups[1],
             "strip": self.strip,
             "room": self.strip * self.spec.widths[0],
-            **dict(zip(self.spec.end.arguments, words_for(self.spec.end, work.others, 0, 0))),
+            **dict(zip(self.spec.end.arguments, operands_for(self.spec.end, work.others, 0, 0))),
         }
         return self.spec, [words[name] for name in self.spec.arguments]
 
     def stages(self, threads: int) -> Stages:
         parts = shares(self.total, threads) if threads > 1 else [(0, self.total)]
-        return Stages([[self.compute(part, share) for share, part in enumerate(parts)]], threads * self.room)
+        return Stages([[self.compute(part, share) for share, part in enumerate(parts)]], threads * self.scratch)
 
 
-def winograd_over_blocks(work: BlockedWork, side: int, target: Target) -> Native:
+def winograd_over_blocks(work: BlockedWork, side: int, target: Target) -> KernelPlan:
     """The calls of a convolution by Winograd's tiles."""
     maker = _Maker(work, side, target)
     alone = maker.stages(1)
     pixels = work.geometry.images * work.geometry.pixels
     cost = nanoseconds(pixels, work.cost * (side + TAPS - 1) ** 2 / (side * TAPS) ** 2)
-    return Native(maker.spec.name, alone.stages[0], alone.room, [maker.packing], cost, maker.stages)
+    return KernelPlan(maker.spec.name, alone.stages[0], alone.scratch, [maker.packing], cost, maker.stages)
 
 
-def depthwise_over_blocks(work: BlockedWork) -> Native:
+def depthwise_over_blocks(work: BlockedWork) -> KernelPlan:
     """The calls of a convolution of each channel for itself."""
     g = work.geometry
     count = g.columns.count
@@ -143,7 +143,7 @@ def depthwise_over_blocks(work: BlockedWork) -> Native:
             "source": In(0),
             "target": Out(0),
             "filters": int(packing.arrays[0].ctypes.data),
-            "zeros": Room(share * zeros),
+            "zeros": Scratch(share * zeros),
             "channels": work.channels,
             "first": some[0],
             "end": some[0] + some[1],
@@ -153,7 +153,7 @@ def depthwise_over_blocks(work: BlockedWork) -> Native:
             "result_width": g.columns.count,
             "top": g.rows.begin,
             "left": g.columns.begin,
-            **dict(zip(spec.end.arguments, words_for(spec.end, work.others, 0, 0))),
+            **dict(zip(spec.end.arguments, operands_for(spec.end, work.others, 0, 0))),
         }
         return spec, [words[name] for name in spec.arguments]
 
@@ -161,4 +161,4 @@ def depthwise_over_blocks(work: BlockedWork) -> Native:
         return Stages([[compute(part, n) for n, part in enumerate(shares(planes, threads))]], threads * zeros)
 
     pixels = g.images * g.pixels
-    return Native(spec.name, [compute((0, planes), 0)], zeros, [packing], nanoseconds(pixels, work.cost * 4), stages)
+    return KernelPlan(spec.name, [compute((0, planes), 0)], zeros, [packing], nanoseconds(pixels, work.cost * 4), stages)

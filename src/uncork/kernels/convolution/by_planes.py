@@ -16,31 +16,31 @@ import numpy as np
 from uncork.kernels.convolution.geometry import Axis, Geometry, Windows, Work
 from uncork.kernels.epilogue import ELEMENT
 from uncork.kernels.extents import is_empty, is_known, largest, same
-from uncork.kernels.kernel_plan import Choice, In, KernelCall, Native, Operand, Out, Room, Stages, shares
+from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Operand, Out, Scratch, Selection, Stages, shares
 from uncork.kernels.movement.strided_copy import Loop, placing
 from uncork.symbolic import SizeLike
 
 #: Products of a sum from which on it pays to bring pixels together after they were computed apart.
 _LEAST = 64
 #: A convolution of planes.
-Planar = Callable[[Work], Choice]
+Planar = Callable[[Work], Selection]
 
 
 @dataclass(frozen=True)
 class Moved:
     """The calls of a convolution of planes with its data, its result and its own memory elsewhere in the step's memory."""
 
-    native: Native
+    native: KernelPlan
     source: SizeLike | None
     target: SizeLike | None
-    room: SizeLike
+    scratch: SizeLike
 
     def operand(self, word: Operand) -> Operand:
         if isinstance(word, In) and word.position == 0 and self.source is not None:
-            return Room(self.source + word.offset)
+            return Scratch(self.source + word.offset)
         if isinstance(word, Out) and self.target is not None:
-            return Room(self.target + word.offset)
-        return Room(self.room + word.offset) if isinstance(word, Room) else word
+            return Scratch(self.target + word.offset)
+        return Scratch(self.scratch + word.offset) if isinstance(word, Scratch) else word
 
     def call(self, call: KernelCall) -> KernelCall:
         spec, words = call
@@ -49,12 +49,12 @@ class Moved:
     def stages(self, threads: int) -> tuple[list[list[KernelCall]], SizeLike]:
         """The work of so many threads, and the memory that it takes."""
         if threads == 1 or self.native.split is None:
-            return [[self.call(call)] for call in self.native.calls], self.native.room
+            return [[self.call(call)] for call in self.native.calls], self.native.scratch
         split = self.native.split(threads)
-        return [[self.call(call) for call in stage] for stage in split.stages], split.room
+        return [[self.call(call) for call in stage] for stage in split.stages], split.scratch
 
 
-def over_volumes(found: Windows, work: Callable[[Geometry], Work], planar: Planar, lanes: int) -> Choice:
+def over_volumes(found: Windows, work: Callable[[Geometry], Work], planar: Planar, lanes: int) -> Selection:
     """A convolution along three axes: planes are gathered along the first one, and planes of the result put in their places."""
     depth, rows, columns = found.axes
     groups, outputs, channels, taps = found.filters.shape[:4]
@@ -63,7 +63,7 @@ def over_volumes(found: Windows, work: Callable[[Geometry], Work], planar: Plana
     if ELEMENT in own.end.operands:
         return "no kernel ends a convolution of three spatial axes with another tensor"
     native = planar(replace(own, filters=found.filters.reshape(*found.filters.shape[:2], channels * taps, *found.filters.shape[4:])))
-    if not isinstance(native, Native):
+    if not isinstance(native, KernelPlan):
         return native
     g = own.geometry
     plane, made = g.cells * 4, g.pixels * 4
@@ -74,7 +74,7 @@ def over_volumes(found: Windows, work: Callable[[Geometry], Work], planar: Plana
     def gather() -> Iterator[KernelCall]:
         cells = [depth.cells(tap * depth.dilation, depth.count, 1 if depth.spread > 1 else depth.stride) for tap in range(taps)]
         if not all(same(some.number, depth.count) for some in cells):
-            yield placing(lanes, 0, 0, [(0, 0, 0)] * 4, Room(0), gathered)
+            yield placing(lanes, 0, 0, [(0, 0, 0)] * 4, Scratch(0), gathered)
         each = groups * channels
         for tap, some in enumerate(cells):
             if is_empty((some.number,)):
@@ -85,7 +85,7 @@ def over_volumes(found: Windows, work: Callable[[Geometry], Work], planar: Plana
                 (each, depth.size * plane, taps * plane),
                 (g.cells, 4, 4),
             ]
-            yield placing(lanes, In(0, some.first * plane), Room(some.place * each * taps * plane + tap * plane), loops)
+            yield placing(lanes, In(0, some.first * plane), Scratch(some.place * each * taps * plane + tap * plane), loops)
 
     def scatter(threads: int) -> list[KernelCall]:
         each = groups * outputs
@@ -97,16 +97,16 @@ def over_volumes(found: Windows, work: Callable[[Geometry], Work], planar: Plana
                 (number, made, depth.count * made),
                 (g.pixels, 4, 4),
             ]
-            calls.append(placing(lanes, Room(gathered + first * made), Out(0, first * depth.count * made), loops))
+            calls.append(placing(lanes, Scratch(gathered + first * made), Out(0, first * depth.count * made), loops))
         return calls
 
     def stages(threads: int) -> Stages:
-        inner, room = moved.stages(threads)
-        return Stages([*([call] for call in gather()), *inner, scatter(threads)], gathered + result + room)
+        inner, scratch = moved.stages(threads)
+        return Stages([*([call] for call in gather()), *inner, scatter(threads)], gathered + result + scratch)
 
     alone = stages(1)
     calls = [call for stage in alone.stages for call in stage]
-    return Native(native.kernel, calls, alone.room, native.keep, native.cost, stages)
+    return KernelPlan(native.kernel, calls, alone.scratch, native.keep, native.cost, stages)
 
 
 def phases_pay(found: Windows, operands: Sequence[str]) -> bool:
@@ -141,7 +141,7 @@ def _phases(axis: Axis) -> Iterator[_Phase]:
         yield _Phase(first, step, Axis(axis.size, len(taps), count, begin=begin), taps)
 
 
-def by_phases(found: Windows, work: Callable[[Geometry], Work], planar: Planar, lanes: int) -> Choice:
+def by_phases(found: Windows, work: Callable[[Geometry], Work], planar: Planar, lanes: int) -> Selection:
     """A transposed convolution as one of planes for each remainder of places by the strides."""
     whole = found.planar
     groups, outputs, channels = found.filters.shape[:3]
@@ -153,18 +153,18 @@ def by_phases(found: Windows, work: Callable[[Geometry], Work], planar: Planar, 
         own = work(Geometry(found.images, groups, channels, outputs, down.axis, across.axis))
         some = np.ascontiguousarray(ordered[:, :, :, down.taps][..., across.taps])
         native = planar(replace(own, filters=some, type_name=f"{own.type_name} {down.first} {across.first}"))
-        if not isinstance(native, Native):
+        if not isinstance(native, KernelPlan):
             return native
         made.append((down, across, Moved(native, None, 0, 0)))
     each = groups * outputs
 
     def stages(threads: int) -> Stages:
         calls: list[list[KernelCall]] = []
-        room: SizeLike = 0
+        scratch: SizeLike = 0
         for down, across, moved in made:
             pixels = down.axis.count * across.axis.count
             size = found.images * each * pixels * 4
-            inner, own = replace(moved, room=size).stages(threads)
+            inner, own = replace(moved, scratch=size).stages(threads)
             calls += inner
             planes = found.images * each
             calls.append([])
@@ -176,14 +176,14 @@ def by_phases(found: Windows, work: Callable[[Geometry], Work], planar: Planar, 
                     (across.axis.count, 4, across.step * 4),
                 ]
                 place = (down.first * whole.columns.count + across.first) * 4
-                calls[-1].append(placing(lanes, Room(first * pixels * 4), Out(0, first * whole.pixels * 4 + place), loops))
-            room = largest(room, size + own)
+                calls[-1].append(placing(lanes, Scratch(first * pixels * 4), Out(0, first * whole.pixels * 4 + place), loops))
+            scratch = largest(scratch, size + own)
         # Tables that only this number of threads wants are there by now.
         keep[:] = [kept for _, _, moved in made for kept in moved.native.keep]
-        return Stages(calls, room)
+        return Stages(calls, scratch)
 
     keep: list[object] = []
     alone = stages(1)
     first = made[0][2].native
     cost = first.cost * len(made)
-    return Native(first.kernel, [call for stage in alone.stages for call in stage], alone.room, keep, cost, stages)
+    return KernelPlan(first.kernel, [call for stage in alone.stages for call in stage], alone.scratch, keep, cost, stages)

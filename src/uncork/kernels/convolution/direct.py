@@ -18,10 +18,10 @@ from uncork.kernels.convolution.layout import Layout, blocks_of, direct, lanes_f
 from uncork.kernels.convolution.spec import Planes
 from uncork.kernels.extents import certainly, is_empty, is_known, nanoseconds, same
 from uncork.kernels.gemm.places import placed
-from uncork.kernels.kernel_plan import In, KernelCall, Native, Operand, Out, Room, Stages, shares
+from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Operand, Out, Scratch, Stages, shares
 from uncork.kernels.movement.strided_copy import Loop, placing
 from uncork.kernels.runtime.packed_weights import packed
-from uncork.kernels.select_epilogue import words_for
+from uncork.kernels.select_epilogue import operands_for
 from uncork.symbolic import Size, SizeLike, plain
 from uncork.types import Array
 
@@ -150,13 +150,13 @@ class _Maker:
         for n, groups, rows in product(range(count), runs, heights):
             yield Part((n, 1), groups, whole.channels, rows)
 
-    def lay_out(self, part: Part, room: SizeLike) -> list[KernelCall]:
+    def lay_out(self, part: Part, scratch: SizeLike) -> list[KernelCall]:
         """The cells that a part needs, a call for each remainder; and their offsets."""
         g = self.g
         layout = self.layout(part)
         begins = certainly(plain(Size.of(part.images[0])), 0)  # runs of images share them
-        found = self._find_offsets(layout, room + self.laid_out(part)) if self.far and begins else []
-        return found if direct(g) else [*found, *self._cells(part, layout, room)]
+        found = self._find_offsets(layout, scratch + self.laid_out(part)) if self.far and begins else []
+        return found if direct(g) else [*found, *self._cells(part, layout, scratch)]
 
     def _find_offsets(self, layout: Layout, table: SizeLike) -> list[KernelCall]:
         """The table of `Layout.offsets`, by a call for all taps that lie evenly."""
@@ -172,10 +172,10 @@ class _Maker:
                 (g.rows.taps, across.taps * 8, g.rows.dilation * layout.row),
                 (len(range(first, across.taps, runs)), runs * 8, runs * across.dilation // stride * 4),
             ]
-            calls.append(placed(Room(table + first * 8), place + cell // stride * 4, loops))
+            calls.append(placed(Scratch(table + first * 8), place + cell // stride * 4, loops))
         return calls
 
-    def _cells(self, part: Part, layout: Layout, room: SizeLike) -> list[KernelCall]:
+    def _cells(self, part: Part, layout: Layout, scratch: SizeLike) -> list[KernelCall]:
         g = self.g
         channels = part.groups[1] * g.channels
         cleared = part.images[1] * channels * layout.channel
@@ -186,7 +186,7 @@ class _Maker:
             columns = g.columns.cells(remainder, layout.width, g.columns.stride)
             start = part.images[0] * g.groups * g.channels + part.groups[0] * g.channels
             source = (start * g.cells + rows.first * g.columns.size + columns.first) * 4
-            base = room + number * layout.remainder
+            base = scratch + number * layout.remainder
             target = base + rows.place * layout.row + columns.place * 4
             covered = same(rows.number, height) and same(columns.number, layout.width)
             loops: list[Loop] = [
@@ -197,13 +197,13 @@ class _Maker:
             ]
             if is_empty((rows.number, columns.number)):
                 source, target, loops = 0, base, [(0, 0, 0)] * 4
-            calls.append(placing(self.widest, In(0, source), Room(target), loops, Room(base), 0 if covered else cleared))
+            calls.append(placing(self.widest, In(0, source), Scratch(target), loops, Scratch(base), 0 if covered else cleared))
         return calls
 
-    def compute(self, part: Part, room: SizeLike) -> KernelCall:
+    def compute(self, part: Part, scratch: SizeLike) -> KernelCall:
         g = self.g
         layout = self.layout(part)
-        source: Operand = Room(room)
+        source: Operand = Scratch(scratch)
         if direct(g):
             channel = part.images[0] * g.groups * g.channels + part.groups[0] * g.channels
             source = In(0, (channel * g.cells + part.rows[0] * g.rows.stride * g.columns.size) * 4)
@@ -216,7 +216,7 @@ class _Maker:
             "source": source,
             "target": Out(0, begin),
             "filters": self.packing.arrays[0].ctypes.data + (part.groups[0] * g.outputs + first) * g.inner * 4,
-            "offsets": Room(room + self.laid_out(part)) if self.far else self._offsets_of(layout),
+            "offsets": Scratch(scratch + self.laid_out(part)) if self.far else self._offsets_of(layout),
             "inner": g.inner,
             "block_table": self.table.ctypes.data,
             "blocks": len(self.table),
@@ -236,7 +236,7 @@ class _Maker:
             "channels": count,
             "target_channel": g.pixels * 4,
         }
-        words |= zip(spec.end.arguments, words_for(spec.end, self.others, (part.groups[0] * g.outputs + first) * 4, begin))
+        words |= zip(spec.end.arguments, operands_for(spec.end, self.others, (part.groups[0] * g.outputs + first) * 4, begin))
         return spec, [words[name] for name in spec.arguments]
 
     def _offsets_of(self, layout: Layout) -> int:
@@ -259,14 +259,14 @@ class _Maker:
             own = [replace(whole, channels=channels) for channels in shared(g.outputs, threads, _BLOCK)]
             alone = [[call] for call in self.lay_out(whole, 0)]
             return Stages([*alone, [self.compute(part, 0) for part in own]], self.size(whole))
-        rooms: list[SizeLike] = [0]
+        scratches: list[SizeLike] = [0]
         for part in own:
-            rooms.append(rooms[-1] + self.size(part))
-        laid_out = zip(*(self.lay_out(part, room) for part, room in zip(own, rooms)))
-        return Stages([*laid_out, [self.compute(part, room) for part, room in zip(own, rooms)]], rooms[-1])
+            scratches.append(scratches[-1] + self.size(part))
+        laid_out = zip(*(self.lay_out(part, scratch) for part, scratch in zip(own, scratches)))
+        return Stages([*laid_out, [self.compute(part, scratch) for part, scratch in zip(own, scratches)]], scratches[-1])
 
 
-def over_planes(work: Work, widest: int) -> Native:
+def over_planes(work: Work, widest: int) -> KernelPlan:
     """The calls of a convolution with vectors of at most so many lanes."""
     maker = _Maker(work, widest)
     parts = list(maker.parts())
@@ -274,6 +274,6 @@ def over_planes(work: Work, widest: int) -> Native:
     g = work.geometry
     if g.is_open:
         each = cost(typical(g), widest) / pixels_of(typical(g))
-        return Native(maker.spec.name, calls, maker.size(parts[0]), maker.keep, nanoseconds(g.images * g.pixels, each), maker.split)
-    room = max(known(maker.size(part)) for part in parts)
-    return Native(maker.spec.name, calls, room=room, keep=maker.keep, cost=cost(g, widest), split=maker.split)
+        return KernelPlan(maker.spec.name, calls, maker.size(parts[0]), maker.keep, nanoseconds(g.images * g.pixels, each), maker.split)
+    scratch = max(known(maker.size(part)) for part in parts)
+    return KernelPlan(maker.spec.name, calls, scratch=scratch, keep=maker.keep, cost=cost(g, widest), split=maker.split)

@@ -29,8 +29,8 @@ def emit_depthwise(spec: Depthwise, machine: Target) -> str:
     # The pixels of a row all of whose columns of taps are on the data.
     stride, reach = spec.stride[1], (spec.columns - 1) * spec.dilation[1]
     begin = k.minimum((a["left"] + (stride - 1)) // stride, a["result_width"])
-    room = a["width"] + a["left"] - reach
-    end = k.select(room > 0, (room + (stride - 1)) // stride, k.integer(0))
+    scratch = a["width"] + a["left"] - reach
+    end = k.select(scratch > 0, (scratch + (stride - 1)) // stride, k.integer(0))
     end = k.maximum(begin, k.minimum(end, a["result_width"]))
     with k.loop(a["first"], a["end"]) as plane:
         block = plane - plane // a["channels"] * a["channels"]
@@ -48,7 +48,7 @@ def emit_depthwise(spec: Depthwise, machine: Target) -> str:
                 lines.append(k.select(line.below(a["height"]), source + line * line_bytes, a["zeros"]))
             with k.loop(0, begin) as x:
                 _border(k, spec, a, lines, filters, made, x, ends)
-            with k.either(end - begin >= spec.width, likely=True) as (long, short):
+            with k.if_else(end - begin >= spec.width, likely=True) as (long, short):
                 with long, k.loop(begin, end, spec.width) as first:
                     x = k.minimum(first, end - spec.width)
                     _inside(k, spec, a, lines, filters, held, made, x, ends)
@@ -102,7 +102,7 @@ def _border(
     total = k.variable(k.number(0.0, F32, spec.lanes))
     with k.loop(0, spec.columns) as tap:
         column = x * spec.stride[1] - a["left"] + tap * spec.dilation[1]
-        with k.when(column.below(a["width"])):
+        with k.if_(column.below(a["width"])):
             for row, line in enumerate(lines):
                 weight = k.load(filters + (tap + row * spec.columns) * pixel, F32, spec.lanes)
                 total.set(k.fma(k.load(line + column * pixel, F32, spec.lanes), weight, total.get()))

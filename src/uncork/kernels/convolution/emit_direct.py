@@ -61,7 +61,7 @@ def _by_blocks(
 
         def run(channels: int, done: Value, filters: Value, result: Value) -> None:
             for v in _kinds(spec):
-                with k.when(vectors.equals(v)):
+                with k.if_(vectors.equals(v)):
                     given = [pixels, last, filters, a["offsets"], a["inner"], result, a["target_channel"]]
                     k.call(blocks[channels, v], [*given, *advanced(spec.end, ends, done * 4).values()])
 
@@ -85,7 +85,7 @@ def _by_blocks(
 def _open_blocks(k: Kernel, spec: Planes, columns: Value, block: Callable[[Value, Value, Value], None]) -> None:
     """The blocks of a row of any number of pixels, as `layout.blocks_of` has them; fewer pixels than lanes are one with a mask."""
     most, count = max(spec.vectors), (columns + (spec.lanes - 1)) // spec.lanes
-    with k.either(columns >= spec.lanes, likely=True) as (whole, few):
+    with k.if_else(columns >= spec.lanes, likely=True) as (whole, few):
         with whole, k.loop(0, count, most) as begun:
             vectors = k.minimum(count - begun, k.integer(most))
             last = k.minimum((begun + vectors - 1) * spec.lanes, columns - spec.lanes)
@@ -200,7 +200,7 @@ def _each_channel(
                 vector(last * 4)  # some of it a second time, where the number of columns wants that
 
             if spec.open:
-                with k.either(a["columns"] >= lanes, likely=True) as (whole, few):
+                with k.if_else(a["columns"] >= lanes, likely=True) as (whole, few):
                     with whole:
                         line()
                     with few:

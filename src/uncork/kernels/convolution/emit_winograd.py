@@ -42,7 +42,7 @@ def emit_winograd(spec: Winograd, machine: Target) -> str:
     side = spec.outputs + 2
     places = relative(spec.end, a, a["target"])
     group = k.variable(a["first"])
-    with k.during(lambda: group.get() < a["end"]):
+    with k.while_(lambda: group.get() < a["end"]):
         last = k.minimum(group.get() + a["strip"], a["end"])
         strip = _strip(k, spec, a, _begin(k, spec, a, group.get()), _begin(k, spec, a, last))
         _each_tile(k, spec, a, strip, into, None)
@@ -67,7 +67,7 @@ def _strip(k: Kernel, spec: Winograd, a: dict[str, Value], first: Value, end: Va
     side = spec.outputs + 2
     patch = a["scratch"]
     data = patch + side * side * max(spec.lanes, spec.inner) * 4
-    # `room` tiles, and an odd number of cache lines from position to position: else all of them would meet in a few sets of the cache.
+    # `scratch` tiles, and an odd number of cache lines from position to position: else all of them would meet in a few sets of the cache.
     data_block, made_block = a["room"] * (spec.inner * 4), a["room"] * (spec.lanes * 4)
     data_position = a["channels"] * data_block + 64
     made_position = a["groups"] * spec.blocks * made_block + 64
@@ -149,11 +149,11 @@ def _into(outer: Kernel, spec: Winograd) -> Kernel:
     source, target, position, patch, top, left, height, width, row = k.arguments
     within = (top >= 0) & (left >= 0) & (top + side <= height) & (left + side <= width)
     where, line = k.variable(source + top * row + left * (lanes * 4)), k.variable(row)
-    with k.when(_not(k, within), likely=False):
+    with k.if_(_not(k, within), likely=False):
         with k.loop(0, side) as y, k.loop(0, side) as x:
             cell = patch + (y * side + x) * (lanes * 4)
             seen = (top + y).below(height) & (left + x).below(width)
-            with k.either(seen) as (inside, outside):
+            with k.if_else(seen) as (inside, outside):
                 with inside:
                     k.store(k.load(source + (top + y) * row + (left + x) * (lanes * 4), F32, lanes), cell)
                 with outside:

@@ -215,11 +215,11 @@ def typical(g: Geometry) -> Geometry:
     return replace(g, images=1 if isinstance(g.images, Size) else g.images, rows=axes[0], columns=axes[1])
 
 
-def runs_of_images(g: Geometry, image: SizeLike, room: int) -> int:
+def runs_of_images(g: Geometry, image: SizeLike, scratch: int) -> int:
     """As how many runs open images are laid out, with so many bytes for one: they are to stay in a cache, and runs cost calls."""
     if is_known(g.images):
         return 1
-    return _FEW_RUNS if isinstance(image, int) and image * _FEW_IMAGES <= room else _RUNS
+    return _FEW_RUNS if isinstance(image, int) and image * _FEW_IMAGES <= scratch else _RUNS
 
 
 def pixels_of(g: Geometry) -> int:

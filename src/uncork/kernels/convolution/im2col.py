@@ -18,11 +18,11 @@ from uncork.kernels.extents import certainly, is_empty, is_known, nanoseconds, s
 from uncork.kernels.gemm.indirect import multiplied, panels
 from uncork.kernels.gemm.places import in_order
 from uncork.kernels.gemm.spec_indirect import products
-from uncork.kernels.kernel_plan import In, KernelCall, Native, Operand, Out, Room, Stages, shares
+from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Operand, Out, Scratch, Stages, shares
 from uncork.kernels.movement.select_transpose import blocks_fit, turning
 from uncork.kernels.movement.strided_copy import Loop, placing
 from uncork.kernels.runtime.packed_weights import packed
-from uncork.kernels.select_epilogue import words_for
+from uncork.kernels.select_epilogue import operands_for
 from uncork.symbolic import SizeLike
 from uncork.types import Array
 
@@ -146,8 +146,8 @@ class _Maker:
         g, lay = self.g, self.layout
         first, table = self.laid_out(images), self.table(images)
         counts = images, g.rows.count, g.columns.count
-        yield in_order(Room(first), [*zip(counts, (lay.image, lay.row, lay.column))])
-        yield in_order(Room(first + table), [*zip(counts, (g.groups * g.outputs * g.pixels * 4, g.columns.count * 4, 4))])
+        yield in_order(Scratch(first), [*zip(counts, (lay.image, lay.row, lay.column))])
+        yield in_order(Scratch(first + table), [*zip(counts, (g.groups * g.outputs * g.pixels * 4, g.columns.count * 4, 4))])
 
     def tables(self, images: int) -> tuple[Array, Array]:
         """Bytes to each window and to each pixel of the output, of some images."""
@@ -161,12 +161,12 @@ class _Maker:
             self.keep.extend(self._tables[images])
         return self._tables[images]
 
-    def runs(self, room: int) -> list[tuple[SizeLike, SizeLike]]:
+    def runs(self, scratch: int) -> list[tuple[SizeLike, SizeLike]]:
         """The images that are laid out together."""
         g = self.g
         if g.is_open:
             return shares(g.images, self.open_runs) if self.open_runs > 1 else [(0, g.images)]
-        return shares(g.images, max(1, -(-known(self.size(g.images)) // room)))
+        return shares(g.images, max(1, -(-known(self.size(g.images)) // scratch)))
 
     def held(self, images: SizeLike) -> SizeLike:
         """The images for which there is room in a run of so many: runs of an open number share tables."""
@@ -191,7 +191,7 @@ class _Maker:
             ]
         across, pixel = (reach, g.channels * 4) if lay.way == "lines" else (g.columns.count, g.inner * 4)
         if not all(same(rows.number, g.rows.count) and same(columns.number, across) for rows, columns in taps):
-            yield placing(self.widest, 0, 0, [(0, 0, 0)] * 4, Room(0), self.size(images))
+            yield placing(self.widest, 0, 0, [(0, 0, 0)] * 4, Scratch(0), self.size(images))
         held = self.size(self.held(images))
         start = first * g.groups * g.channels * g.cells * 4
         image, group = g.groups * g.channels * g.cells * 4, g.channels * g.cells * 4
@@ -200,7 +200,7 @@ class _Maker:
         channel, row, column = g.cells, g.columns.size, 1
         loops: list[Loop]
         if not certainly(self.turned(images), 0):
-            data = Room(held)
+            data = Scratch(held)
             channel, row, column = 1, g.columns.size * g.channels, g.channels
             loops = [(images, image, image), (g.groups, group, group)]
             yield turning(self.widest, In(0, start), data, loops, (g.channels, g.cells * 4), (g.cells, g.channels * 4))
@@ -208,8 +208,8 @@ class _Maker:
             if is_empty((rows.number, columns.number)):
                 continue
             cell = (rows.first * row + columns.first * column) * 4 + number * group
-            source = In(0, start + cell) if isinstance(data, In) else Room(held + cell)
-            target = Room(number * lay.group + rows.place * lay.row + columns.place * pixel + tap * g.channels * 4)
+            source = In(0, start + cell) if isinstance(data, In) else Scratch(held + cell)
+            target = Scratch(number * lay.group + rows.place * lay.row + columns.place * pixel + tap * g.channels * 4)
             outer: list[Loop] = [(images, image, lay.image), (rows.number, rows.step * row * 4, rows.place_step * lay.row)]
             if column == 1 == columns.step and blocks_fit(g.channels, columns.number):
                 yield turning(self.widest, source, target, outer, (g.channels, channel * 4), (columns.number, columns.place_step * pixel))
@@ -225,14 +225,14 @@ class _Maker:
         sources: Operand
         targets: Operand
         if g.is_open:
-            sources, targets = Room(laid_out + rows[0] * 8), Room(laid_out + self.table(held) + rows[0] * 8)
+            sources, targets = Scratch(laid_out + rows[0] * 8), Scratch(laid_out + self.table(held) + rows[0] * 8)
         else:
             windows, pixels = self.tables(known(images))
             sources, targets = windows.ctypes.data + known(rows[0]) * 8, pixels.ctypes.data + known(rows[0]) * 8
-        room = laid_out + 2 * self.table(held)
+        scratch = laid_out + 2 * self.table(held)
         image = first * g.groups * g.outputs * g.pixels * 4
         operands: dict[str, Operand] = {
-            "source": In(0, first * lay.image) if lay.way == "direct" else Room(0),
+            "source": In(0, first * lay.image) if lay.way == "direct" else Scratch(0),
             "target": Out(0, image),
             "matrix": self.packing.arrays[0].ctypes.data,
             "sources": sources,
@@ -244,35 +244,35 @@ class _Maker:
             "batches": g.groups,
             "source_batch": lay.group,
             "target_batch": g.outputs * g.pixels * 4,
-            "room": Room(room + rows[0] * 8),
-            "scratch": Room(room + held * g.pixels * 8 + share * self.spec.scratch_bytes),
+            "room": Scratch(scratch + rows[0] * 8),
+            "scratch": Scratch(scratch + held * g.pixels * 8 + share * self.spec.scratch_bytes),
         }
-        operands |= zip(self.spec.end.arguments, words_for(self.spec.end, self.others, 0, image))
+        operands |= zip(self.spec.end.arguments, operands_for(self.spec.end, self.others, 0, image))
         return multiplied(self.spec, operands)
 
-    def calls(self, room: int, threads: int) -> Iterator[list[KernelCall]]:
+    def calls(self, scratch: int, threads: int) -> Iterator[list[KernelCall]]:
         """Stages: what is laid out for some images, then their products."""
         if self.g.is_open:
             yield list(self.find_places(self.most))
-        for first, images in self.runs(room):
+        for first, images in self.runs(scratch):
             for call in self.lay_out(first, images):
                 yield [call]
             rows = shares(images * self.g.pixels, threads, _BLOCK)
             yield [self.compute(first, images, some, share) for share, some in enumerate(rows)]
 
-    def room(self, room: int, threads: int) -> SizeLike:
-        most = self.most if self.g.is_open else max(known(images) for _, images in self.runs(room))
+    def scratch(self, scratch: int, threads: int) -> SizeLike:
+        most = self.most if self.g.is_open else max(known(images) for _, images in self.runs(scratch))
         places = 2 * self.table(most) + most * self.g.pixels * 8
         return self.laid_out(most) + places + threads * self.spec.scratch_bytes
 
     def split(self, threads: int) -> Stages:
-        return Stages(list(self.calls(_SHARED_ROOM, threads)), self.room(_SHARED_ROOM, threads))
+        return Stages(list(self.calls(_SHARED_ROOM, threads)), self.scratch(_SHARED_ROOM, threads))
 
 
-def by_rows(work: Work, widest: int) -> Native:
+def by_rows(work: Work, widest: int) -> KernelPlan:
     """The calls of a convolution with vectors of at most so many lanes."""
     maker = _Maker(work, widest)
     calls = [call for stage in maker.calls(_ROOM, 1) for call in stage]
     g = work.geometry
     spent = nanoseconds(g.images * g.pixels, cost(typical(g), widest) / pixels_of(typical(g))) if g.is_open else cost(g, widest)
-    return Native(maker.spec.name, calls, room=maker.room(_ROOM, 1), keep=maker.keep, cost=spent, split=maker.split)
+    return KernelPlan(maker.spec.name, calls, scratch=maker.scratch(_ROOM, 1), keep=maker.keep, cost=spent, split=maker.split)

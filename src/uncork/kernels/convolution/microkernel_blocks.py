@@ -28,7 +28,7 @@ def tile(
     with k.loop(0, a["count"]) as number:
         source, filters = places(k, number, a)
         # In a block of code of its own, under a condition that nothing can fold: so it is scheduled apart, and sums stay in registers.
-        with k.when(number < a["count"] - 1):
+        with k.if_(number < a["count"] - 1):
             for offset in range(0, inner * blocks * lanes * 4, _LINE):
                 k.prefetch(filters + (offset + _AHEAD))
         for i in range(inner):

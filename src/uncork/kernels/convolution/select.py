@@ -14,9 +14,9 @@ from uncork.kernels.convolution.by_planes import by_phases, over_volumes, phases
 from uncork.kernels.convolution.geometry import Geometry, Work, geometry, known, typical, windows
 from uncork.kernels.convolution.volumes import fits_blocks, over_volumes_in_blocks
 from uncork.kernels.extents import extents, is_empty
-from uncork.kernels.kernel_plan import Choice
+from uncork.kernels.kernel_plan import Selection
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import chooses
+from uncork.kernels.select import selects
 from uncork.kernels.select_epilogue import epilogue_of
 from uncork.ops import Operation
 from uncork.ops.convolution import Convolution1, GroupConvolution1
@@ -27,8 +27,8 @@ from uncork.types import ElementType, TensorSpec
 _LARGEST = 1 << 31
 
 
-@chooses(Convolution1, GroupConvolution1, ConvolutionBackpropData1, GroupConvolutionBackpropData1, FusedConvolution)
-def choose_convolution(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+@selects(Convolution1, GroupConvolution1, ConvolutionBackpropData1, GroupConvolutionBackpropData1, FusedConvolution)
+def select_convolution(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
     data, filters = inputs[0], inputs[1]
     assert data is not None and filters is not None
     product = operation.product if isinstance(operation, FusedConvolution) else operation
@@ -50,7 +50,7 @@ def choose_convolution(operation: Operation, inputs: Sequence[TensorSpec | None]
         """The work of a geometry, with the filters as they are."""
         return Work(g, ordered, source, product.type_name, end, others)
 
-    def planes(work: Work) -> Choice:
+    def planes(work: Work) -> Selection:
         return planar(work, target.lanes)
 
     if len(found.axes) > 2:
@@ -64,7 +64,7 @@ def choose_convolution(operation: Operation, inputs: Sequence[TensorSpec | None]
     return planes(replace(whole, filters=found.ordered(whole.geometry)))
 
 
-def planar(work: Work, widest: int) -> Choice:
+def planar(work: Work, widest: int) -> Selection:
     """Over planes of pixels, or window by window."""
     g = work.geometry
     if not g.is_open and g.groups * g.channels * _seen(g) * 4 >= _LARGEST:
@@ -74,8 +74,8 @@ def planar(work: Work, widest: int) -> Choice:
     return (im2col.by_rows if few_pixels else direct.over_planes)(work, widest)
 
 
-@chooses(BlockedConvolution)
-def choose_blocked(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+@selects(BlockedConvolution)
+def select_blocked(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
     assert isinstance(operation, BlockedConvolution)
     filters = inputs[1]
     plain = operation.plain(inputs)

@@ -16,7 +16,7 @@ from uncork.kernels.convolution.by_planes import Moved
 from uncork.kernels.convolution.geometry import Geometry, Windows, Work, known
 from uncork.kernels.epilogue import ELEMENT
 from uncork.kernels.extents import is_known
-from uncork.kernels.kernel_plan import In, KernelCall, Native, Out, Room, Stages, shares
+from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Out, Scratch, Stages, shares
 from uncork.kernels.movement.select_transpose import blocks_fit, turning
 from uncork.kernels.movement.strided_copy import placing
 from uncork.kernels.runtime.target import Target
@@ -79,7 +79,7 @@ class _Maker:
         gathered: int = run.taps[1] * self.channels * self.cells * 4
         return gathered
 
-    def _planes(self, run: _Run) -> Native:
+    def _planes(self, run: _Run) -> KernelPlan:
         """The convolution of the planes of a run."""
         first, taps = run.taps
         images = known(self.found.images) * run.slices[1]
@@ -101,13 +101,13 @@ class _Maker:
         begins = [run.slices[0] * self.depth.stride + (run.taps[0] + tap) * self.depth.dilation for tap in range(taps)]
         seen = [self.depth.cells(begin, slices, self.depth.stride) for begin in begins]
         if any(known(cells.number) < slices for cells in seen):
-            yield placing(self.target.lanes, 0, 0, [(0, 0, 0)] * 4, Room(0), images * slices * image)
+            yield placing(self.target.lanes, 0, 0, [(0, 0, 0)] * 4, Scratch(0), images * slices * image)
         for number in range(images):
             for tap, cells in enumerate(seen):
                 if not known(cells.number):
                     continue
                 source = In(0, (number * self.channels * size + cells.first) * plane)
-                target = Room((number * slices + cells.place) * image + tap * blocks * block)
+                target = Scratch((number * slices + cells.place) * image + tap * blocks * block)
                 loops = [(cells.number, cells.step * plane, cells.place_step * image), (blocks, self.inner * size * plane, block)]
                 yield turning(self.target.lanes, source, target, loops, (self.inner, size * plane), (self.cells, self.inner * 4))
 
@@ -117,7 +117,7 @@ class _Maker:
         slices, count, blocks = run.slices[1], known(self.depth.count), self.outputs // self.lanes
         calls: list[KernelCall] = []
         for number in range(known(self.found.images)):
-            source = Room(made + number * slices * self.outputs * plane)
+            source = Scratch(made + number * slices * self.outputs * plane)
             target = Out(0, (number * self.outputs * count + run.slices[0]) * plane)
             loops = [(slices, self.outputs * plane, plane), (blocks, block, self.lanes * count * plane)]
             sides = (self.pixels, self.lanes * 4), (self.lanes, count * plane)
@@ -130,20 +130,20 @@ class _Maker:
         for run, native in self.natives:
             images = known(self.found.images) * run.slices[1]
             made = images * self._gathered(run)
-            room = made + images * self.outputs * self.pixels * 4
-            inner, own = Moved(native, 0, made, room).stages(threads)
+            scratch = made + images * self.outputs * self.pixels * 4
+            inner, own = Moved(native, 0, made, scratch).stages(threads)
             calls += [*([call] for call in self.gather(run)), *inner, self.scatter(run, made)]
-            most = max(most, room + known(own))
+            most = max(most, scratch + known(own))
         self.keep[:] = [kept for _, native in self.natives for kept in native.keep]
         return Stages(calls, most)
 
 
 def over_volumes_in_blocks(
     found: Windows, work: Callable[[Geometry], Work], inner: int, lanes: int, direct_sums: bool, target: Target
-) -> Native:
+) -> KernelPlan:
     """The calls of a convolution that `fits_blocks`."""
     maker = _Maker(found, work, inner, lanes, direct_sums, target)
     alone = maker.stages(1)
     cost = sum(float(native.cost) for _, native in maker.natives if isinstance(native.cost, (int, float)))
     calls = [call for stage in alone.stages for call in stage]
-    return Native(maker.natives[0][1].kernel, calls, alone.room, maker.keep, cost, maker.stages)
+    return KernelPlan(maker.natives[0][1].kernel, calls, alone.scratch, maker.keep, cost, maker.stages)

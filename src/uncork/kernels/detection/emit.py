@@ -73,10 +73,10 @@ def emit_suppress(spec: Suppress, machine: Target) -> str:
             ) -> Value:
                 return (p.get() < many) & (t.get() < limit)
 
-            with k.during(goes_on):
+            with k.while_(goes_on):
                 box = k.load(a["places"] + place.get() * I32.bytes, I32)
                 own = [corners.number(row, box.to(I64)) for row in range(_NUMBERS)]
-                with k.when(_overlaps_none(k, spec, chosen, taken.get(), own, overlap)):
+                with k.if_(_overlaps_none(k, spec, chosen, taken.get(), own, overlap)):
                     chosen.put(own, taken.get())
                     at = found.get() * I32.bytes
                     score = k.load(scores + box.to(I64) * F32.bytes, F32)
@@ -122,7 +122,7 @@ def _candidates(k: Kernel, a: Mapping[str, Value], scores: Value, least: Value) 
     many = k.variable(k.integer(0))
     with k.loop(0, a["count"]) as i:
         score = k.load(scores + i * F32.bytes, F32)
-        with k.when(score >= least):
+        with k.if_(score >= least):
             k.store(sortable(k, score, descending=True), a["keys"] + many.get() * U32.bytes)
             k.store(i.to(I32), a["places"] + many.get() * I32.bytes)
             many.set(many.get() + 1)
@@ -137,7 +137,7 @@ def _overlaps_none(
     first, bad = k.variable(k.integer(0)), k.variable(k.integer(0))
     wide = [k.splat(number, lanes) for number in own]
     zero, one = k.number(0.0, F32, lanes), k.number(1.0, F32, lanes)
-    with k.during(lambda: (first.get() < taken) & bad.get().equals(0)):
+    with k.while_(lambda: (first.get() < taken) & bad.get().equals(0)):
         other = [chosen.number(row, first.get(), lanes) for row in range(_NUMBERS)]
         sides = [
             smaller(k, other[axis + 2], wide[axis + 2]) - larger(k, other[axis], wide[axis])

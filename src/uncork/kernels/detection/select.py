@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from uncork.internal_ops.found_boxes import FirstRows, TakenBoxes
 from uncork.kernels.detection.spec import Suppress
 from uncork.kernels.extents import extents, nanoseconds, product, smallest
-from uncork.kernels.kernel_plan import Choice, In, KernelCall, Native, Operand, Out, Room
+from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Operand, Out, Scratch, Selection
 from uncork.kernels.movement.spec_nd_copy import CopyBytes, FillBytes
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import chooses
+from uncork.kernels.select import selects
 from uncork.ops import Operation
 from uncork.symbolic import SizeLike
 from uncork.types import ElementType, TensorSpec
@@ -21,13 +21,13 @@ from uncork.types import ElementType, TensorSpec
 _COUNTS = 4096
 
 
-@chooses(TakenBoxes)
-def choose_boxes(
+@selects(TakenBoxes)
+def select_boxes(
     operation: Operation,
     inputs: Sequence[TensorSpec | None],
     outputs: Sequence[TensorSpec],
     target: Target,
-) -> Choice:
+) -> Selection:
     assert isinstance(operation, TakenBoxes)
     floats = [
         spec.element_type for number, spec in enumerate(inputs) if spec is not None and number != 2
@@ -53,32 +53,42 @@ def choose_boxes(
     )
     rows = extents(outputs[0])[0]
     sizes = [_COUNTS, count * 20, *[count * 4] * 4, (most + spec.lanes) * 20, *[rows * 4] * 8]
-    rooms: list[Operand] = []
-    room: SizeLike = 0
+    scratches: list[Operand] = []
+    scratch: SizeLike = 0
     for size in sizes:
-        rooms.append(Room(room))
-        room = room + size
+        scratches.append(Scratch(scratch))
+        scratch = scratch + size
     inside: list[Operand] = [
         In(position) if spec is not None else 0 for position, spec in enumerate(given)
     ]
 
-    words: list[Operand] = [*inside, Out(0), Out(1), Out(2), batches, classes, count, most, *rooms]
+    words: list[Operand] = [
+        *inside,
+        Out(0),
+        Out(1),
+        Out(2),
+        batches,
+        classes,
+        count,
+        most,
+        *scratches,
+    ]
     # What lies behind the boxes taken is 0.
     zeros: list[KernelCall] = [
         (FillBytes(0), [0, Out(n), rows * (3 * outputs[n].element_type.dtype.itemsize)])
         for n in (0, 1)
     ]
     cost = nanoseconds(product((batches, classes, count)), 10.0)
-    return Native(spec.name, [*zeros, (spec, words)], room=room, cost=cost)
+    return KernelPlan(spec.name, [*zeros, (spec, words)], scratch=scratch, cost=cost)
 
 
-@chooses(FirstRows)
-def choose_first_rows(
+@selects(FirstRows)
+def select_first_rows(
     operation: Operation,
     inputs: Sequence[TensorSpec | None],
     outputs: Sequence[TensorSpec],
     target: Target,
-) -> Choice:
+) -> Selection:
     count = extents(outputs[0])[0]
     index, real = (spec.element_type.dtype.itemsize for spec in outputs[:2])
     copy = CopyBytes()
@@ -87,4 +97,4 @@ def choose_first_rows(
         (copy, [In(1), Out(1), count * (3 * real)]),
         (copy, [In(2), Out(2), index]),  # the low bytes of an i64 come first
     ]
-    return Native("first_rows", calls, cost=nanoseconds(count, 4.0))
+    return KernelPlan("first_rows", calls, cost=nanoseconds(count, 4.0))

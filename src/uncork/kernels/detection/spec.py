@@ -41,7 +41,7 @@ class Suppress:
         """
         inputs = ["boxes", "scores", "limit", "overlap", "least", "sigma"]
         sizes = ["batches", "classes", "count", "most"]
-        rooms = ["counts", "corners", "keys", "places", "other_keys", "other_places", "chosen"]
+        scratches = ["counts", "corners", "keys", "places", "other_keys", "other_places", "chosen"]
         rows = [
             f"row_{name}"
             for name in (
@@ -55,4 +55,4 @@ class Suppress:
                 "values",
             )
         ]
-        return [*inputs, "rows", "row_scores", "found", *sizes, *rooms, *rows]
+        return [*inputs, "rows", "row_scores", "found", *sizes, *scratches, *rows]

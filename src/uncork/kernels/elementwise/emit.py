@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from uncork.kernels.codegen.emit import BOOL, F16, F32, F64, INDEX_TYPES, U8, U16, U32, Kernel, Type, Value
-from uncork.kernels.codegen.scalar_ops import COMPUTED, MOVING, WORDS, converted, converted_exactly
+from uncork.kernels.codegen.scalar_ops import COMPUTED, MOVING, SCALAR_OPS, converted, converted_exactly
 from uncork.kernels.elementwise.spec import Expression, argument_names
 from uncork.kernels.runtime.target import Target
 
 #: How values lie in memory. f16 and bf16 pass through as their bits.
 STORED: dict[str, Type] = {"f32": F32, "f64": F64, "f16": U16, "bf16": U16, "boolean": U8, **INDEX_TYPES}
 
-#: Words that are told the type of their result.
+#: Scalar operations that are told the type of their result.
 _CONVERTING = {"convert": converted, "convert_exactly": converted_exactly}
 
 
@@ -70,7 +70,7 @@ def emit_expression(spec: Expression, machine: Target) -> str:
         if not spec.open_row:
             whole()
             return
-        with k.either(size >= spec.lanes, likely=True) as (long, short):
+        with k.if_else(size >= spec.lanes, likely=True) as (long, short):
             with long:
                 whole()
             with short:
@@ -102,13 +102,13 @@ def _computed(k: Kernel, spec: Expression, number: int, values: dict[int, _Held]
     # A condition may be one for the whole row, or the values.
     lanes = max(held.value.lanes for held in given)
     given = [_Held(held.element_type, k.splat(held.value, lanes) if held.value.lanes < lanes else held.value) for held in given]
-    if member.word in MOVING:
-        return _Held(member.result, WORDS[member.word](k, [held.value for held in given], ()))
+    if member.op in MOVING:
+        return _Held(member.result, SCALAR_OPS[member.op](k, [held.value for held in given], ()))
     wide = [widened(k, held.element_type, held.value) for held in given]
-    if member.word in _CONVERTING:
-        result = _CONVERTING[member.word](k, wide[0], member.result)
+    if member.op in _CONVERTING:
+        result = _CONVERTING[member.op](k, wide[0], member.result)
     else:
-        result = WORDS[member.word](k, wide, member.numbers)
+        result = SCALAR_OPS[member.op](k, wide, member.numbers)
     return _Held(member.result, narrowed(k, result, member.result))
 
 

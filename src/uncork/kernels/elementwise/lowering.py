@@ -1,4 +1,4 @@
-"""Which operations kernels compute element by element: the word of each (see `words.py`), for which types, with which numbers."""
+"""The lowering of element-wise operations: the scalar operation of each (`codegen/scalar_ops.py`), its types and its numbers."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ _COMPARED = _NUMBERS | _BOOLEAN
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """An operation as a word: of which inputs, with which numbers, and by which shapes the inputs stretch to the result."""
+class Lowered:
+    """A lowered operation: its scalar operation, inputs, numbers, and the shapes by which the inputs broadcast to the result."""
 
-    word: str
+    op: str
     inputs: tuple[int, ...]
     shapes: tuple[tuple[SizeLike, ...], ...]
     numbers: tuple[float, ...] = ()
 
 
-Saying = Callable[[Operation, Sequence[TensorSpec], TensorSpec], Union[Said, str]]
+Lowering = Callable[[Operation, Sequence[TensorSpec], TensorSpec], Union[Lowered, str]]
 
 _CIRCULAR = ("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cos", "Cosh", "Sin", "Sinh", "Tan")
-#: Operation types whose word says everything: the word, and the types of their first input.
+#: Operation types that need nothing but their scalar operation: its name, and the types of their first input.
 _PLAIN: dict[str, tuple[str, frozenset[str]]] = {
     "Add": ("add", _NUMBERS),
     "Subtract": ("subtract", _NUMBERS),
@@ -86,71 +86,71 @@ _PLAIN: dict[str, tuple[str, frozenset[str]]] = {
 }
 
 
-def said(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Said | str:
-    """The word for an operation on these static specs, or the reason why there is none."""
-    saying = _SAYINGS.get(operation.type_name)
-    if saying is not None:
-        return saying(operation, inputs, output)
-    word, types = _PLAIN[operation.type_name]
-    return _all(operation, inputs, word, types)
+def lowered(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered | str:
+    """The lowering of an operation on these static specs, or the reason why there is none."""
+    lower = _LOWERINGS.get(operation.type_name)
+    if lower is not None:
+        return lower(operation, inputs, output)
+    op, types = _PLAIN[operation.type_name]
+    return _all(operation, inputs, op, types)
 
 
-def has_word(operation: Operation | None) -> bool:
-    """There may be a word for this kind of operation."""
-    return operation is not None and operation.opset > 0 and (operation.type_name in _PLAIN or operation.type_name in _SAYINGS)
+def has_lowering(operation: Operation | None) -> bool:
+    """Whether operations of this kind may have a lowering."""
+    return operation is not None and operation.opset > 0 and (operation.type_name in _PLAIN or operation.type_name in _LOWERINGS)
 
 
-def _all(operation: Operation, inputs: Sequence[TensorSpec], word: str, types: frozenset[str], numbers: Sequence[float] = ()) -> Said | str:
+def _all(operation: Operation, inputs: Sequence[TensorSpec], op: str, types: frozenset[str], numbers: Sequence[float] = ()) -> Lowered | str:
     """Every input is an operand."""
     name = inputs[0].element_type.name
     if name not in types:
         return f"no kernel for {name}"
     if getattr(operation, "auto_broadcast", "numpy") == "pdpd":
         return "no kernel for pdpd broadcasting"
-    return Said(word, tuple(range(len(inputs))), tuple(extents(s) for s in inputs), tuple(float(n) for n in numbers))
+    return Lowered(op, tuple(range(len(inputs))), tuple(extents(s) for s in inputs), tuple(float(n) for n in numbers))
 
 
-def _select(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Said | str:
+def _select(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered | str:
     return _all(operation, inputs, "select", _BOOLEAN)
 
 
-def _round(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Said | str:
+def _round(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered | str:
     return _all(operation, inputs, "round_even" if getattr(operation, "mode", "") == "half_to_even" else "round_away", _NUMBERS)
 
 
-def _gelu(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Said | str:
+def _gelu(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered | str:
     return _all(operation, inputs, "gelu_tanh" if getattr(operation, "approximation_mode", "erf") == "tanh" else "gelu", _SINGLE)
 
 
-def _swish(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Said | str:
+def _swish(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered | str:
     return _with_parameters(operation, inputs, "swish" if len(inputs) == 1 else "swish_scaled", _SINGLE)
 
 
-def _selu(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Said | str:
+def _selu(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered | str:
     return _with_parameters(operation, inputs, "selu", _SINGLE)
 
 
-def _hard_sigmoid(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Said | str:
+def _hard_sigmoid(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered | str:
     return _with_parameters(operation, inputs, "hard_sigmoid", _FLOATS)
 
 
-def _fake_quantize(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Said | str:
+def _fake_quantize(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered | str:
     levels: int = getattr(operation, "levels", 2)
     return _all(operation, inputs, "fake_quantize", _FLOATS, [levels - 1])
 
 
-def _with_parameters(operation: Operation, inputs: Sequence[TensorSpec], word: str, types: frozenset[str]) -> Said | str:
+def _with_parameters(operation: Operation, inputs: Sequence[TensorSpec], op: str, types: frozenset[str]) -> Lowered | str:
     """All inputs but the first are one element, whatever their rank."""
-    found = _all(operation, inputs, word, types)
-    return found if isinstance(found, str) else Said(word, found.inputs, (found.shapes[0], *((),) * (len(inputs) - 1)))
+    found = _all(operation, inputs, op, types)
+    return found if isinstance(found, str) else Lowered(op, found.inputs, (found.shapes[0], *((),) * (len(inputs) - 1)))
 
 
-def _elu(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Said | str:
+def _elu(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered | str:
     alpha: float = getattr(operation, "alpha", 1.0)
     return _all(operation, inputs, "elu", _SINGLE, [np.float32(alpha)])
 
 
-def _clamp(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Said | str:
+def _clamp(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered | str:
     clamp = cast("Clamp", operation)
     element_type = inputs[0].element_type
     low, high = float(clamp.min), float(clamp.max)
@@ -165,23 +165,23 @@ def _clamp(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpe
     return _all(operation, inputs, "clamp", _NUMBERS, [low, high])
 
 
-def _is_infinite(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Said | str:
+def _is_infinite(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered | str:
     signs = [getattr(operation, name) for name in ("detect_positive", "detect_negative")]
     return _all(operation, inputs, "is_infinite", _FLOATS, signs)
 
 
-def _prelu(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Said | str:
+def _prelu(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered | str:
     found = _all(operation, inputs, "prelu", _NUMBERS)
     if isinstance(found, str) or not cast("PReLU", operation).by_channel(inputs[0].shape, inputs[1].shape):
         return found
-    return Said("prelu", found.inputs, (found.shapes[0], _by_channel(found.shapes[1], found.shapes[0])))
+    return Lowered("prelu", found.inputs, (found.shapes[0], _by_channel(found.shapes[1], found.shapes[0])))
 
 
 def _by_channel(parameter: tuple[SizeLike, ...], data: tuple[SizeLike, ...]) -> tuple[SizeLike, ...]:
     return (*parameter, *(1,) * (len(data) - 2))
 
 
-def _batch_norm(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Said | str:
+def _batch_norm(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered | str:
     order = (0, 1, 2, 3, 4) if operation.opset >= 5 else (2, 0, 1, 3, 4)
     name = inputs[0].element_type.name
     if name not in _FLOATS:
@@ -189,45 +189,45 @@ def _batch_norm(operation: Operation, inputs: Sequence[TensorSpec], output: Tens
     epsilon: float = getattr(operation, "epsilon", 0.0)
     shapes = [extents(inputs[i]) for i in order]
     numbers = (float(np.float32(epsilon)) if name != "f64" else epsilon,)
-    return Said("batch_norm", order, (shapes[0], *(_by_channel(shape, shapes[0]) for shape in shapes[1:])), numbers)
+    return Lowered("batch_norm", order, (shapes[0], *(_by_channel(shape, shapes[0]) for shape in shapes[1:])), numbers)
 
 
-def _broadcast(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Said | str:
+def _broadcast(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered | str:
     if not all(spec.value is not None or spec.has_all_elements for spec in inputs[1:]):
         return "the target shape is known at the call only"
     if getattr(operation, "mode", "") not in ("numpy", "bidirectional"):
         return "no kernel for explicit axes"
-    return Said("same", (0,), (extents(inputs[0]),))
+    return Lowered("same", (0,), (extents(inputs[0]),))
 
 
 #: Exponents that need no logarithm.
 _EXPONENTS = {1.0: "same", 2.0: "square", 3.0: "cube", 0.5: "root", -0.5: "inverse_root", -1.0: "inverse"}
 
 
-def _power(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Said | str:
+def _power(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered | str:
     exponents: Array | None = inputs[1].value
     if exponents is None or exponents.size == 0 or inputs[1].element_type.name in _HALVES or (exponents != exponents.flat[0]).any():
         return "no kernel for exponents other than one constant"
-    word = _EXPONENTS.get(float(exponents.flat[0]))
+    op = _EXPONENTS.get(float(exponents.flat[0]))
     name = inputs[0].element_type.name
-    if word is None or name not in (_FLOATS if word not in ("same", "square", "cube") else _NUMBERS):
+    if op is None or name not in (_FLOATS if op not in ("same", "square", "cube") else _NUMBERS):
         return f"no kernel for powers of {float(exponents.flat[0])} of {name}"
-    found = _all(operation, inputs, word, _NUMBERS)
-    return found if isinstance(found, str) else Said(word, (0,), found.shapes[:1])
+    found = _all(operation, inputs, op, _NUMBERS)
+    return found if isinstance(found, str) else Lowered(op, (0,), found.shapes[:1])
 
 
-def _convert(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Said | str:
+def _convert(operation: Operation, inputs: Sequence[TensorSpec], output: TensorSpec) -> Lowered | str:
     source, target = inputs[0].element_type, output.element_type
     if not _converts(source, target):
         return f"no kernel from {source} to {target}"
     integers = source.is_integer and target.is_integer
     if source is target:
-        word = "same"
+        op = "same"
     elif operation.strict and integers and not keeps_integers(source, target):
-        word = "convert_exactly"
+        op = "convert_exactly"
     else:
-        word = "convert"
-    return Said(word, (0,), (extents(inputs[0]),))
+        op = "convert"
+    return Lowered(op, (0,), (extents(inputs[0]),))
 
 
 def _converts(source: ElementType, target: ElementType) -> bool:
@@ -240,7 +240,7 @@ def _converts(source: ElementType, target: ElementType) -> bool:
     return not (source.is_float and target is ElementType.u64)
 
 
-_SAYINGS: dict[str, Saying] = {
+_LOWERINGS: dict[str, Lowering] = {
     "Select": _select,
     "Round": _round,
     "FakeQuantize": _fake_quantize,
@@ -258,5 +258,5 @@ _SAYINGS: dict[str, Saying] = {
     "Convert": _convert,
     "ConvertLike": _convert,
 }
-#: The types of all operations that have a word.
-OPERATIONS = (*_PLAIN, *_SAYINGS)
+#: The types of all operations that have a lowering.
+OPERATIONS = (*_PLAIN, *_LOWERINGS)

@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from uncork.internal_ops.fused import Fused
-from uncork.kernels.elementwise.lowering import OPERATIONS, Said, said
+from uncork.kernels.elementwise.lowering import OPERATIONS, Lowered, lowered
 from uncork.kernels.elementwise.spec import Expression, Member
 from uncork.kernels.extents import KernelDeclined, certainly, extents, nanoseconds, product, same
-from uncork.kernels.kernel_plan import Choice, In, Native, Operand, Out
+from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Selection
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import chooses
+from uncork.kernels.select import selects
 from uncork.ops import Operation
 from uncork.symbolic import SizeLike
 from uncork.types import ElementType, TensorSpec
 
 #: A result is walked through by at most so many loops.
 _MOST_LOOPS = 6
-#: Rough cost in nanoseconds of a vector of a word; all others are one step of arithmetic.
+#: Rough cost in nanoseconds of a vector of a scalar operation; all others are one step of arithmetic.
 _COSTS = dict.fromkeys(("sigmoid", "tanh", "exp", "log", "erf", "gelu", "gelu_tanh", "softplus", "mish", "swish", "elu", "selu"), 8.0)
 _COSTS |= dict.fromkeys(("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"), 16.0)
 _COSTS["fake_quantize"] = 6.0
@@ -91,9 +91,9 @@ def expression(parts: Sequence[Part], target: Target) -> tuple[Expression, Loops
     """The kernel for parts of which the last is the result, its loops, and the outside input that each operand is; or why not."""
     shape = extents(parts[-1].output)
     operands: list[tuple[int, tuple[SizeLike, ...], str]] = []  # outside input, shape by which it stretches, type
-    spoken: list[tuple[Said, list[tuple[bool, int]]]] = []
+    lowerings: list[tuple[Lowered, list[tuple[bool, int]]]] = []
     for part in parts:
-        found = _said(part)
+        found = _lowered(part)
         if isinstance(found, str):
             return found
         arguments: list[tuple[bool, int]] = []
@@ -106,10 +106,10 @@ def expression(parts: Sequence[Part], target: Target) -> tuple[Expression, Loops
                 arguments.append((True, operands.index(operand)))
             else:
                 arguments.append((False, number))
-        spoken.append((found, arguments))
+        lowerings.append((found, arguments))
     members = tuple(
-        Member(f.word, tuple(n if outside else len(operands) + n for outside, n in arguments), _stored(part.output.element_type), f.numbers)
-        for part, (f, arguments) in zip(parts, spoken)
+        Member(f.op, tuple(n if outside else len(operands) + n for outside, n in arguments), _stored(part.output.element_type), f.numbers)
+        for part, (f, arguments) in zip(parts, lowerings)
     )
     types = tuple(operand[2] for operand in operands)
     if not target.has("f16c") and target.has("sse2") and "f16" in (*types, *(m.result for m in members)):
@@ -126,34 +126,34 @@ def expression(parts: Sequence[Part], target: Target) -> tuple[Expression, Loops
     return spec, loops, [operand[0] for operand in operands]
 
 
-def _said(part: Part) -> Said | str:
+def _lowered(part: Part) -> Lowered | str:
     if any(spec.element_type is ElementType.string for spec in (*part.specs, part.output)):
         return "no kernel for strings"
-    return said(part.operation, part.specs, part.output)
+    return lowered(part.operation, part.specs, part.output)
 
 
-def _native(parts: Sequence[Part], target: Target) -> Choice:
+def _native(parts: Sequence[Part], target: Target) -> Selection:
     found = expression(parts, target)
     if isinstance(found, str):
         return found
     spec, loops, sources = found
-    words: list[Operand] = [Out(0), *(In(source) for source in sources), *loops.sizes]
+    operands: list[Operand] = [Out(0), *(In(source) for source in sources), *loops.sizes]
     for depth in range(spec.loops - 1):
-        words += [strides[depth] for strides in loops.strides]
-    steps = sum(_COSTS.get(member.word, 1.0) for member in spec.members)
-    return Native(spec.name, [(spec, words)], cost=nanoseconds(product(loops.sizes), steps / spec.lanes))
+        operands += [strides[depth] for strides in loops.strides]
+    steps = sum(_COSTS.get(member.op, 1.0) for member in spec.members)
+    return KernelPlan(spec.name, [(spec, operands)], cost=nanoseconds(product(loops.sizes), steps / spec.lanes))
 
 
-@chooses(*OPERATIONS)
-def choose_elementwise(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+@selects(*OPERATIONS)
+def select_elementwise(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
     specs = tuple(spec for spec in inputs if spec is not None)
     if len(specs) < len(inputs):
         return "no kernel for inputs that are left out"
     return _native([Part(operation, tuple((True, i) for i in range(len(specs))), specs, outputs[0])], target)
 
 
-@chooses(Fused)
-def choose_fused(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+@selects(Fused)
+def select_fused(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
     assert isinstance(operation, Fused)
     specs = [spec for spec in inputs if spec is not None]
     return _native(parts_of(operation, specs), target)

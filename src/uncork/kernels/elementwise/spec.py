@@ -9,9 +9,9 @@ from typing import ClassVar
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A word, what it is said of (operands by number, then members before it), and the type of its result."""
+    """A scalar operation, its arguments (operands by number, then members before it), and the type of its result."""
 
-    word: str
+    op: str
     arguments: tuple[int, ...]
     result: str
     numbers: tuple[float, ...] = ()
@@ -32,8 +32,8 @@ class Expression:
 
     @property
     def name(self) -> str:
-        words = "_".join(member.word for member in self.members)
-        return f"{words[:60]}_{self.members[-1].result}_{hashlib.sha256(repr(self).encode()).hexdigest()[:8]}"
+        ops = "_".join(member.op for member in self.members)
+        return f"{ops[:60]}_{self.members[-1].result}_{hashlib.sha256(repr(self).encode()).hexdigest()[:8]}"
 
 
 def argument_names(spec: Expression) -> list[str]:

@@ -57,10 +57,10 @@ class _BagKernel:
         default = self.ids.default_row()
         with k.loop(self.first, self.last) as bag:
             start, end = self.ids.bounds(bag)
-            with k.when((start < end).equals(0), likely=False):
+            with k.if_((start < end).equals(0), likely=False):
                 target = self.output + bag * self.row_bytes
                 self.ids.fill(default, lambda: self._copy(None, target), lambda row: self._copy(self.table + row * self.row_bytes, target))
-            with k.when(start < end, likely=True):
+            with k.if_(start < end, likely=True):
                 target = self.output + bag * self.row_bytes
                 if whole:
                     with k.loop(0, whole) as number:
@@ -175,7 +175,7 @@ def emit_segments(spec: Segments, machine: Target) -> str:
         with k.loop(first, end) as segment:
             k.store(position.to(type_), offsets + segment * type_.bytes)
 
-    with k.either(count > 0, likely=True) as (some, none):
+    with k.if_else(count > 0, likely=True) as (some, none):
         with none:
             open_segments(k.integer(0), segments, k.integer(0))
         with some:
@@ -189,7 +189,7 @@ def emit_segments(spec: Segments, machine: Target) -> str:
                 # Nothing is written for ids above the last, which is known to be within bounds.
                 k.stop_unless(k.all_of(here <= following) & (id_at(position + _NEIGHBOURS) <= last), k.integer(1))
                 ends = k.variable(k.bits_of(here < following))
-                with k.during(lambda ends=ends: ends.get() > 0):  # type: ignore[misc]
+                with k.while_(lambda ends=ends: ends.get() > 0):  # type: ignore[misc]
                     end = position + k.trailing_zeros(ends.get())
                     open_segments(id_at(end) + 1, id_at(end + 1) + 1, end + 1)
                     ends.set(ends.get() & (ends.get() - 1))

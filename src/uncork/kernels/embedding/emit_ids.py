@@ -57,7 +57,7 @@ class BagIds:
         """The row of empty bags, not checked: -1, which stands for zeros, when there is none."""
         k = self.k
         row = k.variable(k.integer(-1))
-        with k.when(self.default.equals(0).equals(0)):
+        with k.if_(self.default.equals(0).equals(0)):
             row.set(self._number(self.default, k.integer(0)))
         return row
 
@@ -65,7 +65,7 @@ class BagIds:
         """What an empty bag is: zeros, or a copy of the default row, which is checked here."""
         k = self.k
         default = row.get()
-        with k.either(default.equals(-1)) as (absent, given):
+        with k.if_else(default.equals(-1)) as (absent, given):
             with absent:
                 zeros()
             with given:

@@ -48,7 +48,7 @@ def emit_gather(spec: QuantisedGather, machine: Target) -> str:
         reader.prefetch(place(k.minimum(position + reader.ahead, count - 1)), k.integer(0), min(spec.rows.columns, _PREFETCHED))
         index = place(position)
         target = output + position * (spec.rows.columns * 4)
-        with k.either(index.below(rows), likely=True) as (inside, outside):
+        with k.if_else(index.below(rows), likely=True) as (inside, outside):
             with inside:
                 reader.copy(index, target)
             with outside:
@@ -220,7 +220,7 @@ class _BagKernel:
         with k.loop(self.first, self.last) as bag:
             start, end = self.ids.bounds(bag)
             target = self.output + bag * (self.spec.rows.columns * 4)
-            with k.either(start < end, likely=True) as (full, empty):
+            with k.if_else(start < end, likely=True) as (full, empty):
                 with full:
                     if reader.whole:
                         with k.loop(0, reader.whole) as number:

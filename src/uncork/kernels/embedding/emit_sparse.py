@@ -37,7 +37,7 @@ def _some_columns(k: Kernel, spec: Lookup, a: dict[str, Value], parts: list[tupl
     def look() -> None:
         """The row of the next entry, -1 after the last one."""
         row_of.set(k.integer(-1))
-        with k.when(place.get() < a["count"], likely=True):
+        with k.if_(place.get() < a["count"], likely=True):
             row_of.set(k.load(a["indices"] + place.get() * (2 * index.bytes), index).to(I64))
 
     look()
@@ -47,17 +47,17 @@ def _some_columns(k: Kernel, spec: Lookup, a: dict[str, Value], parts: list[tupl
         for total, (_, lanes) in zip(sums, parts):
             total.set(k.number(0.0, F32, lanes))
         number.set(k.integer(0))
-        with k.during(lambda: row_of.get().equals(row)):
+        with k.while_(lambda: row_of.get().equals(row)):
             id_ = k.load(a["values"] + place.get() * value.bytes, value).to(I64)
             if spec.filtered:
-                with k.when(id_ >= 0, likely=True):
+                with k.if_(id_ >= 0, likely=True):
                     _add(k, a, id_, width, place, number, index.bytes, spec, sums, parts)
             else:
                 _add(k, a, id_, width, place, number, index.bytes, spec, sums, parts)
             place.set(place.get() + 1)
             look()
         target = a["output"] + row * (spec.columns * 4)
-        with k.either(number.get() > 0, likely=True) as (some, none):
+        with k.if_else(number.get() > 0, likely=True) as (some, none):
             with some:
                 for total, (first, lanes) in zip(sums, parts):
                     result = total.get()

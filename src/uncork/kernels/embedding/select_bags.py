@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from uncork.internal_ops.fused import NarrowedBag
 from uncork.kernels.embedding.spec_bags import Bag, Segments
 from uncork.kernels.extents import extents, nanoseconds, product
-from uncork.kernels.kernel_plan import Choice, In, KernelCall, Length, Native, Operand, Out, Room, Stages, shares
+from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Length, Operand, Out, Scratch, Selection, Stages, shares
 from uncork.kernels.runtime.packed_weights import begins_a_line
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import chooses, takes_any_length
+from uncork.kernels.select import selects, takes_any_length
 from uncork.ops import Operation
 from uncork.ops.embedding_bag_offsets import EmbeddingBagOffsets15, EmbeddingBagOffsetsSum3
 from uncork.ops.embedding_bag_packed import EmbeddingBagPacked15, EmbeddingBagPackedSum3
@@ -59,8 +59,8 @@ def shared_bags(call: KernelCall, bags: SizeLike, threads: int) -> list[KernelCa
     return [(function, [*before, first, first + count]) for first, count in shares(bags, threads)]
 
 
-@chooses(EmbeddingBagOffsetsSum3, EmbeddingBagOffsets15, NarrowedBag)
-def choose_bag(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+@selects(EmbeddingBagOffsetsSum3, EmbeddingBagOffsets15, NarrowedBag)
+def select_bag(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
     table, indices, offsets, default, weights = padded(inputs, 5)
     assert table is not None and indices is not None and offsets is not None
     size = _table(table)
@@ -78,14 +78,14 @@ def choose_bag(operation: Operation, inputs: Sequence[TensorSpec | None], output
     def split(threads: int) -> Stages:
         return Stages([shared_bags(call, bags, threads)], 0)
 
-    return Native(spec.name, [call], cost=cost_of_rows(indices, bags, size[1] * table.element_type.dtype.itemsize), split=split)
+    return KernelPlan(spec.name, [call], cost=cost_of_rows(indices, bags, size[1] * table.element_type.dtype.itemsize), split=split)
 
 
 takes_any_length((EmbeddingBagOffsetsSum3, EmbeddingBagOffsets15, NarrowedBag), (1, 4))
 
 
-@chooses(EmbeddingBagPackedSum3, EmbeddingBagPacked15)
-def choose_packed(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+@selects(EmbeddingBagPackedSum3, EmbeddingBagPacked15)
+def select_packed(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
     table, indices, weights = padded(inputs, 3)
     assert table is not None and indices is not None
     size = _table(table)
@@ -102,11 +102,11 @@ def choose_packed(operation: Operation, inputs: Sequence[TensorSpec | None], out
     def split(threads: int) -> Stages:
         return Stages([shared_bags(call, bags, threads)], 0)
 
-    return Native(spec.name, [call], cost=cost_of_rows(indices, bags, size[1] * table.element_type.dtype.itemsize), split=split)
+    return KernelPlan(spec.name, [call], cost=cost_of_rows(indices, bags, size[1] * table.element_type.dtype.itemsize), split=split)
 
 
-@chooses(EmbeddingSegmentsSum3)
-def choose_segments(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+@selects(EmbeddingSegmentsSum3)
+def select_segments(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
     table, indices, ids, count, default, weights = padded(inputs, 6)
     assert table is not None and indices is not None and ids is not None and count is not None
     size = _table(table)
@@ -121,16 +121,16 @@ def choose_segments(operation: Operation, inputs: Sequence[TensorSpec | None], o
     # Sorted ids are turned into offsets; unsorted ones are refused by the kernel and summed by the reference.
     finder = Segments(ids.element_type.name)
     spec = Bag(table.element_type.name, indices.element_type.name, size[1], target.lanes, weights is not None, at_lines=_at_lines(table))
-    words: list[Operand] = [In(0), size[0], In(1), Length(1), Room(), segments]
+    words: list[Operand] = [In(0), size[0], In(1), Length(1), Scratch(), segments]
     words += [0 if default is None else In(4), 0 if weights is None else In(5), Out(0), 0, segments]
-    find: KernelCall = (finder, [In(2), Length(2), segments, Room()])
+    find: KernelCall = (finder, [In(2), Length(2), segments, Scratch()])
     call = (spec, words)
 
     def split(threads: int) -> Stages:
         return Stages([[find], shared_bags(call, segments, threads)], segments * 8)
 
     cost = cost_of_rows(indices, segments, size[1] * table.element_type.dtype.itemsize)
-    return Native(spec.name, [find, call], room=segments * 8, cost=cost, split=split)
+    return KernelPlan(spec.name, [find, call], scratch=segments * 8, cost=cost, split=split)
 
 
 takes_any_length((EmbeddingSegmentsSum3,), (1, 2, 5))

@@ -17,10 +17,10 @@ from uncork.kernels.embedding.select_bags import cost_of_rows, padded, shared_ba
 from uncork.kernels.embedding.spec_bags import Segments
 from uncork.kernels.embedding.spec_quantized import QuantisedBag, QuantisedGather, Rows
 from uncork.kernels.extents import extents, has_extents, product
-from uncork.kernels.kernel_plan import Choice, In, KernelCall, Length, Native, Operand, Out, Room, Stages
+from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Length, Operand, Out, Scratch, Selection, Stages
 from uncork.kernels.runtime.packed_weights import begins_a_line
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import chooses, takes_any_length
+from uncork.kernels.select import selects, takes_any_length
 from uncork.ops import Operation
 from uncork.ops._common.embedding import ReducedEmbedding
 from uncork.ops.gather import Gather1, Gather7
@@ -66,20 +66,20 @@ def _bag(operation: CompressedLookup, indices: TensorSpec, weighted: bool, targe
 
 def _native(
     spec: QuantisedBag, words: list[Operand], keep: list[Array], cost: float | Size, bags: SizeLike, find: KernelCall | None = None
-) -> Native:
+) -> KernelPlan:
     """The call of a bag kernel, behind that which finds its offsets if there is one; threads share the bags."""
     call = (spec, words)
     before = [] if find is None else [find]
-    room: SizeLike = 8 * bags if before else 0
+    scratch: SizeLike = 8 * bags if before else 0
 
     def split(threads: int) -> Stages:
-        return Stages([*([one] for one in before), shared_bags(call, bags, threads)], room)
+        return Stages([*([one] for one in before), shared_bags(call, bags, threads)], scratch)
 
-    return Native(spec.name, [*before, call], room=room, keep=keep, cost=cost, split=split)
+    return KernelPlan(spec.name, [*before, call], scratch=scratch, keep=keep, cost=cost, split=split)
 
 
-@chooses(CompressedBag)
-def choose_bag(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+@selects(CompressedBag)
+def select_bag(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
     assert isinstance(operation, CompressedBag)
     indices, offsets, default, weights = padded(inputs, 4)
     assert indices is not None and offsets is not None
@@ -98,8 +98,8 @@ def choose_bag(operation: Operation, inputs: Sequence[TensorSpec | None], output
 takes_any_length((CompressedBag,), (0, 3))
 
 
-@chooses(CompressedPacked)
-def choose_packed(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+@selects(CompressedPacked)
+def select_packed(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
     assert isinstance(operation, CompressedPacked)
     indices, weights = padded(inputs, 2)
     assert indices is not None
@@ -114,8 +114,8 @@ def choose_packed(operation: Operation, inputs: Sequence[TensorSpec | None], out
     return _native(spec, words, keep, _cost(indices, bags, operation.table), bags)
 
 
-@chooses(CompressedSegments)
-def choose_segments(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+@selects(CompressedSegments)
+def select_segments(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
     assert isinstance(operation, CompressedSegments)
     indices, ids, count, default, weights = padded(inputs, 5)
     assert indices is not None and ids is not None and count is not None
@@ -129,9 +129,9 @@ def choose_segments(operation: Operation, inputs: Sequence[TensorSpec | None], o
     finder = Segments(ids.element_type.name)
     spec = _bag(operation, indices, weights is not None, target)
     words, keep = _start(operation.table)
-    words += [In(0), Length(0), Room(), segments]
+    words += [In(0), Length(0), Scratch(), segments]
     words += [0 if default is None else In(3), 0 if weights is None else In(4), Out(0), 0, segments]
-    finder_words: list[Operand] = [In(1), Length(1), segments, Room()]
+    finder_words: list[Operand] = [In(1), Length(1), segments, Scratch()]
     find: KernelCall = finder, finder_words
     return _native(spec, words, keep, _cost(indices, segments, operation.table), segments, find)
 
@@ -139,8 +139,8 @@ def choose_segments(operation: Operation, inputs: Sequence[TensorSpec | None], o
 takes_any_length((CompressedSegments,), (0, 1, 4))
 
 
-@chooses(CompressedGather)
-def choose_gather(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+@selects(CompressedGather)
+def select_gather(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
     assert isinstance(operation, CompressedGather) and isinstance(operation.lookup, (Gather1, Gather7))
     indices = inputs[0]
     assert indices is not None
@@ -152,4 +152,4 @@ def choose_gather(operation: Operation, inputs: Sequence[TensorSpec | None], out
     count = product(extents(indices))
     words, keep = _start(operation.table)
     words += [In(0), count, Out(0)]
-    return Native(spec.name, [(spec, words)], keep=keep, cost=_cost(indices, 0, operation.table))
+    return KernelPlan(spec.name, [(spec, words)], keep=keep, cost=_cost(indices, 0, operation.table))

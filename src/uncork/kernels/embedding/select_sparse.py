@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from uncork.internal_ops.sparse_lookup import SparseLookup
 from uncork.kernels.embedding.spec_sparse import Lookup
 from uncork.kernels.extents import extents, has_extents, is_empty, largest, nanoseconds, same
-from uncork.kernels.kernel_plan import Choice, In, Length, Native, Operand, Out
+from uncork.kernels.kernel_plan import In, KernelPlan, Length, Operand, Out, Selection
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import chooses, takes_any_length
+from uncork.kernels.select import selects, takes_any_length
 from uncork.ops import Operation
 from uncork.symbolic import SizeLike
 from uncork.types import ElementType, TensorSpec
@@ -18,8 +18,8 @@ from uncork.types import ElementType, TensorSpec
 _WIDEST = 1024
 
 
-@chooses(SparseLookup)
-def choose_lookup(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+@selects(SparseLookup)
+def select_lookup(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
     assert isinstance(operation, SparseLookup)
     table, values, indices, _ = inputs
     assert table is not None and values is not None and indices is not None
@@ -35,7 +35,7 @@ def choose_lookup(operation: Operation, inputs: Sequence[TensorSpec | None], out
     spec = Lookup(columns, values.element_type.name, indices.element_type.name, operation.pick is not None, operation.mean, target.lanes)
     words: list[Operand] = [*(In(i) for i in range(4)), Out(0), Length(1), _with_places(rows, values, indices), extents(table)[0]]
     entries = values.shape.size.size
-    return Native(spec.name, [(spec, words)], cost=nanoseconds(rows if entries is None else entries, 3 + columns / target.lanes))
+    return KernelPlan(spec.name, [(spec, words)], cost=nanoseconds(rows if entries is None else entries, 3 + columns / target.lanes))
 
 
 def _with_places(rows: SizeLike, values: TensorSpec, indices: TensorSpec) -> SizeLike:

@@ -78,7 +78,7 @@ def emit_rows(spec: FillRows, machine: Target) -> str:
         made.set(at + 1)
 
     def fill_until(row: Value) -> None:
-        with k.during(lambda: following.get() < row):
+        with k.while_(lambda: following.get() < row):
             if spec.strict:
                 k.stop_unless(columns > 0, k.integer(1))
             k.store(k.number(1, U8), empty + following.get())

@@ -72,7 +72,7 @@ def emit_unique(spec: Unique, machine: Target) -> str:
             same = widened(k, spec.element, element(place)).equals(
                 widened(k, spec.element, element(before))
             )
-            with k.when(i.equals(0) | negated(k, same)):
+            with k.if_(i.equals(0) | negated(k, same)):
                 group.set(group.get() + 1)
                 k.stop_unless(group.get() < found, k.integer(1))
                 begin(group.get(), place)
@@ -109,7 +109,7 @@ def emit_unique(spec: Unique, machine: Target) -> str:
         following = k.variable(k.integer(0))
         with k.loop(0, count) as i:
             group = k.load(marks + i * I32.bytes, I32).to(count.type)
-            with k.when(group >= 0):
+            with k.if_(group >= 0):
                 k.store(following.get().to(I32), numbers + group * I32.bytes)
                 following.set(following.get() + 1)
     walk(begin, each)

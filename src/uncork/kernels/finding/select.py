@@ -25,9 +25,9 @@ from uncork.kernels.finding.spec import (
     SortPlaces,
     Unique,
 )
-from uncork.kernels.kernel_plan import Choice, In, Native, Operand, Out, Room
+from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Scratch, Selection
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import chooses
+from uncork.kernels.select import selects
 from uncork.ops import Operation
 from uncork.types import ElementType, TensorSpec
 
@@ -58,13 +58,13 @@ def _lanes(spec: TensorSpec) -> int:
     return 64 // int(spec.element_type.dtype.itemsize)
 
 
-@chooses(NonZeroCount)
-def choose_count(
+@selects(NonZeroCount)
+def select_count(
     operation: Operation,
     inputs: Sequence[TensorSpec | None],
     outputs: Sequence[TensorSpec],
     target: Target,
-) -> Choice:
+) -> Selection:
     data = inputs[0]
     assert data is not None
     element = _stored(data.element_type)
@@ -73,16 +73,16 @@ def choose_count(
     count = product(extents(data))
     spec = CountNonZero(element, _lanes(data))
     words: list[Operand] = [In(0), Out(0), count]
-    return Native(spec.name, [(spec, words)], cost=nanoseconds(count, 1 / 8))
+    return KernelPlan(spec.name, [(spec, words)], cost=nanoseconds(count, 1 / 8))
 
 
-@chooses(NonZeroPlaces)
-def choose_places(
+@selects(NonZeroPlaces)
+def select_places(
     operation: Operation,
     inputs: Sequence[TensorSpec | None],
     outputs: Sequence[TensorSpec],
     target: Target,
-) -> Choice:
+) -> Selection:
     data = inputs[0]
     assert data is not None
     element = _stored(data.element_type)
@@ -92,20 +92,20 @@ def choose_places(
     if len(shape) > _MOST_AXES:
         return "no kernel for so many axes"
     if not shape:
-        return Native("non_zero_nothing", [])
+        return KernelPlan("non_zero_nothing", [])
     spec = NonZero(element, outputs[0].element_type.name, len(shape), _lanes(data))
 
     words: list[Operand] = [In(0), Out(0), extents(outputs[0])[1], *shape]
-    return Native(spec.name, [(spec, words)], cost=nanoseconds(product(shape), 1.0))
+    return KernelPlan(spec.name, [(spec, words)], cost=nanoseconds(product(shape), 1.0))
 
 
-@chooses(SortedPlaces)
-def choose_sort(
+@selects(SortedPlaces)
+def select_sort(
     operation: Operation,
     inputs: Sequence[TensorSpec | None],
     outputs: Sequence[TensorSpec],
     target: Target,
-) -> Choice:
+) -> Selection:
     data = inputs[0]
     assert data is not None
     element = _stored(data.element_type)
@@ -120,27 +120,27 @@ def choose_sort(
         In(0),
         Out(0),
         Out(1),
-        Room(counts),
-        Room(counts + keys),
-        Room(counts + 2 * keys),
-        Room(),
+        Scratch(counts),
+        Scratch(counts + keys),
+        Scratch(counts + 2 * keys),
+        Scratch(),
         count,
     ]
-    return Native(
+    return KernelPlan(
         spec.name,
         [(spec, words)],
-        room=counts + 2 * keys + count * 4,
+        scratch=counts + 2 * keys + count * 4,
         cost=nanoseconds(count, _SORTED),
     )
 
 
-@chooses(UniqueElements)
-def choose_unique(
+@selects(UniqueElements)
+def select_unique(
     operation: Operation,
     inputs: Sequence[TensorSpec | None],
     outputs: Sequence[TensorSpec],
     target: Target,
-) -> Choice:
+) -> Selection:
     data = inputs[0]
     assert data is not None and isinstance(operation, UniqueElements)
     element = _stored(data.element_type)
@@ -153,23 +153,26 @@ def choose_unique(
         In(0),
         In(1),
         *(Out(i) for i in range(4)),
-        Room(),
-        Room(count * 4),
+        Scratch(),
+        Scratch(count * 4),
         count,
         extents(outputs[0])[0],
     ]
-    return Native(
-        spec.name, [(spec, words)], room=0 if is_sorted else count * 8, cost=nanoseconds(count, 4.0)
+    return KernelPlan(
+        spec.name,
+        [(spec, words)],
+        scratch=0 if is_sorted else count * 8,
+        cost=nanoseconds(count, 4.0),
     )
 
 
-@chooses(FilledCount)
-def choose_filled_count(
+@selects(FilledCount)
+def select_filled_count(
     operation: Operation,
     inputs: Sequence[TensorSpec | None],
     outputs: Sequence[TensorSpec],
     target: Target,
-) -> Choice:
+) -> Selection:
     shape, indices = inputs
     assert shape is not None and indices is not None
     elements = shape.sizes()
@@ -177,20 +180,20 @@ def choose_filled_count(
         return "how many rows there are is known at the call only"
     count = extents(indices)[0]
     spec = CountFilled(indices.element_type.name)
-    return Native(
+    return KernelPlan(
         spec.name,
         [(spec, [In(0), In(1), Out(0), count, elements[0]])],
         cost=nanoseconds(count, 2.0),
     )
 
 
-@chooses(FilledRows)
-def choose_filled_rows(
+@selects(FilledRows)
+def select_filled_rows(
     operation: Operation,
     inputs: Sequence[TensorSpec | None],
     outputs: Sequence[TensorSpec],
     target: Target,
-) -> Choice:
+) -> Selection:
     values, _, indices, _, _ = inputs
     assert values is not None and indices is not None and isinstance(operation, FilledRows)
     if values.element_type is ElementType.string:
@@ -207,4 +210,4 @@ def choose_filled_rows(
         rows,
         total,
     ]
-    return Native(spec.name, [(spec, words)], cost=nanoseconds(total, 3.0))
+    return KernelPlan(spec.name, [(spec, words)], cost=nanoseconds(total, 3.0))

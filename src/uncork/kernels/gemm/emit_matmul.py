@@ -64,7 +64,7 @@ def emit_linear(spec: Linear, machine: Target) -> str:
         with k.loop(0, whole) as panel:
             run(full, panel)
         if tail is not None:
-            with k.when(whole * spec.width < a["columns"]):
+            with k.if_(whole * spec.width < a["columns"]):
                 run(tail, whole)
     k.finish()
     return k.text()

@@ -13,10 +13,10 @@ from uncork.kernels.gemm.indirect import multiplied, panels
 from uncork.kernels.gemm.places import in_order
 from uncork.kernels.gemm.spec_indirect import products
 from uncork.kernels.gemm.spec_places import LOOPS
-from uncork.kernels.kernel_plan import Choice, In, KernelCall, Native, Operand, Out, Room, Stages, shares
+from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Operand, Out, Scratch, Selection, Stages, shares
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import chooses
+from uncork.kernels.select import selects
 from uncork.ops import Operation
 from uncork.ops.einsum import Einsum
 from uncork.symbolic import SizeLike, facts_of
@@ -29,17 +29,17 @@ _BLOCK = 8
 Label = Union[str, int]
 
 
-@chooses(Einsum)
-def choose_einsum(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+@selects(Einsum)
+def select_einsum(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
     assert isinstance(operation, Einsum)
     constants = [i for i, spec in enumerate(inputs) if spec is not None and spec.value is not None]
     if len(inputs) != 2 or not constants:
         return "no kernel for other than two operands, one of them a constant"
     choices = [_chosen(operation, inputs, outputs[0], constant, target.lanes) for constant in constants]
-    return next((choice for choice in choices if isinstance(choice, Native)), choices[0])
+    return next((choice for choice in choices if isinstance(choice, KernelPlan)), choices[0])
 
 
-def _chosen(operation: Einsum, inputs: Sequence[TensorSpec | None], output: TensorSpec, constant: int, lanes: int) -> Choice:
+def _chosen(operation: Einsum, inputs: Sequence[TensorSpec | None], output: TensorSpec, constant: int, lanes: int) -> Selection:
     data, matrix = inputs[1 - constant], inputs[constant]
     assert data is not None and matrix is not None and matrix.value is not None
     if data.element_type is not ElementType.f32:
@@ -123,7 +123,7 @@ class _Tables:
     source: Callable[[SizeLike], Operand]
     target: Callable[[SizeLike], Operand]
     calls: Sequence[KernelCall]
-    room: SizeLike
+    scratch: SizeLike
     keep: Sequence[object]
 
 
@@ -136,10 +136,10 @@ def _tables(
         addresses = int(sources.ctypes.data), int(targets.ctypes.data)
         return _Tables(lambda first: addresses[0] + first * 8, lambda first: addresses[1] + first * 8, [], 0, [sources, targets])
     calls = [
-        in_order(Room(table * count * 8), [(sizes[label], steps[label]) for label in rows])
+        in_order(Scratch(table * count * 8), [(sizes[label], steps[label]) for label in rows])
         for table, steps in enumerate((data_steps, output_steps))
     ]
-    return _Tables(lambda first: Room(first * 8), lambda first: Room((count + first) * 8), calls, 2 * count * 8, [])
+    return _Tables(lambda first: Scratch(first * 8), lambda first: Scratch((count + first) * 8), calls, 2 * count * 8, [])
 
 
 def _native(
@@ -151,7 +151,7 @@ def _native(
     data_steps: Mapping[Label, SizeLike],
     output_steps: Mapping[Label, SizeLike],
     lanes: int,
-) -> Native:
+) -> KernelPlan:
     batches, width, inner = (_known_count(some, sizes) for some in (parts.batch, parts.columns, parts.summed))
     count = _count(parts.rows, sizes)
     outer, last = parts.batch[:-1], parts.batch[-1:]
@@ -179,8 +179,8 @@ def _native(
             "batches": together,
             "source_batch": data_steps[last[0]] if last else 0,
             "target_batch": output_steps[last[0]] if last else 0,
-            "room": Room(tables.room + first * 8),
-            "scratch": Room(tables.room + count * 8 + share * spec.scratch_bytes),
+            "room": Scratch(tables.scratch + first * 8),
+            "scratch": Scratch(tables.scratch + count * 8 + share * spec.scratch_bytes),
         }
         return multiplied(spec, operands)
 
@@ -188,9 +188,9 @@ def _native(
         rows = shares(count, threads, _BLOCK) if threads > 1 else [(0, count)]
         calls = [[call(number, *some, share) for share, some in enumerate(rows)] for number in range(len(starts))]
         made = [tables.calls] if tables.calls else []
-        return Stages([*made, *calls], tables.room + count * 8 + threads * spec.scratch_bytes)
+        return Stages([*made, *calls], tables.scratch + count * 8 + threads * spec.scratch_bytes)
 
     alone = stages(1)
     calls = [one for stage in alone.stages for one in stage]
     cost = nanoseconds(batches * count * inner * width, 1 / 30)
-    return Native(spec.name, calls, alone.room, [packing, *tables.keep], cost, stages)
+    return KernelPlan(spec.name, calls, alone.scratch, [packing, *tables.keep], cost, stages)

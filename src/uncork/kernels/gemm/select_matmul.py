@@ -11,11 +11,11 @@ from uncork.internal_ops.fused import FusedLinear
 from uncork.kernels.epilogue import PLAIN, Epilogue
 from uncork.kernels.extents import certainly, extents, is_empty, nanoseconds, product, same_extents
 from uncork.kernels.gemm.spec_matmul import MASKED, Linear
-from uncork.kernels.kernel_plan import Choice, In, KernelCall, Native, Operand, Out, Room, Stages, shares
+from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Operand, Out, Scratch, Selection, Stages, shares
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import chooses
-from uncork.kernels.select_epilogue import epilogue_of, words_for
+from uncork.kernels.select import selects
+from uncork.kernels.select_epilogue import epilogue_of, operands_for
 from uncork.ops import Operation
 from uncork.ops.matmul import MatMul
 from uncork.symbolic import SizeLike
@@ -57,8 +57,8 @@ def unsuited(matmul: MatMul, left: Sequence[SizeLike], right: Sequence[SizeLike]
     return ""
 
 
-@chooses(MatMul, FusedLinear)
-def choose_linear(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+@selects(MatMul, FusedLinear)
+def select_linear(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
     a, b = inputs[0], inputs[1]
     assert a is not None and b is not None
     matmul = operation.product if isinstance(operation, FusedLinear) else operation
@@ -83,25 +83,25 @@ def choose_linear(operation: Operation, inputs: Sequence[TensorSpec | None], out
         value, transposed = b.value, matmul.transpose_b
         packing = packed([value], (replace(spec, end=PLAIN), transposed), lambda: [pack(spec, value.T if transposed else value)])
         keep.append(packing)
-        matrix, room = [packing.arrays[0].ctypes.data, 0, 0, 0], table
+        matrix, scratch = [packing.arrays[0].ctypes.data, 0, 0, 0], table
     else:
         if isinstance(work := rows * inner * columns, int) and work >= _LARGE:
             return "NumPy's BLAS is faster for large matrices of the call"
         strides = (4, inner * 4) if matmul.transpose_b else (columns * 4, 4)
-        matrix, room = [In(1), *strides, inner * columns * 4], table + (columns + (spec.width - 1)) // spec.width * spec.width * inner * 4
+        matrix, scratch = [In(1), *strides, inner * columns * 4], table + (columns + (spec.width - 1)) // spec.width * spec.width * inner * 4
 
     def rows_of(first: SizeLike, count: SizeLike) -> KernelCall:
         """The product of some rows, of every batch."""
         words: list[Operand] = [In(0, first * inner * 4), inner * 4, rows * inner * 4, *matrix]
-        words += [Out(0, first * columns * 4), batches, count, inner, columns, Room(first * 8), Room(table)]
-        words += words_for(end, others, 0, first * columns * 4)
+        words += [Out(0, first * columns * 4), batches, count, inner, columns, Scratch(first * 8), Scratch(table)]
+        words += operands_for(end, others, 0, first * columns * 4)
         assert len(words) == len(spec.arguments)
         return spec, words
 
     def split(threads: int) -> Stages:
-        return Stages([[rows_of(first, count) for first, count in shares(rows, threads, _BLOCK)]], room)
+        return Stages([[rows_of(first, count) for first, count in shares(rows, threads, _BLOCK)]], scratch)
 
     cost = nanoseconds(batches * rows * inner * columns, 1 / 30)
     # A matrix of the call is brought into order by every call of the kernel, and rows of a batch lie apart.
     whole = not spec.packed or not certainly(batches, 1)
-    return Native(spec.name, [rows_of(0, rows)], room=room, keep=keep, cost=cost, split=None if whole else split)
+    return KernelPlan(spec.name, [rows_of(0, rows)], scratch=scratch, keep=keep, cost=cost, split=None if whole else split)

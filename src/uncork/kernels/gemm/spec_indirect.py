@@ -41,7 +41,7 @@ class Products:
 
 
 #: `batches` products, each with a matrix and operands of channels of its own. The tables hold bytes from `source` and `target`,
-#: i64, one for each row. `column` is the bytes between numbers of a result; `room` takes the addresses of all rows, `scratch`
+#: i64, one for each row. `column` is the bytes between numbers of a result; `scratch` takes the addresses of all rows, `scratch`
 #: what `scratch_bytes` says.
 ARGUMENTS = (
     "source", "target", "matrix", "sources", "targets", "rows", "inner", "columns", "column",

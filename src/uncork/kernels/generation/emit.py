@@ -23,7 +23,7 @@ def emit_one_hot(spec: OneHot, machine: Target) -> str:
             k.stop_unless(raw >= 0, k.integer(1))
         if spec.wraps and index.kind == "signed":
             place = place + ((place >> 63) & depth)
-        with k.when(place.below(depth)):
+        with k.if_(place.below(depth)):
             k.store(number, output + ((o * depth + place) * inner + i) * spec.item)
     k.finish()
     return k.text()

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from uncork.kernels.extents import extents, nanoseconds, product
 from uncork.kernels.generation.spec import OneHot, Steps
-from uncork.kernels.kernel_plan import Choice, In, Native, Operand, Out
+from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Selection
 from uncork.kernels.movement.spec_nd_copy import FillBytes
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import chooses
+from uncork.kernels.select import selects
 from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops.one_hot import OneHot1, OneHot16
@@ -18,13 +18,13 @@ from uncork.types import ElementType, TensorSpec
 _FLOATS = ("f32", "f64")
 
 
-@chooses(OneHot1, OneHot16)
-def choose_one_hot(
+@selects(OneHot1, OneHot16)
+def select_one_hot(
     operation: Operation,
     inputs: Sequence[TensorSpec | None],
     outputs: Sequence[TensorSpec],
     target: Target,
-) -> Choice:
+) -> Selection:
     indices, _, value, _ = inputs
     assert indices is not None and value is not None and isinstance(operation, OneHot1)
     if value.element_type is ElementType.string:
@@ -45,20 +45,20 @@ def choose_one_hot(
         product(made[along + 1 :]),
     ]
     whole = product(made) * item
-    return Native(
+    return KernelPlan(
         spec.name,
         [(FillBytes(item), [In(3), Out(0), whole]), (spec, words)],
         cost=nanoseconds(whole, 1 / 16),
     )
 
 
-@chooses("Range")
-def choose_range(
+@selects("Range")
+def select_range(
     operation: Operation,
     inputs: Sequence[TensorSpec | None],
     outputs: Sequence[TensorSpec],
     target: Target,
-) -> Choice:
+) -> Selection:
     result = outputs[0].element_type
     start, stop, step = (spec.element_type for spec in inputs if spec is not None)
     is_float = result.name in _FLOATS
@@ -69,6 +69,6 @@ def choose_range(
             return f"no kernel for ranges of {result} from {given}"
     (count,) = extents(outputs[0])
     spec = Steps(start.name, stop.name, step.name, result.name)
-    return Native(
+    return KernelPlan(
         spec.name, [(spec, [In(0), In(1), In(2), Out(0), count])], cost=nanoseconds(count, 1.0)
     )

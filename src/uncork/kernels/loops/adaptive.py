@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from uncork.kernels.extents import extents, is_empty, product
-from uncork.kernels.kernel_plan import Choice, In, Native, Out, Room
+from uncork.kernels.kernel_plan import In, KernelPlan, Out, Scratch, Selection
 from uncork.kernels.loops.nest_call import Call, View, computed_type, row_bytes, unsupported
 from uncork.kernels.loops.windows import AXES, TAPS
 from uncork.kernels.runtime.target import Target
@@ -13,7 +13,7 @@ from uncork.symbolic import SizeLike
 from uncork.types import TensorSpec
 
 
-def adaptive_pool(word: str, inputs: Sequence[TensorSpec | None], output: TensorSpec, target: Target) -> Choice:
+def adaptive_pool(word: str, inputs: Sequence[TensorSpec | None], output: TensorSpec, target: Target) -> Selection:
     """All spatial axes but the last into a row in working memory, window by window; then the row."""
     data = inputs[0]
     assert data is not None
@@ -22,7 +22,7 @@ def adaptive_pool(word: str, inputs: Sequence[TensorSpec | None], output: Tensor
         return why
     shape, result = extents(data), extents(output)
     if is_empty(result):
-        return Native("pool_nothing", [])
+        return KernelPlan("pool_nothing", [])
     if is_empty(shape):
         return "no cells to look at"
     axes = range(len(AXES) - len(shape) + 2, len(AXES))
@@ -52,7 +52,7 @@ def adaptive_pool(word: str, inputs: Sequence[TensorSpec | None], output: Tensor
     views = {
         "X": View(In(0), name, (planes, *shape[2:])),
         "Y": View(Out(0), name, (planes, *result[2:])),
-        "T": View(Room(), computed, (shape[-1],)),
+        "T": View(Scratch(), computed, (shape[-1],)),
     }
     cost = product(shape) // 4 + product(result)
     return Call(

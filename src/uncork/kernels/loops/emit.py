@@ -138,7 +138,7 @@ class _Emitter:
                 turn("masked" if self.masks else "single", 1)
                 return
             x = s.at[axis.name]
-            with k.either(self._fits(x, counts[0], size, block)) as (yes, no):
+            with k.if_else(self._fits(x, counts[0], size, block)) as (yes, no):
                 with yes:
                     turn("full", counts[0])
                     s.at[axis.name] = x
@@ -146,7 +146,7 @@ class _Emitter:
                     ways(counts[1:])
                     s.at[axis.name] = x
 
-        with k.during(lambda: place.get() < size):
+        with k.while_(lambda: place.get() < size):
             s.at[axis.name] = place.get()
             ways(sorted({unroll, 1}, reverse=True) if s.spec.lanes > 1 else [])
         s.vector, s.mode, s.vectors, s.active = "", "none", 1, None

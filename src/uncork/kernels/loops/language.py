@@ -192,13 +192,13 @@ def _views(block: Block) -> dict[str, int]:
 
 def _integers(block: Block, axes: dict[str, Axis]) -> list[str]:
     """Names that nothing in the text gives a value."""
-    given = {*axes, *_views(block), *WORDS, "lowest", "highest"}
+    given = {*axes, *_views(block), *SCALAR_OPS, "lowest", "highest"}
     given |= {s.target.id for s in block.statements if isinstance(s.target, ast.Name)}
     return list(dict.fromkeys(n.id for n in _nodes(block) if isinstance(n, ast.Name) and n.id not in given))
 
 
 #: The functions of the language.
-WORDS = frozenset(
+SCALAR_OPS = frozenset(
     {
         *REDUCTIONS,
         "pad",

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from uncork.kernels.extents import certainly, nanoseconds, product
-from uncork.kernels.kernel_plan import In, KernelCall, Native, Operand, Out, Room, Stages, shares
+from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Operand, Out, Scratch, Stages, shares
 from uncork.kernels.loops.language import indices, name_of, parse
 from uncork.kernels.loops.spec import Nest
 from uncork.kernels.runtime.target import Target
@@ -40,7 +40,7 @@ class View:
     `strides`: bytes from one element to the next along each dimension; None: elements in order.
     """
 
-    base: In | Out | Room | int
+    base: In | Out | Scratch | int
     element_type: str
     sizes: tuple[SizeLike, ...]
     strides: tuple[SizeLike, ...] | None = None
@@ -80,7 +80,7 @@ def unsupported(types: Sequence[str], target: Target) -> str:
 
 @dataclass(frozen=True)
 class Call:
-    """A nest with its operands. `shared`: axes that threads may share, the best one first; `room` is working memory of each.
+    """A nest with its operands. `shared`: axes that threads may share, the best one first; `scratch` is working memory of each.
 
     A text that uses a shared axis as a number calls its first one, of a thread's part, `first_` and its name.
     """
@@ -93,7 +93,7 @@ class Call:
     unroll: int = 1
     #: Nanoseconds.
     cost: SizeLike = 0
-    room: SizeLike = 0
+    scratch: SizeLike = 0
     shared: Sequence[str] = field(default=())
     keep: Sequence[object] = field(default=())
     #: Calls that fill tables in working memory first, and the bytes of these.
@@ -102,12 +102,12 @@ class Call:
     #: The type that numbers of the text are of; empty: of the view X, as it is computed with.
     numbers: str = ""
 
-    def native(self) -> Native:
+    def native(self) -> KernelPlan:
         """The plan."""
         call = self.kernel_call()
         split = self._split if self.shared else None
-        room, cost = self.tables + self.room, nanoseconds(self.cost, 1.0)
-        return Native(call[0].name, [*self.before, call], room=room, keep=self.keep, cost=cost, split=split)
+        scratch, cost = self.tables + self.scratch, nanoseconds(self.cost, 1.0)
+        return KernelPlan(call[0].name, [*self.before, call], scratch=scratch, keep=self.keep, cost=cost, split=split)
 
     def kernel_call(self) -> KernelCall:
         program = parse(self.text)
@@ -134,21 +134,21 @@ class Call:
         axis = next((name for name in self.shared if not certainly(self.sizes[name], 1)), self.shared[-1])
         program = parse(self.text)
         block = vector_lanes([view.element_type for view in self.views.values()], self.target) if program.axes[axis].vector else 1
-        room = (self.room + (_LINE - 1)) // _LINE * _LINE
+        scratch = (self.scratch + (_LINE - 1)) // _LINE * _LINE
         calls: list[KernelCall] = []
         for number, (begin, count) in enumerate(shares(self.sizes[axis], threads, block)):
-            views = {name: _moved(view, places_of(self.text, name, axis), begin, room * number) for name, view in self.views.items()}
+            views = {name: _moved(view, places_of(self.text, name, axis), begin, scratch * number) for name, view in self.views.items()}
             sizes = {**self.sizes, axis: count, f"first_{axis}": begin}
             calls.append(replace(self, sizes=sizes, views=views).kernel_call())
         first = [list(self.before)] if self.before else []
-        return Stages([*first, calls], self.tables + room * threads)
+        return Stages([*first, calls], self.tables + scratch * threads)
 
 
-def _moved(view: View, dimensions: Sequence[int], begin: SizeLike, room: SizeLike) -> View:
-    if isinstance(view.base, Room):
+def _moved(view: View, dimensions: Sequence[int], begin: SizeLike, scratch: SizeLike) -> View:
+    if isinstance(view.base, Scratch):
         if not view.own:
             return view
-        return replace(view, base=replace(view.base, offset=view.base.offset + room))
+        return replace(view, base=replace(view.base, offset=view.base.offset + scratch))
     return view.along(dimensions, begin)
 
 

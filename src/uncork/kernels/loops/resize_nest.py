@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from uncork.kernels.extents import KernelDeclined, product
-from uncork.kernels.kernel_plan import In, KernelCall, Out, Room
+from uncork.kernels.kernel_plan import In, KernelCall, Out, Scratch
 from uncork.kernels.loops.nest_call import Call, View, computed_type, row_bytes
 from uncork.kernels.loops.resize_taps import Taps
 from uncork.kernels.runtime.target import Target
@@ -58,7 +58,7 @@ class Resizing:
                 continue
             self.keep += found.keep
             self.calls += found.calls
-            self.made = self.made + found.room
+            self.made = self.made + found.scratch
             if axis == len(shape) - 1:
                 self.last = found
             else:
@@ -116,13 +116,13 @@ class Resizing:
             {
                 "X": View(In(0), self.name, tuple(self.extents)),
                 "Y": View(Out(0), self.name, tuple(self.counts)),
-                "T": View(Room(self.made), self.computed, (self.extents[-1],)),
+                "T": View(Scratch(self.made), self.computed, (self.extents[-1],)),
                 **self.tables,
             },
             target,
             unroll=2,
             cost=product(self.counts) * (len(self.terms) + taps) // 8,
-            room=row_bytes(self.extents[-1] + _SLACK, self.computed),
+            scratch=row_bytes(self.extents[-1] + _SLACK, self.computed),
             # Loops with tables are not shared: what a table says of a place holds for the whole.
             shared=[loop for loop in outer if f"R{loop}" not in self.tables],
             keep=self.keep,

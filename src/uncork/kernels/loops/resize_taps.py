@@ -9,7 +9,7 @@ from typing import Union
 import numpy as np
 
 from uncork.kernels.extents import KernelDeclined
-from uncork.kernels.kernel_plan import KernelCall, Room
+from uncork.kernels.kernel_plan import KernelCall, Scratch
 from uncork.kernels.loops.axes import literal
 from uncork.kernels.loops.nest_call import Call, View, row_bytes
 from uncork.kernels.runtime.target import Target
@@ -25,7 +25,7 @@ class KnownTaps:
     """Of each place of the result its cells and, but for nearest, their weights: the reference's own numbers."""
 
     calls: Sequence[KernelCall] = ()
-    room: SizeLike = 0
+    scratch: SizeLike = 0
 
     def __init__(self, axis: Axis, how: Settings, smoothed: bool, name: str) -> None:
         """`name` is the type of the weights."""
@@ -93,17 +93,17 @@ class OpenTaps:
 
     keep: Sequence[Array] = ()
 
-    def __init__(self, axis: OpenAxis, how: Settings, name: str, room: SizeLike, target: Target) -> None:
-        """`name` is the type of the weights; the tables begin at `room` in the working memory."""
+    def __init__(self, axis: OpenAxis, how: Settings, name: str, scratch: SizeLike, target: Target) -> None:
+        """`name` is the type of the weights; the tables begin at `scratch` in the working memory."""
         self.axis, self.weighted, self._given, self._how = axis.axis, how.mode != "nearest", axis, how
         if how.mode not in _LINES or how.antialias:
             raise KernelDeclined(f"no kernel for {how.mode} to sizes that only the call knows")
         self.count = {"nearest": 1, "linear": 3, "linear_onnx": 2, "cubic": 4}[how.mode]
         shape = (self.count, axis.result)
-        self.cells = View(Room(room), "i32", shape, own=False)
+        self.cells = View(Scratch(scratch), "i32", shape, own=False)
         each = row_bytes(self.count * axis.result, "i32")
-        self.weights = View(Room(room + each), name, shape, own=False)
-        self.room = each + (row_bytes(self.count * axis.result, name) if self.weighted else 0)
+        self.weights = View(Scratch(scratch + each), name, shape, own=False)
+        self.scratch = each + (row_bytes(self.count * axis.result, name) if self.weighted else 0)
         lines = [*_coordinate(axis, how.coordinate_transformation_mode), *_LINES[how.mode](axis, how)]
         text = "\n".join(["x:", *(f"  {line}" for line in lines)])
         # Coordinates are computed in f64, but for scales of fewer bits in f32.

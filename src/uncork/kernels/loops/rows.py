@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from uncork.kernels.extents import is_empty
-from uncork.kernels.kernel_plan import Choice, Native
+from uncork.kernels.kernel_plan import KernelPlan, Selection
 from uncork.kernels.loops.axes import Groups, literal
 from uncork.kernels.loops.nest_call import unsupported
 from uncork.kernels.runtime.target import Target
@@ -14,10 +14,10 @@ from uncork.symbolic import SizeLike
 _TERMS = {"l1": "abs({x})", "l2": "{x} * {x}"}
 
 
-def softmax(kind: str, shape: Sequence[SizeLike], axis: int, name: str, target: Target) -> Choice:
+def softmax(kind: str, shape: Sequence[SizeLike], axis: int, name: str, target: Target) -> Selection:
     """Softmax or log_softmax along an axis, of f32, f16 and bf16."""
     if is_empty(shape):
-        return Native("softmax_nothing", [])
+        return KernelPlan("softmax_nothing", [])
     if why := unsupported([name], target):
         return why
     g = Groups.of(shape, [axis])
@@ -52,10 +52,10 @@ def standardised(
     target: Target,
     divide: bool,
     inside: bool,
-) -> Choice:
+) -> Selection:
     """The mean over the axes taken away and, if asked for, the rest divided by the standard deviation."""
     if is_empty(shape):
-        return Native("standardise_nothing", [])
+        return KernelPlan("standardise_nothing", [])
     if why := unsupported([name], target):
         return why
     g = Groups.of(shape, axes)
@@ -69,7 +69,7 @@ def standardised(
     return g.call("standardise_nest", "\n".join(lines), name, target, 0.2, together=4).native()
 
 
-def reduction(word: str, shape: Sequence[SizeLike], axes: Collection[int], name: str, target: Target) -> Choice:
+def reduction(word: str, shape: Sequence[SizeLike], axes: Collection[int], name: str, target: Target) -> Selection:
     """A sum, mean, norm, largest or smallest element along axes that are not next to each other."""
     g = Groups.of(shape, axes)
     fold = word if word in ("max", "min", "prod") else "sum"

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from uncork.kernels.extents import KernelDeclined, certainly, extents, is_empty, product
-from uncork.kernels.kernel_plan import Choice, In, Native, Out
+from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection
 from uncork.kernels.loops.axes import Groups, literal
 from uncork.kernels.loops.nest_call import Call, View, unsupported
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import chooses
+from uncork.kernels.select import selects
 from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axes
 from uncork.ops.batch_norm import GroupNormalization
@@ -22,27 +22,27 @@ from uncork.types import TensorSpec
 #: Windows of LRN of up to so many cells are written out.
 _WRITTEN_OUT = 9
 Specs = Sequence[TensorSpec]
-Rule = Callable[[Operation, Specs, tuple[SizeLike, ...], str, Target], Choice]
+Rule = Callable[[Operation, Specs, tuple[SizeLike, ...], str, Target], Selection]
 
 
-@chooses("GroupNormalization", "GRN", "LRN", "NormalizeL2")
-def choose_normalising(
+@selects("GroupNormalization", "GRN", "LRN", "NormalizeL2")
+def select_normalising(
     operation: Operation,
     inputs: Sequence[TensorSpec | None],
     outputs: Sequence[TensorSpec],
     target: Target,
-) -> Choice:
+) -> Selection:
     given = [spec for spec in inputs if spec is not None]
     name = given[0].element_type.name
     if why := unsupported([name], target):
         return why
     shape = extents(given[0])
     if is_empty(shape):
-        return Native("normalise_nothing", [])
+        return KernelPlan("normalise_nothing", [])
     return _RULES[operation.type_name](operation, given, shape, name, target)
 
 
-def _group(operation: Operation, inputs: Specs, shape: tuple[SizeLike, ...], name: str, target: Target) -> Choice:
+def _group(operation: Operation, inputs: Specs, shape: tuple[SizeLike, ...], name: str, target: Target) -> Selection:
     """Twice over each group: its mean, then the mean of the squared distances from it."""
     norm = cast("GroupNormalization", operation)
     groups, inner = norm.num_groups, product(shape[2:])
@@ -70,7 +70,7 @@ def _group(operation: Operation, inputs: Specs, shape: tuple[SizeLike, ...], nam
     return Call("group_normalise", text, sizes, views, target, 4, product(shape) // 6, shared=("g", "n")).native()
 
 
-def _norm(operation: Operation, inputs: Specs, shape: tuple[SizeLike, ...], name: str, target: Target) -> Choice:
+def _norm(operation: Operation, inputs: Specs, shape: tuple[SizeLike, ...], name: str, target: Target) -> Selection:
     """Divided by the root of a sum of squares."""
     if isinstance(operation, GRN):
         axes: tuple[int, ...] = (1,)
@@ -92,7 +92,7 @@ def _axes(operation: Operation, axes: TensorSpec, rank: int) -> tuple[int, ...]:
     return normalised_axes(operation, axes.value, rank)
 
 
-def _window(operation: Operation, inputs: Specs, shape: tuple[SizeLike, ...], name: str, target: Target) -> Choice:
+def _window(operation: Operation, inputs: Specs, shape: tuple[SizeLike, ...], name: str, target: Target) -> Selection:
     """LRN: squares summed over a window along some axes; all axes before and between the others are loops."""
     lrn = cast("LRN", operation)
     along = _axes(lrn, inputs[1], len(shape))

@@ -11,12 +11,12 @@ from typing import cast
 
 from uncork.internal_ops.pooled_values import PooledValues
 from uncork.kernels.extents import certainly, extents, is_empty, largest, product
-from uncork.kernels.kernel_plan import Choice, In, Native, Out, Room
+from uncork.kernels.kernel_plan import In, KernelPlan, Out, Scratch, Selection
 from uncork.kernels.loops.adaptive import adaptive_pool
 from uncork.kernels.loops.nest_call import Call, View, computed_type, row_bytes, unsupported
 from uncork.kernels.loops.windows import PADS, Window, covers_all, taps_written_out, windows_of
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import chooses
+from uncork.kernels.select import selects
 from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops.avg_pool import AvgPool1, Pooling
@@ -30,56 +30,56 @@ _NUMBERS = _FLOATS | {"i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"}
 _NOWHERE = 2**31 - 1
 
 
-@chooses("MaxPool")
-def choose_max_pool(
+@selects("MaxPool")
+def select_max_pool(
     operation: Operation,
     inputs: Sequence[TensorSpec | None],
     outputs: Sequence[TensorSpec],
     target: Target,
-) -> Choice:
-    return _choose("max", cast("Pooling", operation), inputs, outputs, target)
+) -> Selection:
+    return _select("max", cast("Pooling", operation), inputs, outputs, target)
 
 
-@chooses("AvgPool")
-def choose_avg_pool(
+@selects("AvgPool")
+def select_avg_pool(
     operation: Operation,
     inputs: Sequence[TensorSpec | None],
     outputs: Sequence[TensorSpec],
     target: Target,
-) -> Choice:
-    return _choose("avg", cast("Pooling", operation), inputs, outputs, target)
+) -> Selection:
+    return _select("avg", cast("Pooling", operation), inputs, outputs, target)
 
 
-@chooses(PooledValues)
-def choose_values(
+@selects(PooledValues)
+def select_values(
     operation: Operation,
     inputs: Sequence[TensorSpec | None],
     outputs: Sequence[TensorSpec],
     target: Target,
-) -> Choice:
+) -> Selection:
     pool = cast("PooledValues", operation).pool
     if isinstance(pool, Pooling):
-        return _choose("max", pool, inputs, outputs, target)
+        return _select("max", pool, inputs, outputs, target)
     return adaptive_pool("max", inputs, outputs[0], target)
 
 
-@chooses("AdaptiveAvgPool")
-def choose_adaptive_mean(
+@selects("AdaptiveAvgPool")
+def select_adaptive_mean(
     operation: Operation,
     inputs: Sequence[TensorSpec | None],
     outputs: Sequence[TensorSpec],
     target: Target,
-) -> Choice:
+) -> Selection:
     return adaptive_pool("avg", inputs, outputs[0], target)
 
 
-def _choose(
+def _select(
     word: str,
     operation: Pooling,
     inputs: Sequence[TensorSpec | None],
     outputs: Sequence[TensorSpec],
     target: Target,
-) -> Choice:
+) -> Selection:
     (data,) = inputs
     assert data is not None
     name = data.element_type.name
@@ -89,7 +89,7 @@ def _choose(
         return why
     shape, result = extents(data), extents(outputs[0])
     if is_empty(result):
-        return Native("pool_nothing", [])
+        return KernelPlan("pool_nothing", [])
     if is_empty(shape):
         return "no cells to look at"
     windows = windows_of(operation, shape[2:], result[2:], operation.kernel)
@@ -104,7 +104,7 @@ def _choose(
     return _sliding(word, operation, windows, planes, name, target)
 
 
-def _of_all(word: str, planes: SizeLike, count: SizeLike, name: str, target: Target) -> Choice:
+def _of_all(word: str, planes: SizeLike, count: SizeLike, name: str, target: Target) -> Selection:
     """One window, of all cells."""
     text = "n:\n  r*: m = max(X[n, r])\n  Y[n] = m" if word == "max" else "n:\n  r*: s = sum(X[n, r])\n  Y[n] = s / size(r)"
     views = {"X": View(In(0), name, (planes, count)), "Y": View(Out(0), name, (planes,))}
@@ -127,7 +127,7 @@ def _sliding(
     planes: SizeLike,
     name: str,
     target: Target,
-) -> Choice:
+) -> Selection:
     *rows, last = windows
     fold, neutral = ("max", "lowest") if word == "max" else ("sum", "0.0")
     share = _Share(operation, windows) if isinstance(operation, AvgPool1) else None
@@ -150,15 +150,15 @@ def _sliding(
     views = {
         "X": View(In(0), name, (planes, *(w.size for w in windows))),
         "Y": View(Out(0), name, (planes, *(w.count for w in windows))),
-        "T": View(Room(), computed, (row,)),
-        "A": View(Room(row_bytes(row, computed)), computed, (last.count,)),
+        "T": View(Scratch(), computed, (row,)),
+        "A": View(Scratch(row_bytes(row, computed)), computed, (last.count,)),
         **(share.views(name) if share else {}),
     }
     work = planes * product(w.count for w in windows)
-    room = row_bytes(row, computed) + row_bytes(last.count, computed)
+    scratch = row_bytes(row, computed) + row_bytes(last.count, computed)
     cost = work * sum(w.kernel for w in windows) // 8
     sizes = _sizes(windows, planes) | {"e": row}
-    return Call(f"{word}_pool", text, sizes, views, target, 2, cost, room, shared="n").native()
+    return Call(f"{word}_pool", text, sizes, views, target, 2, cost, scratch, shared="n").native()
 
 
 def _sizes(windows: Sequence[Window], planes: SizeLike) -> dict[str, SizeLike]:
@@ -217,7 +217,7 @@ def _with_indices(
     name: str,
     index: str,
     target: Target,
-) -> Choice:
+) -> Selection:
     """Values first, then the first place of each: a second look at the window, whose cells are still near."""
     cells = ", ".join(w.cell() for w in windows)
     taps, out = _taps(windows), ", ".join(["n", *(w.axis for w in windows)])

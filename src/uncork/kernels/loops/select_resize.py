@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import cast
 
 from uncork.kernels.extents import KernelDeclined, extents, is_empty, same
-from uncork.kernels.kernel_plan import Choice, Native
+from uncork.kernels.kernel_plan import KernelPlan, Selection
 from uncork.kernels.loops.nest_call import computed_type, element_bytes, unsupported
 from uncork.kernels.loops.resize_nest import Resizing
 from uncork.kernels.loops.resize_taps import KnownTaps, OpenAxis, OpenTaps, Taps
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import chooses
+from uncork.kernels.select import selects
 from uncork.ops import Operation
 from uncork.ops._common.resize import Axis
 from uncork.ops.interpolate import Interpolate1, Interpolate4, InterpolateByInputs, Interpolating, at_least_f32
@@ -23,8 +23,8 @@ _FLOATS = frozenset({"f32", "f64", "f16", "bf16"})
 _BY_BYTES = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 
 
-@chooses("Interpolate")
-def choose_resizing(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+@selects("Interpolate")
+def select_resizing(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
     data = inputs[0]
     assert data is not None and isinstance(operation, Interpolating)
     name = data.element_type.name
@@ -32,7 +32,7 @@ def choose_resizing(operation: Operation, inputs: Sequence[TensorSpec | None], o
         return why
     shape, result = extents(data), extents(outputs[0])
     if is_empty(result):
-        return Native("resize_nothing", [])
+        return KernelPlan("resize_nothing", [])
     if any(begin or end for begin, end in operation.pads(len(shape))):
         return "no kernel for pads"
     how = operation.settings(is_padded=False, rank=len(shape))
@@ -45,7 +45,7 @@ def choose_resizing(operation: Operation, inputs: Sequence[TensorSpec | None], o
     known = [Axis(a.axis, a.size, a.result, a.scale) for a in axes if isinstance(a.size, int) and isinstance(a.result, int)]
     smoothed = how.antialias and any(axis.factor < 1 for axis in known)
     along: list[Taps] = []
-    room: SizeLike = 0
+    scratch: SizeLike = 0
     for axis in axes:
         if same(axis.size, axis.result):
             continue
@@ -53,8 +53,8 @@ def choose_resizing(operation: Operation, inputs: Sequence[TensorSpec | None], o
             fixed = Axis(axis.axis, axis.size, axis.result, axis.scale)
             along.append(KnownTaps(fixed, how, smoothed, computed_type(name)))
         else:
-            along.append(OpenTaps(axis, how, computed_type(name), room, target))
-            room = room + along[-1].room
+            along.append(OpenTaps(axis, how, computed_type(name), scratch, target))
+            scratch = scratch + along[-1].scratch
     return Resizing(along, shape, result, name).call(target).native()
 
 

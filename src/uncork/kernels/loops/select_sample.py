@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import cast
 
 from uncork.kernels.extents import extents, is_empty, product
-from uncork.kernels.kernel_plan import Choice, In, Native, Out
+from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection
 from uncork.kernels.loops.nest_call import Call, View, computed_type, unsupported
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import chooses
+from uncork.kernels.select import selects
 from uncork.ops import Operation
 from uncork.ops.grid_sample import GridSample9
 from uncork.types import TensorSpec
@@ -18,13 +18,13 @@ from uncork.types import TensorSpec
 _FAR = float(1 << 30)
 
 
-@chooses("GridSample")
-def choose_sampling(
+@selects("GridSample")
+def select_sampling(
     operation: Operation,
     inputs: Sequence[TensorSpec | None],
     outputs: Sequence[TensorSpec],
     target: Target,
-) -> Choice:
+) -> Selection:
     data, grid = inputs
     assert data is not None and grid is not None
     sample = cast("GridSample9", operation)
@@ -37,7 +37,7 @@ def choose_sampling(
         return f"no kernel for {sample.padding_mode} with {sample.mode}"
     shape, result = extents(data), extents(outputs[0])
     if is_empty(result):
-        return Native("sample_nothing", [])
+        return KernelPlan("sample_nothing", [])
     if is_empty(shape):
         return "no cells to look at"
     text = "\n".join(["n y x*:", *(f"  {line}" for line in _lines(sample))])

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import cast
 
 from uncork.kernels.extents import certainly, extents, is_empty, product
-from uncork.kernels.kernel_plan import Choice, In, Native, Out
+from uncork.kernels.kernel_plan import In, KernelPlan, Out, Selection
 from uncork.kernels.loops.nest_call import Call, View, element_bytes, unsupported
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import chooses
+from uncork.kernels.select import selects
 from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops.cumsum import CumSum
@@ -17,13 +17,13 @@ from uncork.symbolic import SizeLike
 from uncork.types import TensorSpec
 
 
-@chooses("CumSum")
-def choose_running_sum(
+@selects("CumSum")
+def select_running_sum(
     operation: Operation,
     inputs: Sequence[TensorSpec | None],
     outputs: Sequence[TensorSpec],
     target: Target,
-) -> Choice:
+) -> Selection:
     data = inputs[0]
     assert data is not None
     given = inputs[1] if len(inputs) > 1 else None
@@ -34,7 +34,7 @@ def choose_running_sum(
         return why
     shape = extents(data)
     if is_empty(shape):
-        return Native("sum_nothing", [])
+        return KernelPlan("sum_nothing", [])
     along = 0 if given is None or given.value is None else int(given.value.reshape(-1)[0])
     axis = normalised_axis(operation, along, len(shape))
     sizes = product(shape[:axis]), shape[axis], product(shape[axis + 1 :])

@@ -74,7 +74,7 @@ def _emit_open_items(spec: Gather, machine: Target) -> str:
         if spec.strict:
             k.stop_unless(index.below(size), k.integer(1))
         target = output + (slab * count + j) * item
-        with k.either(index.below(size), likely=True) as (inside, outside):
+        with k.if_else(index.below(size), likely=True) as (inside, outside):
             with inside:
                 copy_open(k, data + (slab * size + index) * item, target, item)
             with outside:
@@ -94,10 +94,10 @@ def copy_open(k: Kernel, source: Value | None, target: Value, size: Value) -> No
         with k.loop(0, size, lanes) as offset:
             move(k.minimum(offset, size - lanes), I8, lanes)
 
-    with k.either(size >= 64) as (long, other):
+    with k.if_else(size >= 64) as (long, other):
         with long:
             vectors(64)
-        with other, k.either(size >= 16) as (middle, short):
+        with other, k.if_else(size >= 16) as (middle, short):
             with middle:
                 vectors(16)
             with short:
@@ -175,7 +175,7 @@ class _Gather:
             address = lookup.indices + j * type_.bytes
             inside = k.all_of(k.load(address, type_, count).to(I64).below(k.splat(self.size, count)))
             places = [k.load(address + u * type_.bytes, type_).to(I64) for u in range(count)]
-        with k.either(inside, likely=True) as (there, not_all):
+        with k.if_else(inside, likely=True) as (there, not_all):
             with there:
                 for u, index in enumerate(places):
                     to_copy = lookup.source + index * spec.item, lookup.target + (j + u) * spec.item, spec.item
@@ -187,7 +187,7 @@ class _Gather:
                 index = self._place(lookup, i)
                 if spec.strict:
                     k.stop_unless(index.below(self.size), k.integer(1))
-                with k.either(index.below(self.size)) as (one, none):
+                with k.if_else(index.below(self.size)) as (one, none):
                     with one:
                         copy(k, lookup.source + index * spec.item, lookup.target + i * spec.item, spec.item)
                     with none:
@@ -213,7 +213,7 @@ class _Gather:
             position = k.load(positions + j * 4, U32).to(I64)
             copy(k, source + position * item, target + j * item, item)
 
-        with k.either(self.wrong.get().equals(0), likely=True) as (clean, mixed):
+        with k.if_else(self.wrong.get().equals(0), likely=True) as (clean, mixed):
             with clean:
                 unrolled = 4
                 whole = self.count & -unrolled
@@ -224,7 +224,7 @@ class _Gather:
                     one(j)
             with mixed, k.loop(0, self.count) as j:
                 known = k.load(positions + j * 4, I32).to(I64) >= 0
-                with k.either(known) as (inside, outside):
+                with k.if_else(known) as (inside, outside):
                     with inside:
                         one(j)
                     with outside:
@@ -257,7 +257,7 @@ def stream(k: Kernel, source: Value, target: Value, size: int) -> None:
     for number in range(rest):
         line(shift + (blocks * _BLOCK + number * 64))
     last = shift + lines * 64
-    with k.either(shift.equals(0), likely=True) as (whole, part):
+    with k.if_else(shift.equals(0), likely=True) as (whole, part):
         with whole:
             line(last)
         with part:

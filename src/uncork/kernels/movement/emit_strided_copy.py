@@ -36,11 +36,11 @@ def _loop(k: Kernel, spec: Place, a: dict[str, Value], depth: int, source: Value
         return
     count, step, to = (a[f"{name}_{LOOPS}"] for name in ("count", "from", "to"))
     done = k.variable(k.integer(0))
-    with k.when(to.equals(4)):
-        with k.when(step.equals(4)):
+    with k.if_(to.equals(4)):
+        with k.if_(step.equals(4)):
             for lanes in (n for n in (spec.lanes, spec.lanes // 4) if n > 1):
                 _neighbours(k, lanes, count, done, source, target)
-        with k.when(step.equals(8)):
+        with k.if_(step.equals(8)):
             _every_other(k, spec.lanes, count, done, source, target)
     unrolled = 4
     with k.loop(done.get(), count - (unrolled - 1), unrolled) as i:
@@ -53,7 +53,7 @@ def _loop(k: Kernel, spec: Place, a: dict[str, Value], depth: int, source: Value
 
 def _neighbours(k: Kernel, lanes: int, count: Value, done: Variable, source: Value, target: Value) -> None:
     """All numbers if there are enough for a vector, the last ones perhaps a second time."""
-    with k.when((done.get() < count) & (count >= lanes)):
+    with k.if_((done.get() < count) & (count >= lanes)):
         last = count - lanes
         with k.loop(0, last, lanes) as i:
             k.store(k.load(source + i * 4, F32, lanes), target + i * 4)
@@ -63,7 +63,7 @@ def _neighbours(k: Kernel, lanes: int, count: Value, done: Variable, source: Val
 
 def _every_other(k: Kernel, lanes: int, count: Value, done: Variable, source: Value, target: Value) -> None:
     """Two vectors are read for one, and nothing before the first number or behind the last."""
-    with k.when(count > lanes):
+    with k.if_(count > lanes):
         last = count - lanes
         with k.loop(0, last, lanes) as i:
             k.store(_alternate(k.load(source + i * 8, F32, 2 * lanes), 0), target + i * 4)

@@ -21,7 +21,7 @@ def emit_blocks(spec: Blocks, machine: Target) -> str:
         if not spec.open:
             _blocks(k, a, side, source, target)
             return
-        with k.either((a["rows"] >= side) & (a["columns"] >= side), likely=True) as (blocks, few):
+        with k.if_else((a["rows"] >= side) & (a["columns"] >= side), likely=True) as (blocks, few):
             with blocks:
                 _blocks(k, a, side, source, target)
             with few, k.loop(0, a["columns"]) as column, k.loop(0, a["rows"]) as row:

@@ -6,18 +6,18 @@ from collections.abc import Sequence
 
 from uncork.internal_ops.blocks import FromBlocks, ToBlocks
 from uncork.kernels.extents import extents, is_empty, nanoseconds, product
-from uncork.kernels.kernel_plan import Choice, In, KernelCall, Native, Out, Stages, shares
+from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Out, Selection, Stages, shares
 from uncork.kernels.movement.select_transpose import blocks_fit, turning
 from uncork.kernels.movement.strided_copy import placing
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import chooses
+from uncork.kernels.select import selects
 from uncork.ops import Operation
 from uncork.symbolic import SizeLike
 from uncork.types import TensorSpec
 
 
-@chooses(ToBlocks, FromBlocks)
-def choose_blocks(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+@selects(ToBlocks, FromBlocks)
+def select_blocks(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
     into = isinstance(operation, ToBlocks)
     data = inputs[0]
     assert data is not None
@@ -41,4 +41,4 @@ def choose_blocks(operation: Operation, inputs: Sequence[TensorSpec | None], out
 
     whole = some(0, planes)
     cost = nanoseconds(planes * pixels * block, 1 / 6)
-    return Native(whole[0].name, [whole], cost=cost, split=lambda threads: Stages([[some(*part) for part in shares(planes, threads)]], 0))
+    return KernelPlan(whole[0].name, [whole], cost=cost, split=lambda threads: Stages([[some(*part) for part in shares(planes, threads)]], 0))

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from uncork.errors import UncorkError
-from uncork.kernels.kernel_plan import Choice, In, KernelCall, Native, Operand, Out
-from uncork.kernels.movement.select_nd_copy import choose_nd_copy
+from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Operand, Out, Selection
+from uncork.kernels.movement.select_nd_copy import select_nd_copy
 from uncork.kernels.movement.spec_copy_table import Runs
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import chooses
+from uncork.kernels.select import selects
 from uncork.ops import Operation
 from uncork.types import Array, ElementType, TensorSpec
 
@@ -27,18 +27,18 @@ _MOST_INPUTS = 64
 _LONGEST_RUN = 1024
 
 
-@chooses(Operation)
-def choose_move(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+@selects(Operation)
+def select_move(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
     """For every operation with `moved` inputs: by a table of runs, or where that is not known, by strided copies."""
     if any(spec is not None and spec.element_type is ElementType.string for spec in inputs):
         return "no kernel for strings"
     if not all(spec.shape.is_static for spec in (*(i for i in inputs if i is not None), *outputs)):
-        return choose_nd_copy(operation, inputs, outputs) or "no kernel for open shapes"
-    runs = _choose_runs(operation, inputs, outputs)
-    return runs if not isinstance(runs, str) else choose_nd_copy(operation, inputs, outputs) or runs
+        return select_nd_copy(operation, inputs, outputs) or "no kernel for open shapes"
+    runs = _select_runs(operation, inputs, outputs)
+    return runs if not isinstance(runs, str) else select_nd_copy(operation, inputs, outputs) or runs
 
 
-def _choose_runs(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Choice:
+def _select_runs(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> Selection:
     """For static shapes, where all inputs that are not moved are constants."""
     ports = [operation.inputs[min(i, len(operation.inputs) - 1)] for i in range(len(inputs))]
     total = 0
@@ -79,7 +79,7 @@ def _choose_runs(operation: Operation, inputs: Sequence[TensorSpec | None], outp
             calls.append((kernel, words))
     if not all(c.all() for c in covered):
         return "the result has elements that come from no input"
-    return Native(name, calls, keep=keep, cost=float(sum(c.size for c in covered)))
+    return KernelPlan(name, calls, keep=keep, cost=float(sum(c.size for c in covered)))
 
 
 def _traced(operation: Operation, inputs: Sequence[TensorSpec | None], moved: list[int], position: int) -> list[Array] | None:

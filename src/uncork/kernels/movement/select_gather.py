@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from uncork.kernels.extents import extents, is_empty, nanoseconds, product
-from uncork.kernels.kernel_plan import AtLeast, Choice, In, KernelCall, Native, Operand, Out, Room, Stages, shares
+from uncork.kernels.kernel_plan import AtLeast, In, KernelCall, KernelPlan, Operand, Out, Scratch, Selection, Stages, shares
 from uncork.kernels.movement.spec_gather import OPEN, Gather
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import chooses
+from uncork.kernels.select import selects
 from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops.gather import Gather1, Gather7, Gather8
@@ -22,8 +22,8 @@ _SMALL_ITEM = 16
 _LARGE = 2 << 20
 
 
-@chooses(Gather1, Gather7, Gather8)
-def choose_gather(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+@selects(Gather1, Gather7, Gather8)
+def select_gather(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
     data, indices, axis = inputs
     assert data is not None and indices is not None and axis is not None and isinstance(operation, Gather1 | Gather7)
     if data.element_type is ElementType.string:
@@ -36,9 +36,9 @@ def choose_gather(operation: Operation, inputs: Sequence[TensorSpec | None], out
     item = product(shape[along + 1 :]) * data.element_type.dtype.itemsize
     batches, outer, count = product(shape[:batch]), product(shape[batch:along]), product(places[batch:])
     if is_empty((item, count)):
-        return Native("gather_nothing", [])
+        return KernelPlan("gather_nothing", [])
     if not isinstance(item, int):
-        return _choose_open_items(operation, inputs, item, (batches, outer, count), shape[along])
+        return _select_open_items(operation, inputs, item, (batches, outer, count), shape[along])
     by_columns = item <= _SMALL_ITEM and _is_above(outer, 1) and not _is_above(shape[along], 2**31 - 1)
     total = batches * outer * count * item
     streaming = not by_columns and item % 64 == 0 and isinstance(total, int) and total >= _LARGE
@@ -61,7 +61,7 @@ def choose_gather(operation: Operation, inputs: Sequence[TensorSpec | None], out
     def split(threads: int) -> Stages:
         return Stages([[part(first, number) for first, number in shares(whole[level], threads)]], 0)
 
-    words: list[Operand] = [In(0), In(1), Out(0), batches, outer, shape[along], count, Room()]
+    words: list[Operand] = [In(0), In(1), Out(0), batches, outer, shape[along], count, Scratch()]
     calls: list[KernelCall] = [(spec, words)]
     when: list[AtLeast] = []
     if isinstance(total, Size) and not by_columns and item % 64 == 0:
@@ -69,8 +69,8 @@ def choose_gather(operation: Operation, inputs: Sequence[TensorSpec | None], out
         calls.append((past_caches, words))
         when = [AtLeast(total, _LARGE, otherwise=True), AtLeast(total, _LARGE)]
     cost = nanoseconds(batches * outer * count, max(2.0, item / 16))
-    room = 4 * count if by_columns else 0
-    return Native(spec.name, calls, room=room, cost=cost, when=when, split=None if by_columns else split)
+    scratch = 4 * count if by_columns else 0
+    return KernelPlan(spec.name, calls, scratch=scratch, cost=cost, when=when, split=None if by_columns else split)
 
 
 def _is_above(size: SizeLike, least: int) -> bool:
@@ -78,13 +78,13 @@ def _is_above(size: SizeLike, least: int) -> bool:
     return size > least if isinstance(size, int) else least == 1
 
 
-def _choose_open_items(
+def _select_open_items(
     operation: Gather1 | Gather7, inputs: Sequence[TensorSpec | None], item: SizeLike, counts: Sequence[SizeLike], size: SizeLike
-) -> Choice:
+) -> Selection:
     """Items of which only the call knows how long they are."""
     data, indices, _ = inputs
     assert data is not None and indices is not None
     spec = Gather(OPEN, indices.element_type.name, operation.counts_from_end, operation.strict)
     batches, outer, count = counts
     words: list[Operand] = [In(0), In(1), Out(0), batches, outer, size, count, item]
-    return Native(spec.name, [(spec, words)], cost=nanoseconds(batches * outer * count * item, 1 / 16))
+    return KernelPlan(spec.name, [(spec, words)], cost=nanoseconds(batches * outer * count * item, 1 / 16))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 from uncork.kernels.extents import certainly, extents, nanoseconds, product, same
-from uncork.kernels.kernel_plan import Choice, In, KernelCall, Native, Out, Stages, shares
+from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Out, Selection, Stages, shares
 from uncork.kernels.movement.nd_copy import MOST_LOOPS, Copy, Fill, Loop, merged, nd_copy, strides
 from uncork.kernels.movement.select_slices import pad_copies, slice_copies, strided_slice_copies
 from uncork.kernels.movement.spec_nd_copy import FillBytes
@@ -22,7 +22,7 @@ Specs = Sequence[TensorSpec]
 Rule = Callable[[Operation, Specs, Specs], "Sequence[Copy | Fill] | None"]
 
 
-def choose_nd_copy(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Specs) -> Choice | None:
+def select_nd_copy(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Specs) -> Selection | None:
     """Strided copies for an operation; None where there is no rule for it, or it does not know enough."""
     rule = _RULES.get(operation.type_name)
     given = [spec for spec in inputs if spec is not None]
@@ -38,7 +38,7 @@ def choose_nd_copy(operation: Operation, inputs: Sequence[TensorSpec | None], ou
     calls = [_call(copy, bytes_of[0]) for copy in copies]
     only = copies[0] if len(copies) == 1 else None
     name = calls[-1][0].name if calls else "nd_copy_nothing"
-    return Native(name, calls, cost=nanoseconds(total, 1 / 8), split=_split(only) if isinstance(only, Copy) else None)
+    return KernelPlan(name, calls, cost=nanoseconds(total, 1 / 8), split=_split(only) if isinstance(only, Copy) else None)
 
 
 def _call(copy: Copy | Fill, output_bytes: SizeLike) -> KernelCall:

@@ -6,22 +6,22 @@ from collections.abc import Sequence
 
 from uncork.internal_ops.appended_state import AppendState, StateValue
 from uncork.kernels.extents import certainly, extents, nanoseconds, product
-from uncork.kernels.kernel_plan import Alias, Choice, Extends, In, Native, Out, Stages, shares
+from uncork.kernels.kernel_plan import Alias, Extends, In, KernelPlan, Out, Selection, Stages, shares
 from uncork.kernels.movement.nd_copy import Loop, nd_copy
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import chooses
+from uncork.kernels.select import selects
 from uncork.ops import Operation
 from uncork.symbolic import SizeLike
 from uncork.types import TensorSpec
 
 
-@chooses(AppendState)
-def choose_append(
+@selects(AppendState)
+def select_append(
     operation: Operation,
     inputs: Sequence[TensorSpec | None],
     outputs: Sequence[TensorSpec],
     target: Target,
-) -> Choice:
+) -> Selection:
     """The new elements go behind those that are there, row by row of the axes before."""
     assert isinstance(operation, AppendState)
     storage, length, new = inputs[:3]
@@ -35,7 +35,7 @@ def choose_append(
     run = line * added[axis]
     call = nd_copy(In(2), Out(0, line * before), [Loop(product(added[:axis]), run, line * shape[axis])], run)
     needed = (*added[:axis], before + added[axis], *added[axis + 1 :])
-    return Native(
+    return KernelPlan(
         call[0].name,
         [call],
         cost=nanoseconds(product(added) * element, 1 / 8),
@@ -43,13 +43,13 @@ def choose_append(
     )
 
 
-@chooses(StateValue)
-def choose_value(
+@selects(StateValue)
+def select_value(
     operation: Operation,
     inputs: Sequence[TensorSpec | None],
     outputs: Sequence[TensorSpec],
     target: Target,
-) -> Choice:
+) -> Selection:
     """A copy for whoever cannot read the storage itself; its beginning, where nothing lies between."""
     assert isinstance(operation, StateValue)
     (storage, _), axis = inputs, operation.axis
@@ -68,7 +68,7 @@ def choose_value(
         return Stages([[nd_copy(*part(first, count)) for first, count in shares(rows, threads)]], 0)
 
     call = nd_copy(*part(0, rows))
-    return Native(call[0].name, [call], cost=nanoseconds(product(value) * element, 1 / 8), split=split)
+    return KernelPlan(call[0].name, [call], cost=nanoseconds(product(value) * element, 1 / 8), split=split)
 
 
 def _number(length: TensorSpec | None) -> SizeLike | None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from uncork.kernels.extents import certainly, extents, is_empty, nanoseconds, product
-from uncork.kernels.kernel_plan import Choice, In, KernelCall, Native, Operand, Out, Stages, shares
-from uncork.kernels.movement.select_copy_table import choose_move
+from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Operand, Out, Selection, Stages, shares
+from uncork.kernels.movement.select_copy_table import select_move
 from uncork.kernels.movement.spec_transpose import LOOPS, Blocks
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import chooses
+from uncork.kernels.select import selects
 from uncork.ops import Operation
 from uncork.ops.transpose import Transpose1
 from uncork.symbolic import SizeLike
@@ -53,12 +53,12 @@ def turning(
     return spec, words
 
 
-@chooses(Transpose1)
-def choose_transpose(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+@selects(Transpose1)
+def select_transpose(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
     data, order = inputs[0], inputs[1]
     assert data is not None and order is not None
     if data.element_type.dtype.itemsize != 4 or order.value is None or is_empty(extents(data)):
-        return choose_move(operation, inputs, outputs, target)
+        return select_move(operation, inputs, outputs, target)
     axes = [int(axis) for axis in order.value] or list(range(len(extents(data))))[::-1]
     sizes, axes = _merged(extents(data), axes)
     steps = [4 * product(sizes[axis + 1 :]) for axis in range(len(sizes))]
@@ -67,7 +67,7 @@ def choose_transpose(operation: Operation, inputs: Sequence[TensorSpec | None], 
     last = len(sizes) - 1
     # Rows are the axis that becomes the last one, columns the axis that is it now.
     if not axes or axes[-1] == last or not blocks_fit(sizes[axes[-1]], sizes[last]) or len(sizes) > LOOPS + 2:
-        return choose_move(operation, inputs, outputs, target)
+        return select_move(operation, inputs, outputs, target)
     row = axes[-1]
     others = [(sizes[axis], steps[axis], goes[axis]) for axis in axes if axis not in (row, last)]
     loops: list[Loop] = [*[(1, 0, 0)] * (LOOPS - len(others)), *others]
@@ -84,7 +84,7 @@ def choose_transpose(operation: Operation, inputs: Sequence[TensorSpec | None], 
     cost = nanoseconds(product(sizes), 1 / 6)
     alone = certainly(turns, 1)
     split = None if alone else lambda threads: Stages([[part(*share) for share in shares(turns, threads)]], 0)
-    return Native(Blocks(side).name, [part(0, turns)], cost=cost, split=split)
+    return KernelPlan(Blocks(side).name, [part(0, turns)], cost=cost, split=split)
 
 
 def _merged(sizes: Sequence[SizeLike], axes: Sequence[int]) -> tuple[list[SizeLike], list[int]]:

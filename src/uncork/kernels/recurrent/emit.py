@@ -45,7 +45,7 @@ class _Driver:
         team = self._begin()
         self._configure_tiles()
         longest = k.variable(k.integer(0))
-        with k.when(a["batch"] > 0):
+        with k.if_(a["batch"] > 0):
             longest.set(k.load(p["lengths"], I64))
         live = k.variable(a["batch"])  # rows still in the batch at the step that is being prepared
         running = k.variable(a["batch"])  # and at the step that runs
@@ -70,10 +70,10 @@ class _Driver:
         if not self.spec.team:
             self._prepare()
             return None
-        with k.when(a["member"] < 0):
+        with k.if_(a["member"] < 0):
             self._prepare()
             Team.clear(k, a["members"], a["lines"])
-            k.leave(k.integer(0))
+            k.return_(k.integer(0))
         return Team(k, a["member"], a["members"], a["lines"], a["let_run"])
 
     def _prepare(self) -> None:

@@ -23,7 +23,7 @@ class Output:
             original = self.rows.original(row)
             offset = row * f.row + start
             f.copy(new + offset, a["y"] + original * a["y_row"] + self.rows.time(row, t) * a["hidden"] * 4 + start, count)
-            with k.when(k.load(p["lengths"] + row * 8, I64).equals(t + 1)):
+            with k.if_(k.load(p["lengths"] + row * 8, I64).equals(t + 1)):
                 f.copy(new + offset, a["ho"] + original * a["ho_row"] + start, count)
                 if f.spec.cell == "lstm":
                     f.copy(p["extra"] + offset, a["co"] + original * a["co_row"] + start, count)

@@ -28,13 +28,13 @@ def emit_panels(spec: Panels, machine: Target) -> str:
             def some(source: Value = source, first: Value = first, there: Value = there) -> None:
                 with k.loop(0, spec.units) as unit, k.loop(0, inner) as position:
                     place = first + position * step + unit * 4
-                    with k.either(unit < there) as (given, past):
+                    with k.if_else(unit < there) as (given, past):
                         with given:
                             k.store(k.load(source + row * unit + position * 4, F32), place)
                         with past:
                             k.store(k.number(0.0, F32), place)
 
-            with k.either(there >= spec.units, likely=True) as (whole, part):
+            with k.if_else(there >= spec.units, likely=True) as (whole, part):
                 with whole:
                     every()
                 with part:

@@ -64,7 +64,7 @@ class Rows:
             y = a["y"] + original * a["y_row"]
             with k.loop(length, a["steps"]) as t:
                 f.copy(None, y + t * hidden)
-            with k.when(length.equals(0), likely=False):
+            with k.if_(length.equals(0), likely=False):
                 f.copy(None, a["ho"] + original * a["ho_row"])
                 if self.spec.cell == "lstm":
                     f.copy(None, a["co"] + original * a["co_row"])
@@ -72,7 +72,7 @@ class Rows:
     def leave(self, live: Variable, t: Value) -> None:
         """Rows that have no step t leave the batch; they are the last ones."""
         k, p = self.k, self.p
-        with k.during(lambda: (live.get() > 0) & (k.load(p["lengths"] + k.maximum(live.get() - 1, k.integer(0)) * 8, I64) <= t)):
+        with k.while_(lambda: (live.get() > 0) & (k.load(p["lengths"] + k.maximum(live.get() - 1, k.integer(0)) * 8, I64) <= t)):
             live.set(live.get() - 1)
 
     def time(self, row: Value, t: Value) -> Value:

@@ -10,14 +10,14 @@ from functools import partial
 import numpy as np
 
 from uncork.kernels.extents import certainly, extents, largest, nanoseconds
-from uncork.kernels.kernel_plan import AtLeast, Choice, In, KernelCall, LetRun, Native, Operand, Out, Room, Stages, shares
+from uncork.kernels.kernel_plan import AtLeast, In, KernelCall, KernelPlan, Operand, Out, ReleaseGil, Scratch, Selection, Stages, shares
 from uncork.kernels.recurrent.pack import look_up, pack, panels_call
 from uncork.kernels.recurrent.spec import ARGUMENTS, Recurrent
 from uncork.kernels.recurrent.spec_packed_weights import Panels
 from uncork.kernels.recurrent.workspace import ahead_steps, workspace
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import chooses
+from uncork.kernels.select import selects
 from uncork.ops import Operation
 from uncork.ops._common.recurrent import WALKS, RecurrentSequence
 from uncork.ops.gru_sequence import GRUSequence5
@@ -69,8 +69,8 @@ def _team_rows(spec: Recurrent, hidden: int, members: int) -> int:
     return members * (_BLOCK if spec.gates * hidden * hidden * 4 > _TEAM_BYTES else 1)
 
 
-@chooses(GRUSequence5, LSTMSequence5, RNNSequence5)
-def choose_sequence(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+@selects(GRUSequence5, LSTMSequence5, RNNSequence5)
+def select_sequence(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
     assert isinstance(operation, RecurrentSequence)
     return sequence_of(operation, inputs, outputs, target)
 
@@ -91,7 +91,7 @@ def sequence_of(
     target: Target,
     states_only: bool = False,
     lookup: Lookup | None = None,
-) -> Choice:
+) -> Selection:
     """The kernels of a sequence. With `states_only` the outputs are the last states alone, without Y."""
     specs = [spec for spec in inputs if spec is not None]
     x, lengths, w, r, b = specs[0], *specs[-4:]
@@ -124,8 +124,8 @@ def sequence_of(
     directions = len(sequence.walks)
     each = 2.0 * spec.gates * sequence.hidden * (sequence.multiplied + sequence.hidden) * directions
     whole = [*sequence.packing, *(sequence.rows(d, 0, batch, sequence.packed_bytes) for d in range(directions))]
-    room = sequence.packed_bytes + sequence.workspace(batch)
-    return Native(spec.name, whole, room=room, keep=sequence.keep, cost=nanoseconds(batch * steps, each / 100), split=sequence.split)
+    scratch = sequence.packed_bytes + sequence.workspace(batch)
+    return KernelPlan(spec.name, whole, scratch=scratch, keep=sequence.keep, cost=nanoseconds(batch * steps, each / 100), split=sequence.split)
 
 
 @dataclass
@@ -198,27 +198,27 @@ class _Sequence:
                     places.append(0)
                     continue
                 panels, source = Panels(count, width), In(self._lengths_input + 1 + number, (d * total + first) * hidden * inner * 4)
-                many, target = spec.padded(hidden) // width, Room(self.packed_bytes)
+                many, target = spec.padded(hidden) // width, Scratch(self.packed_bytes)
                 self.packing.append(panels_call(panels, source, inner, hidden, many, target))
                 places.append(target)
                 self.packed_bytes += -(-panels.bytes(many, inner) // _LINE) * _LINE
             self.weights.append(places)
 
-    def rows(self, d: int, first: SizeLike, count: SizeLike, room: SizeLike) -> KernelCall:
+    def rows(self, d: int, first: SizeLike, count: SizeLike, scratch: SizeLike) -> KernelCall:
         """One direction of some rows of the batch."""
         directions, row, steps = len(self.walks), self.hidden * 4, self.steps
         at = (first * directions + d) * row  # of a row's state in this direction
         has_cell = self.spec.cell == "lstm"
         states: list[Operand] = [In(1, at), directions * row]
         states += [In(2, at), directions * row] if has_cell else [0, 0]
-        y: list[Operand] = [Room(room + self._y_at(count)), 0] if self.states_only else [Out(0, at * steps), directions * steps * row]
+        y: list[Operand] = [Scratch(scratch + self._y_at(count)), 0] if self.states_only else [Out(0, at * steps), directions * steps * row]
         state = 0 if self.states_only else 1
         results = [*y, Out(state, at), directions * row, *([Out(state + 1, at), directions * row] if has_cell else [0, 0])]
         each = In(self._lengths_input, first * ElementType.parse(self.spec.lengths).dtype.itemsize)
         step = self.inputs * 4 if self.lookup is None else ElementType.parse(self.spec.lookup).dtype.itemsize
         words: list[Operand] = [In(0, first * steps * step), steps * step, step, *states, each, *results, *self.weights[d]]
         words += [count, steps, self.inputs, self.hidden, self.spec.padded(self.hidden), int(self.walks[d]), self.clip]
-        words += [ahead_steps(self.spec, count, steps, self.hidden), Room(room)]
+        words += [ahead_steps(self.spec, count, steps, self.hidden), Scratch(scratch)]
         assert len(words) == len(ARGUMENTS)
         return self.spec, words
 
@@ -237,34 +237,34 @@ class _Sequence:
         """Every thread does rows of its own."""
         directions = range(len(self.walks))
         calls: list[KernelCall] = []
-        room: SizeLike = self.packed_bytes
+        scratch: SizeLike = self.packed_bytes
         for d in directions:
             for first, count in shares(self.batch, -(-threads // len(directions))):
-                calls.append(self.rows(d, first, count, room))
-                room += self.workspace(count)
-        return Stages([*([call] for call in self.packing), calls], room)
+                calls.append(self.rows(d, first, count, scratch))
+                scratch += self.workspace(count)
+        return Stages([*([call] for call in self.packing), calls], scratch)
 
     def _by_team_or_rows(self, batch: Size, by_team: Stages, by_rows: Stages, limit: int) -> Stages:
         """The team where there are fewer rows than the limit."""
         packing = by_rows.stages[: len(self.packing)]
         few, many = by_team.stages[len(packing) :], by_rows.stages[len(packing) :]
         when = [None] * len(packing) + [AtLeast(batch, limit, otherwise=True)] * len(few) + [AtLeast(batch, limit)] * len(many)
-        return Stages([*packing, *few, *many], largest(by_team.room, by_rows.room), when)
+        return Stages([*packing, *few, *many], largest(by_team.scratch, by_rows.scratch), when)
 
     def _by_team(self, members: int) -> Stages:
         """Every direction by so many threads, which share its units."""
         spec = replace(self.spec, team=True)
         stages: list[list[KernelCall]] = [[call] for call in self.packing]
         calls: list[KernelCall] = []
-        room: SizeLike = self.packed_bytes
+        scratch: SizeLike = self.packed_bytes
         for d in range(len(self.walks)):
-            lines = room + self.workspace(self.batch)
-            words = self.rows(d, 0, self.batch, room)[1]
-            first, *others = [(spec, [*words, member, members, Room(lines), LetRun()]) for member in range(-1, members)]
+            lines = scratch + self.workspace(self.batch)
+            words = self.rows(d, 0, self.batch, scratch)[1]
+            first, *others = [(spec, [*words, member, members, Scratch(lines), ReleaseGil()]) for member in range(-1, members)]
             stages.append([first])
             calls += others
-            room = lines + 2 * _LINE * members
-        return Stages([*stages, calls], room)
+            scratch = lines + 2 * _LINE * members
+        return Stages([*stages, calls], scratch)
 
 
 def _lines(count: SizeLike) -> SizeLike:

@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from uncork.internal_ops.final_states import LastStates, StepLengths
 from uncork.internal_ops.looked_up_sequence import LookedUp
 from uncork.kernels.extents import extents, nanoseconds
-from uncork.kernels.kernel_plan import Choice, In, Native, Operand, Out
+from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Selection
 from uncork.kernels.recurrent.select import Lookup, sequence_of
 from uncork.kernels.recurrent.spec_step_lengths import Lengths
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import chooses
+from uncork.kernels.select import selects
 from uncork.ops import Operation
 from uncork.ops._common.recurrent import RecurrentSequence
 from uncork.ops.gather import Gather7
 from uncork.types import TensorSpec
 
 
-@chooses("StepLengths")
-def choose_lengths(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+@selects("StepLengths")
+def select_lengths(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
     indices, lengths = inputs
     assert indices is not None and lengths is not None and isinstance(operation, StepLengths)
     wraps = operation.counts_from_end and indices.element_type.dtype.kind == "i"
@@ -28,17 +28,17 @@ def choose_lengths(operation: Operation, inputs: Sequence[TensorSpec | None], ou
     (batch,) = extents(lengths)
     stride = operation.stride * indices.element_type.dtype.itemsize
     words: list[Operand] = [In(0), stride, In(1), Out(0), batch, operation.steps]
-    return Native(spec.name, [(spec, words)], cost=nanoseconds(batch, 2.0))
+    return KernelPlan(spec.name, [(spec, words)], cost=nanoseconds(batch, 2.0))
 
 
-@chooses("LastStates")
-def choose_states(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+@selects("LastStates")
+def select_states(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
     assert isinstance(operation, LastStates)
     return sequence_of(operation.sequence, inputs, outputs, target, states_only=True)
 
 
-@chooses("LookedUp")
-def choose_looked_up(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+@selects("LookedUp")
+def select_looked_up(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
     assert isinstance(operation, LookedUp) and isinstance(operation.gather, Gather7)
     *own, table, _ = inputs
     assert table is not None and table.value is not None

@@ -69,7 +69,7 @@ def folded(
     if not open_row or lanes == 1:
         return _folded_vectors(k, count, lanes, identity, combine, term, chains)
     result = k.variable(identity.part(0, 1))
-    with k.either(count >= lanes, likely=True) as (long, short):
+    with k.if_else(count >= lanes, likely=True) as (long, short):
         with long:
             result.set(_folded_vectors(k, count, lanes, identity, combine, term, chains))
         with short:
@@ -95,7 +95,7 @@ def _folded_vectors(k: Kernel, count: Value, lanes: int, identity: Value, combin
     with k.loop(rest, whole, lanes) as i:
         add(partial[0], term(i, None))
     if lanes > 1:
-        with k.when(whole < count):
+        with k.if_(whole < count):
             fresh = _from(k, whole + lanes - count, lanes)
             add(partial[-1], k.select(fresh, term(count - lanes, None), identity))
     values = [chain.get() for chain in partial]
@@ -114,7 +114,7 @@ def _along(k: Kernel, count: Value, lanes: int, step: Action, open_row: bool) ->
     if not open_row or lanes == 1:
         vectors()
         return
-    with k.either(count >= lanes, likely=True) as (long, short):
+    with k.if_else(count >= lanes, likely=True) as (long, short):
         with long:
             vectors()
         with short:
@@ -203,7 +203,7 @@ def _scaled(k: Kernel, count: Value, lanes: int, target: Value, scale: Value, op
     if not open_row or lanes == 1:
         _scaled_vectors(k, count, lanes, target, scale)
         return
-    with k.either(count >= lanes, likely=True) as (long, short):
+    with k.if_else(count >= lanes, likely=True) as (long, short):
         with long:
             _scaled_vectors(k, count, lanes, target, scale)
         with short:

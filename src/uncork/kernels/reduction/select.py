@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from uncork.kernels.extents import certainly, extents, is_empty, nanoseconds, product
-from uncork.kernels.kernel_plan import Choice, In, Native, Operand, Out
+from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Selection
 from uncork.kernels.loops import rows as nests
 from uncork.kernels.reduction.spec import Reduction, Rows
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import chooses
+from uncork.kernels.select import selects
 from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axes, normalised_axis
 from uncork.symbolic import SizeLike
@@ -51,8 +51,8 @@ _WORDS = {
 }
 
 
-@chooses(*_WORDS)
-def choose_reduction(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+@selects(*_WORDS)
+def select_reduction(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
     data, axes = inputs[0], inputs[1]
     assert data is not None
     assert axes is not None
@@ -77,7 +77,7 @@ def choose_reduction(operation: Operation, inputs: Sequence[TensorSpec | None], 
     row = count if along_rows else inner
     spec = Reduction(word, name, along_rows, _fitting(row, element_bytes, target.lanes), open_row=not isinstance(row, int))
     words: list[Operand] = [In(0), Out(0), outer, count, inner]
-    return Native(spec.name, [(spec, words)], cost=nanoseconds(outer * count * inner, 1 / spec.lanes))
+    return KernelPlan(spec.name, [(spec, words)], cost=nanoseconds(outer * count * inner, 1 / spec.lanes))
 
 
 def _folds(shape: tuple[SizeLike, ...], axes: tuple[int, ...]) -> tuple[SizeLike, SizeLike, SizeLike] | None:
@@ -91,7 +91,7 @@ def _folds(shape: tuple[SizeLike, ...], axes: tuple[int, ...]) -> tuple[SizeLike
     return product(shape[:first]), product(shape[first : last + 1]), product(shape[last + 1 :])
 
 
-def _rows(kind: str, rows: SizeLike, count: SizeLike, epsilon: float, cost: float, target: Target) -> Choice:
+def _rows(kind: str, rows: SizeLike, count: SizeLike, epsilon: float, cost: float, target: Target) -> Selection:
     if is_empty((rows, count)):
         return "nothing to compute"
     if isinstance(count, int) and count > _LONGEST:
@@ -99,11 +99,11 @@ def _rows(kind: str, rows: SizeLike, count: SizeLike, epsilon: float, cost: floa
     width = _fitting(count, 4, target.lanes)
     found = Rows(kind, width, _chains(count, width), epsilon, not isinstance(count, int))
     words: list[Operand] = [In(0), Out(0), rows, count]
-    return Native(found.name, [(found, words)], cost=nanoseconds(rows * count, cost))
+    return KernelPlan(found.name, [(found, words)], cost=nanoseconds(rows * count, cost))
 
 
-@chooses("SoftMax", "LogSoftmax")
-def choose_softmax(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+@selects("SoftMax", "LogSoftmax")
+def select_softmax(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
     data = inputs[0]
     assert data is not None
     name = data.element_type.name
@@ -120,8 +120,8 @@ def choose_softmax(operation: Operation, inputs: Sequence[TensorSpec | None], ou
     return _rows(kind, product(shape[:along]), shape[along], 0.0, 2.0, target)
 
 
-@chooses("MVN")
-def choose_standardising(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+@selects("MVN")
+def select_standardising(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
     data = inputs[0]
     assert data is not None
     shape = extents(data)

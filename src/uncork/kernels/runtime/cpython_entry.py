@@ -131,20 +131,20 @@ def _emit() -> str:
         return k.call_address(head["long"], [k.integer(value) if isinstance(value, int) else value])
 
     def need(condition: Value) -> None:
-        with k.when(condition.equals(0), likely=False):
-            k.leave(number(OTHERS))
+        with k.if_(condition.equals(0), likely=False):
+            k.return_(number(OTHERS))
 
     def give_up(what: Value) -> None:
-        with k.when(results > 0):
+        with k.if_(results > 0):
             k.call_address(head["drop"], [made.get()])
-        k.leave(what)
+        k.return_(what)
 
     # The arguments are what the program was told.
     need(head["likes"].equals(0) | head["likes"].equals(count))
     with k.loop(0, head["likes"]) as i:
         argument = k.load(arguments + i * 8, I64)
         kind, rank, flags, sizes, same = entry("like_table", i, LIKE)
-        with k.either(rank >= 0) as (array, object_):
+        with k.if_else(rank >= 0) as (array, object_):
             with object_:
                 need(argument.equals(kind))
             with array:
@@ -156,55 +156,55 @@ def _emit() -> str:
                 with k.loop(0, rank) as axis:
                     size = k.load(sizes + axis * 8, I64)
                     need(size.equals(-1) | size.equals(k.load(shape + axis * 8, I64)))
-                with k.when(same >= 0):  # an array before this one, so it has been looked at
+                with k.if_(same >= 0):  # an array before this one, so it has been looked at
                     other = k.load(k.load(arguments + same * 8, I64) + SHAPE, I64)
                     need(k.load(shape, I64).equals(k.load(other, I64)))
 
     # New arrays for the results. Making objects may run other code of the program's, so nothing is kept in the block yet.
-    with k.when(results > 0):
+    with k.if_(results > 0):
         made.set(k.call_address(head["list"], [results]))
-        with k.when(made.get().equals(0), likely=False):
-            k.leave(k.integer(0))
+        with k.if_(made.get().equals(0), likely=False):
+            k.return_(k.integer(0))
     with k.loop(0, results) as i:
         dtype, rank, sizes = entry("result_table", i, RESULT)
         k.call_address(head["take"], [dtype])
         array = k.call_address(head["empty"], [rank, sizes, dtype, k.integer(0)])
-        with k.when(array.equals(0), likely=False):
+        with k.if_(array.equals(0), likely=False):
             give_up(k.integer(0))
         k.call_address(head["set_item"], [made.get(), i, array])
 
-    with k.when(head["release"].equals(1)):
-        with k.when(k.load(block + 8 * HEAD.index("busy"), I64).equals(1), likely=False):
+    with k.if_(head["release"].equals(1)):
+        with k.if_(k.load(block + 8 * HEAD.index("busy"), I64).equals(1), likely=False):
             give_up(number(BUSY))
         k.store(k.integer(1), block + 8 * HEAD.index("busy"))
     items = k.variable(k.integer(0))
-    with k.when(results > 0):
+    with k.if_(results > 0):
         items.set(k.load(made.get() + _ITEMS, I64))
     with k.loop(0, head["patches"]) as i:
         position, kind, detail, word = entry("patch_table", i, PATCH)
         own = position < count
         place = k.select(own, arguments, items.get()) + k.select(own, position, position - count) * 8
         array = k.load(place, I64)
-        with k.either(kind.equals(0)) as (address, size):
+        with k.if_else(kind.equals(0)) as (address, size):
             with address:
                 k.store(k.load(array + DATA, I64) + detail, word)
             with size:
                 k.store(k.load(k.load(array + SHAPE, I64) + detail * 8, I64), word)
     thread = k.variable(k.integer(0))
-    with k.when(head["release"].equals(1)):
+    with k.if_(head["release"].equals(1)):
         thread.set(k.call_address(head["save"], []))
     done, status = k.variable(k.integer(0)), k.variable(k.integer(0))
-    with k.during(lambda: (done.get() < head["steps"]) & status.get().equals(0)):
+    with k.while_(lambda: (done.get() < head["steps"]) & status.get().equals(0)):
         function, words = entry("step_table", done.get(), STEP)
         status.set(k.call_address(function, [words]))
         done.set(done.get() + 1)
-    with k.when(head["release"].equals(1)):
+    with k.if_(head["release"].equals(1)):
         k.call_address(head["restore"], [thread.get()])
         k.store(k.integer(0), block + 8 * HEAD.index("busy"))
-    with k.when(status.get().equals(0).equals(0), likely=False):
+    with k.if_(status.get().equals(0).equals(0), likely=False):
         give_up(number(done.get() - 1))
-    with k.when(results > 0):
-        k.leave(made.get())
+    with k.if_(results > 0):
+        k.return_(made.get())
     k.finish(number(WELL))
     return k.text()
 

@@ -42,16 +42,16 @@ class _Entry:
         return k.call_address(self.tables.head("long"), [given])
 
     def need(self, condition: Value) -> None:
-        with self.k.when(condition.equals(0), likely=False):
-            self.k.leave(self.number(OTHER_ARGUMENTS))
+        with self.k.if_(condition.equals(0), likely=False):
+            self.k.return_(self.number(OTHER_ARGUMENTS))
 
     def give_up(self, what: Value) -> None:
         """Return `what` from a call that has begun."""
         k, tables = self.k, self.tables
         k.store(k.integer(0), tables.address("busy"))
-        with k.when(tables.head("results") > 0), k.when(self.made.get().equals(0).equals(0)):
+        with k.if_(tables.head("results") > 0), k.if_(self.made.get().equals(0).equals(0)):
             k.call_address(tables.head("drop"), [self.made.get()])
-        k.leave(what)
+        k.return_(what)
 
     def argument(self, number: Value) -> Value:
         return self.k.load(self.arguments + number * 8, I64)
@@ -66,15 +66,15 @@ def emit_entry() -> str:
     k = e.k
     _look_at_arguments(e)
     # Making objects may run other code, which may call this very segment: it is busy from here on.
-    with k.when(k.load(e.tables.address("busy"), I64).equals(1), likely=False):
-        k.leave(e.number(BUSY))
+    with k.if_(k.load(e.tables.address("busy"), I64).equals(1), likely=False):
+        k.return_(e.number(BUSY))
     k.store(k.integer(1), e.tables.address("busy"))
     _bind_sizes(e)
     _make_results(e)
     _patch_addresses(e)
     _run(e)
-    with k.when(e.tables.head("results") > 0):
-        k.leave(e.made.get())
+    with k.if_(e.tables.head("results") > 0):
+        k.return_(e.made.get())
     k.finish(e.number(OK))
     return k.text()
 
@@ -86,7 +86,7 @@ def _look_at_arguments(e: _Entry) -> None:
     with k.loop(0, likes) as i:
         argument = e.argument(i)
         kind, rank, flags, sizes, same = tables.entry("like_table", i, LIKE)
-        with k.either(rank >= 0) as (array, object_):
+        with k.if_else(rank >= 0) as (array, object_):
             with object_:
                 e.need(argument.equals(kind))
             with array:
@@ -98,7 +98,7 @@ def _look_at_arguments(e: _Entry) -> None:
                 with k.loop(0, rank) as axis:
                     size = k.load(sizes + axis * 8, I64)
                     e.need(size.equals(-1) | size.equals(k.load(shape + axis * 8, I64)))
-                with k.when(same >= 0):  # an array before this one, so it has been looked at
+                with k.if_(same >= 0):  # an array before this one, so it has been looked at
                     other = k.load(e.argument(same) + SHAPE, I64)
                     e.need(k.load(shape, I64).equals(k.load(other, I64)))
 
@@ -110,40 +110,40 @@ def _bind_sizes(e: _Entry) -> None:
     with k.loop(0, tables.head("binds")) as i:
         kind, argument, detail, slot = tables.entry("bind_table", i, BIND)
         size = k.variable(k.integer(0))
-        with k.either(kind.equals(BIND_SHAPE), likely=True) as (shape, other):
+        with k.if_else(kind.equals(BIND_SHAPE), likely=True) as (shape, other):
             with shape:
                 size.set(k.load(k.load(e.argument(argument) + SHAPE, I64) + detail * 8, I64))
             with other:
-                with k.when(kind.equals(BIND_I64)):
+                with k.if_(kind.equals(BIND_I64)):
                     size.set(k.load(k.load(e.argument(argument) + DATA, I64) + detail, I64))
-                with k.when(kind.equals(BIND_I32)):
+                with k.if_(kind.equals(BIND_I32)):
                     size.set(k.load(k.load(e.argument(argument) + DATA, I64) + detail, I32).to(I64))
-                with k.when(kind > BIND_I32):  # a word that a kernel has written
+                with k.if_(kind > BIND_I32):  # a word that a kernel has written
                     size.set(k.load(detail, I64))
-        with k.when(k.load(slot, I64).equals(size.get()).equals(0)):
+        with k.if_(k.load(slot, I64).equals(size.get()).equals(0)):
             k.store(size.get(), slot)
             changed.set(k.integer(1))
     version = tables.context("version")
-    with k.when(changed.get().equals(1)):
+    with k.if_(changed.get().equals(1)):
         k.store(k.load(version, I64) + 1, version)
-    with k.when(k.load(version, I64).equals(tables.head("stamp")).equals(0)):
+    with k.if_(k.load(version, I64).equals(tables.head("stamp")).equals(0)):
         status = k.call_address(tables.head("resize"), [tables.address("busy")])
-        with k.when(status < OK, likely=False):
+        with k.if_(status < OK, likely=False):
             e.give_up(e.number(status))
 
 
 def _make_results(e: _Entry) -> None:
     k, tables = e.k, e.tables
     results = tables.head("results")
-    with k.when(results > 0):
+    with k.if_(results > 0):
         e.made.set(k.call_address(tables.head("list"), [results]))
-        with k.when(e.made.get().equals(0), likely=False):
+        with k.if_(e.made.get().equals(0), likely=False):
             e.give_up(k.integer(0))
     with k.loop(0, results) as i:
         dtype, rank, sizes = tables.entry("result_table", i, RESULT)
         k.call_address(tables.head("take"), [dtype])
         array = k.call_address(tables.head("empty"), [rank, sizes, dtype, k.integer(0)])
-        with k.when(array.equals(0), likely=False):
+        with k.if_(array.equals(0), likely=False):
             e.give_up(k.integer(0))
         k.call_address(tables.head("set_item"), [e.made.get(), i, array])
 
@@ -151,7 +151,7 @@ def _make_results(e: _Entry) -> None:
 def _patch_addresses(e: _Entry) -> None:
     k, tables = e.k, e.tables
     items = k.variable(k.integer(0))
-    with k.when(tables.head("results") > 0):
+    with k.if_(tables.head("results") > 0):
         items.set(k.load(e.made.get() + _ITEMS, I64))
     with k.loop(0, tables.head("addresses")) as i:
         position, offset, more, target = tables.entry("address_table", i, ADDRESS)
@@ -164,17 +164,17 @@ def _run(e: _Entry) -> None:
     k, tables = e.k, e.tables
     thread = k.variable(k.integer(0))
     release = tables.head("release")
-    with k.when(release.equals(1)):
+    with k.if_(release.equals(1)):
         thread.set(k.call_address(tables.head("save"), []))
     steps = tables.head("steps")
     done, status = k.variable(k.integer(0)), k.variable(k.integer(0))
-    with k.during(lambda: (done.get() < steps) & status.get().equals(0)):
+    with k.while_(lambda: (done.get() < steps) & status.get().equals(0)):
         function, words, condition = tables.entry("step_table", done.get(), STEP)
-        with k.when(k.load(condition, I64).equals(0).equals(0), likely=True):
+        with k.if_(k.load(condition, I64).equals(0).equals(0), likely=True):
             status.set(k.call_address(function, [words]))
         done.set(done.get() + 1)
-    with k.when(release.equals(1)):
+    with k.if_(release.equals(1)):
         k.call_address(tables.head("restore"), [thread.get()])
-    with k.when(status.get().equals(0).equals(0), likely=False):
+    with k.if_(status.get().equals(0).equals(0), likely=False):
         e.give_up(e.number(done.get() - 1))
     k.store(k.integer(0), tables.address("busy"))

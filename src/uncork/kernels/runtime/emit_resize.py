@@ -106,10 +106,10 @@ def _compute(k: Kernel, tables: Tables) -> None:
         operation, a_at, b_at, result_at = tables.entry("op_table", i, OP)
         a, b = k.load(a_at, I64), k.load(b_at, I64)
         for number, name in enumerate(OPERATIONS):
-            with k.when(operation.equals(number)):
+            with k.if_(operation.equals(number)):
                 k.store(rules[name](a, b), result_at)
-    with k.when(overflow.get().equals(0).equals(0), likely=False):
-        k.leave(k.integer(OVERFLOW))
+    with k.if_(overflow.get().equals(0).equals(0), likely=False):
+        k.return_(k.integer(OVERFLOW))
 
 
 def _check(k: Kernel, tables: Tables) -> None:
@@ -119,9 +119,9 @@ def _check(k: Kernel, tables: Tables) -> None:
         equal = (kind.equals(CHECK_EQUAL) | kind.equals(GUARD_EQUAL)) & a.equals(b)
         at_least = (kind.equals(CHECK_AT_LEAST) | kind.equals(GUARD_AT_LEAST)) & (a >= b)
         differ = kind.equals(GUARD_NOT_EQUAL) & a.equals(b).equals(0)
-        with k.when((equal | at_least | differ).equals(0), likely=False):
+        with k.if_((equal | at_least | differ).equals(0), likely=False):
             k.store(number, tables.context("failed"))
-            k.leave(k.select(kind < GUARD_EQUAL, k.integer(CHECK_FAILED), k.integer(GUARD_FAILED)))
+            k.return_(k.select(kind < GUARD_EQUAL, k.integer(CHECK_FAILED), k.integer(GUARD_FAILED)))
 
 
 def _place(k: Kernel, tables: Tables) -> None:
@@ -141,7 +141,7 @@ def _place(k: Kernel, tables: Tables) -> None:
         for word in range(LIVE):
             k.store(k.load(source + 8 * word, I64), target + 8 * word)
 
-    with k.when(before.equals(0).equals(0)):
+    with k.if_(before.equals(0).equals(0)):
         count.set(k.load(before, I64))
         needed.set(k.load(tables.context("needed"), I64))
         with k.loop(0, count.get()) as u:
@@ -150,19 +150,19 @@ def _place(k: Kernel, tables: Tables) -> None:
         bytes_at, first, last, offset_at = tables.entry("buffer_table", b, BUFFER)
         size = (k.maximum(k.load(bytes_at, I64), k.integer(1)) + (ALIGNMENT - 1)) & -ALIGNMENT
         kept, at, place = k.variable(k.integer(0)), k.variable(k.integer(0)), k.variable(k.integer(-1))
-        with k.loop(0, count.get()) as u, k.when(k.load(entry(u) + 16, I64) >= first):
-            with k.when(kept.get().equals(u).equals(0)):
+        with k.loop(0, count.get()) as u, k.if_(k.load(entry(u) + 16, I64) >= first):
+            with k.if_(kept.get().equals(u).equals(0)):
                 copy(entry(u), entry(kept.get()))
-            with k.when(place.get() < 0), k.either((k.load(entry(u), I64) - at.get()) >= size) as (fits, too_small):
+            with k.if_(place.get() < 0), k.if_else((k.load(entry(u), I64) - at.get()) >= size) as (fits, too_small):
                 with fits:
                     place.set(kept.get())
                 with too_small:
                     at.set(k.load(entry(u) + 8, I64))
             kept.set(kept.get() + 1)
-        with k.when(place.get() < 0):
+        with k.if_(place.get() < 0):
             place.set(kept.get())
         behind = k.variable(kept.get())
-        with k.during(lambda behind=behind, place=place: behind.get() > place.get()):  # type: ignore[misc]
+        with k.while_(lambda behind=behind, place=place: behind.get() > place.get()):  # type: ignore[misc]
             copy(entry(behind.get() - 1), entry(behind.get()))
             behind.set(behind.get() - 1)
         end = at.get() + size
@@ -173,8 +173,8 @@ def _place(k: Kernel, tables: Tables) -> None:
         needed.set(k.maximum(needed.get(), end))
     k.store(count.get(), live)
     k.store(needed.get(), tables.context("needed"))
-    with k.when(needed.get() > k.load(tables.context("capacity"), I64), likely=False):
-        k.leave(k.integer(NO_MEMORY))
+    with k.if_(needed.get() > k.load(tables.context("capacity"), I64), likely=False):
+        k.return_(k.integer(NO_MEMORY))
 
 
 def _patch(k: Kernel, tables: Tables) -> None:
@@ -182,11 +182,11 @@ def _patch(k: Kernel, tables: Tables) -> None:
     with k.loop(0, tables.head("patches")) as i:
         target, width, constant, a, b, c = tables.entry("patch_table", i, PATCH)
         value = constant + k.load(a, I64) + k.load(b, I64) + k.load(c, I64)
-        with k.either(width.equals(8), likely=True) as (whole, narrow):
+        with k.if_else(width.equals(8), likely=True) as (whole, narrow):
             with whole:
                 k.store(value, target)
             with narrow:
-                with k.when(width.equals(4)):
+                with k.if_(width.equals(4)):
                     k.store(value.to(I32), target)
-                with k.when(width < 4):
+                with k.if_(width < 4):
                     k.store(value.to(U8), target)

@@ -59,7 +59,7 @@ class _Pool:
         """Without the lock: what is seen may have changed."""
         k = self._k
         looks = k.variable(k.integer(0))
-        with k.during(lambda: waits() & (looks.get() < _SPINS)):
+        with k.while_(lambda: waits() & (looks.get() < _SPINS)):
             looks.set(looks.get() + 1)
             if k.target is not None and k.target.has("sse2"):
                 k.call_intrinsic("llvm.x86.sse2.pause")
@@ -82,9 +82,9 @@ def emit_dispatch(spec: Dispatch, target: Target) -> str:
     address, calls, table = k.arguments
     pool = _Pool(k, address)
     shared, status = k.variable(k.integer(0)), k.variable(k.integer(0))
-    with k.when(address.equals(0).equals(0) & (calls > 1)):
+    with k.if_(address.equals(0).equals(0) & (calls > 1)):
         pool.lock()
-        with k.when(pool.get("table").equals(0)):
+        with k.if_(pool.get("table").equals(0)):
             shared.set(k.integer(1))
             pool.set("table", table)
             pool.set("calls", calls)
@@ -95,9 +95,9 @@ def emit_dispatch(spec: Dispatch, target: Target) -> str:
             pool.ask("wake_all", address + BEGUN)
         pool.unlock()
     number = k.variable(k.integer(0))
-    with k.during(lambda: number.get() < calls):
+    with k.while_(lambda: number.get() < calls):
         _note(k, status, _made_call(k, table, number.get()))
-        with k.either(shared.get().equals(0)) as (alone, together):
+        with k.if_else(shared.get().equals(0)) as (alone, together):
             with alone:
                 number.set(number.get() + 1)
             with together:
@@ -105,10 +105,10 @@ def emit_dispatch(spec: Dispatch, target: Target) -> str:
                 number.set(pool.get("next"))
                 pool.add("next", 1)
                 pool.unlock()
-    with k.when(shared.get().equals(1)):
+    with k.if_(shared.get().equals(1)):
         pool.spin_while(lambda: pool.seen("running") > 0)
         pool.lock()
-        with k.during(lambda: pool.get("running") > 0):
+        with k.while_(lambda: pool.get("running") > 0):
             pool.sleep(ENDED)
         _note(k, status, pool.get("status"))
         for word in ("table", "calls", "next"):
@@ -126,10 +126,10 @@ def _note(k: Kernel, status: Variable, found: Value) -> None:
 def _start_threads(k: Kernel, pool: _Pool, wanted: Value) -> None:
     """Threads for so many calls; when the system gives no more, those that there are must do. They block signals as they begin."""
     nothing = k.integer(0)
-    with k.when(pool.get("threads") < wanted, likely=False):
+    with k.if_(pool.get("threads") < wanted, likely=False):
         pool.ask("mask", pool.get("set_mask"), pool.address + ALL_SIGNALS, pool.address + OLD_SIGNALS)
         failed = k.variable(nothing)
-        with k.during(lambda: failed.get().equals(0) & (pool.get("threads") < wanted)):
+        with k.while_(lambda: failed.get().equals(0) & (pool.get("threads") < wanted)):
             failed.set(pool.ask("start", pool.address + THREAD, nothing, pool.get("serve"), pool.address))
             pool.set("threads", pool.get("threads") + k.select(failed.get().equals(0), k.integer(1), nothing))
         pool.ask("mask", pool.get("set_mask"), pool.address + OLD_SIGNALS, nothing)
@@ -140,12 +140,12 @@ def emit_serve(spec: Serve, target: Target) -> str:
     k = Kernel(spec.name, ("pool",), target, direct=True)
     pool = _Pool(k, k.arguments[0])
     pool.lock()
-    with k.during(lambda: k.integer(1).equals(1)):
-        with k.during(lambda: pool.get("next") >= pool.get("calls")):
+    with k.while_(lambda: k.integer(1).equals(1)):
+        with k.while_(lambda: pool.get("next") >= pool.get("calls")):
             pool.unlock()
             pool.spin_while(lambda: pool.seen("next") >= pool.seen("calls"))
             pool.lock()
-            with k.when(pool.get("next") >= pool.get("calls")):
+            with k.if_(pool.get("next") >= pool.get("calls")):
                 pool.sleep(BEGUN)
         number, table = pool.get("next"), pool.get("table")
         pool.add("next", 1)
@@ -153,10 +153,10 @@ def emit_serve(spec: Serve, target: Target) -> str:
         pool.unlock()
         found = _made_call(k, table, number)
         pool.lock()
-        with k.when(found.equals(0).equals(0), likely=False):
+        with k.if_(found.equals(0).equals(0), likely=False):
             pool.set("status", found)
         pool.add("running", -1)
-        with k.when(pool.get("running").equals(0)):
+        with k.if_(pool.get("running").equals(0)):
             pool.ask("wake_one", pool.address + ENDED)
     k.finish()
     return k.text()

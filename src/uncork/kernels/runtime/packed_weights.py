@@ -29,9 +29,9 @@ def _at_a_line(array: Array) -> Array:
     """The array, or a copy, that begins at a cache line."""
     if begins_a_line(array) and array.flags.c_contiguous:
         return array
-    room = np.empty(array.nbytes + _LINE, np.uint8)
-    first = -room.ctypes.data % _LINE
-    copy: Array = room[first : first + array.nbytes].view(array.dtype).reshape(array.shape)
+    scratch = np.empty(array.nbytes + _LINE, np.uint8)
+    first = -scratch.ctypes.data % _LINE
+    copy: Array = scratch[first : first + array.nbytes].view(array.dtype).reshape(array.shape)
     copy[...] = array
     return copy
 

@@ -37,7 +37,7 @@ class Target:
     #: f32 numbers in the widest vector register.
     lanes: int
     tiles: bool = False
-    #: The system has a function that lets other threads run, see `let_run`.
+    #: The system has a function that lets other threads run, see `release_gil`.
     yields: bool = True
 
     @staticmethod
@@ -54,7 +54,7 @@ class Target:
 @functools.lru_cache(maxsize=1)
 def host_target() -> Target:
     """The processor of this machine, without what has to be asked for."""
-    return Target.of(_machine(), *host(), yields=bool(let_run()))
+    return Target.of(_machine(), *host(), yields=bool(release_gil()))
 
 
 def with_tiles(target: Target) -> Target:
@@ -73,7 +73,7 @@ def _has_tiles(target: Target) -> bool:
 
 
 @functools.lru_cache(maxsize=1)
-def let_run() -> int:
+def release_gil() -> int:
     """The address of the system's function that lets other threads run; 0 where there is none."""
     if os.name != "posix":
         return 0

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from uncork.kernels.extents import extents, product
-from uncork.kernels.kernel_plan import In, KernelCall, Operand, Out, Room
+from uncork.kernels.kernel_plan import In, KernelCall, Operand, Out, Scratch
 from uncork.kernels.movement.spec_nd_copy import CopyBytes, FillBytes
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.scatter.spec import Action, Mean, Recast
@@ -45,17 +45,17 @@ class Reduction:
         return self.held != self.stored or self.is_mean
 
     @property
-    def room(self) -> SizeLike:
+    def scratch(self) -> SizeLike:
         sums = (self.cells * self.held_bytes + 7) // 8 * 8 if self.is_apart else 0
         return sums + (self.cells * 8 if self.is_mean else 0)
 
     @property
     def places(self) -> Operand:
-        return Room() if self.is_apart else Out(0)
+        return Scratch() if self.is_apart else Out(0)
 
     @property
-    def counts(self) -> Room:
-        return Room(self.room - self.cells * 8)
+    def counts(self) -> Scratch:
+        return Scratch(self.scratch - self.cells * 8)
 
     def actions(self) -> list[tuple[Action, Operand]]:
         """What is done at the places, one after the other, and where these are."""

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 from uncork.kernels.extents import certainly, extents, nanoseconds, product, same_extents
 from uncork.kernels.kernel_plan import (
-    Choice,
     In,
     KernelCall,
-    Native,
+    KernelPlan,
     Operand,
     Out,
+    Selection,
     Stages,
     shares,
 )
@@ -26,7 +26,7 @@ from uncork.kernels.movement.spec_nd_copy import CopyBytes
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.scatter.reduction import bytes_of, reduction_of
 from uncork.kernels.scatter.spec import OPEN, Action, Elements, Tuples
-from uncork.kernels.select import chooses
+from uncork.kernels.select import selects
 from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops.gather_nd import GatherND8
@@ -96,14 +96,14 @@ class _Walk:
         return spec, words
 
 
-def _put(walk: _Walk, data: TensorSpec) -> Native:
+def _put(walk: _Walk, data: TensorSpec) -> KernelPlan:
     """The data with runs put in."""
     item = data.element_type.dtype.itemsize
     action = _move("put", walk.run * item)
     whole = product(extents(data)) * item
     put = walk.call(action, item, Out(0), In(1), In(2), item, 1, walk.count)
     moved = walk.batches[0] * walk.count * walk.repeats[0] * walk.run
-    return Native(
+    return KernelPlan(
         put[0].name,
         [(CopyBytes(), [In(0), Out(0), whole]), put],
         cost=nanoseconds(whole + moved * (8 + item), 1 / 8),
@@ -114,10 +114,10 @@ def _move(word: str, run: SizeLike) -> Action:
     return Action(word, run if isinstance(run, int) and run <= _SHORT else OPEN)
 
 
-@chooses("ScatterUpdate")
-def choose_slices(
+@selects("ScatterUpdate")
+def select_slices(
     operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Specs, target: Target
-) -> Choice:
+) -> Selection:
     data, indices, _, axis = inputs
     assert data is not None and indices is not None and axis is not None
     if data.element_type is ElementType.string:
@@ -135,10 +135,10 @@ def choose_slices(
     return _put(_Walk(indices, [(shape[along], inner)], count, inner, False, repeats=repeats), data)
 
 
-@chooses(ScatterNDUpdate4, ScatterNDUpdate15)
-def choose_tuples(
+@selects(ScatterNDUpdate4, ScatterNDUpdate15)
+def select_tuples(
     operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Specs, target: Target
-) -> Choice:
+) -> Selection:
     data, indices, _ = inputs
     assert (
         data is not None
@@ -175,13 +175,13 @@ def choose_tuples(
         )
     name = calls[-1][0].name
     cost = nanoseconds(reduction.cells + walk.count * (run + 2), 1.0)
-    return Native(name, [*calls, *reduction.after()], room=reduction.room, cost=cost)
+    return KernelPlan(name, [*calls, *reduction.after()], scratch=reduction.scratch, cost=cost)
 
 
-@chooses("GatherND")
-def choose_gather_nd(
+@selects("GatherND")
+def select_gather_nd(
     operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Specs, target: Target
-) -> Choice:
+) -> Selection:
     data, indices = inputs
     assert data is not None and indices is not None and isinstance(operation, GatherND8)
     if data.element_type is ElementType.string:
@@ -220,16 +220,16 @@ def choose_gather_nd(
 
     call = part(0, count)
     cost = nanoseconds(whole * count, max(2.0, run * item / 16) if isinstance(run, int) else 16.0)
-    return Native(call[0].name, [call], cost=cost, split=split if certainly(whole, 1) else None)
+    return KernelPlan(call[0].name, [call], cost=cost, split=split if certainly(whole, 1) else None)
 
 
 # ---- single elements
 
 
-@chooses(ScatterElementsUpdate3, ScatterElementsUpdate12)
-def choose_elements(
+@selects(ScatterElementsUpdate3, ScatterElementsUpdate12)
+def select_elements(
     operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Specs, target: Target
-) -> Choice:
+) -> Selection:
     data, indices, _, axis = inputs
     assert data is not None and indices is not None and axis is not None
     assert isinstance(operation, ScatterElementsUpdate3 | ScatterElementsUpdate12)
@@ -261,7 +261,7 @@ def choose_elements(
     if word == "none":
         whole = product(shape) * item
         put = call(Action("put", item), item, Out(0))
-        return Native(
+        return KernelPlan(
             put[0].name,
             [(CopyBytes(), [In(0), Out(0), whole]), put],
             cost=nanoseconds(whole + total * 16, 1 / 16),
@@ -272,8 +272,11 @@ def choose_elements(
     calls = [call(action, bytes_of(action.element), where) for action, where in reduction.actions()]
     cost = nanoseconds(reduction.cells + total * (2 * len(calls)), 1.0)
     name = f"elements_{word}_{reduction.held}_{data.element_type.name}"
-    return Native(
-        name, [*reduction.before(), *calls, *reduction.after()], room=reduction.room, cost=cost
+    return KernelPlan(
+        name,
+        [*reduction.before(), *calls, *reduction.after()],
+        scratch=reduction.scratch,
+        cost=cost,
     )
 
 

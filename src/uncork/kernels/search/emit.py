@@ -44,7 +44,7 @@ def emit_search(spec: Search, machine: Target) -> str:
         """One value, by halves."""
         value = number(values, j, spec.values)
         base, left = k.variable(k.integer(0)), k.variable(length)
-        with k.during(lambda: left.get() > 0):
+        with k.while_(lambda: left.get() > 0):
             half = left.get() >> 1
             before = _is_before(k, spec, number(own, base.get() + half, spec.sequence), value)
             base.set(k.select(before, base.get() + half + 1, base.get()))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from uncork.kernels.extents import extents, nanoseconds, product
-from uncork.kernels.kernel_plan import Choice, In, Native, Operand, Out
+from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Selection
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.search.spec import Search
-from uncork.kernels.select import chooses
+from uncork.kernels.select import selects
 from uncork.ops import Operation
 from uncork.ops.bucketize import Bucketize3
 from uncork.ops.search_sorted import SearchSorted15
@@ -18,13 +18,13 @@ from uncork.types import ElementType, TensorSpec
 _SEARCH = 8.0
 
 
-@chooses(Bucketize3)
-def choose_buckets(
+@selects(Bucketize3)
+def select_buckets(
     operation: Operation,
     inputs: Sequence[TensorSpec | None],
     outputs: Sequence[TensorSpec],
     target: Target,
-) -> Choice:
+) -> Selection:
     data, buckets = inputs
     assert data is not None and buckets is not None and isinstance(operation, Bucketize3)
     stored = _stored(buckets.element_type, target), _stored(data.element_type, target)
@@ -36,16 +36,16 @@ def choose_buckets(
     spec = Search(*types, right, numbers=True, unique=operation.strict, lanes=target.lanes)
     count = product(extents(data))
     words: list[Operand] = [In(1), In(0), Out(0), 1, extents(buckets)[0], count]
-    return Native(spec.name, [(spec, words)], cost=nanoseconds(count, _SEARCH))
+    return KernelPlan(spec.name, [(spec, words)], cost=nanoseconds(count, _SEARCH))
 
 
-@chooses(SearchSorted15)
-def choose_search(
+@selects(SearchSorted15)
+def select_search(
     operation: Operation,
     inputs: Sequence[TensorSpec | None],
     outputs: Sequence[TensorSpec],
     target: Target,
-) -> Choice:
+) -> Selection:
     sequence, values = inputs
     assert sequence is not None and values is not None and isinstance(operation, SearchSorted15)
     stored, compared = (
@@ -68,7 +68,7 @@ def choose_search(
         target.lanes,
     )
     words: list[Operand] = [In(0), In(1), Out(0), product(lead), extents(sequence)[-1], count]
-    return Native(spec.name, [(spec, words)], cost=nanoseconds(product(wanted), _SEARCH))
+    return KernelPlan(spec.name, [(spec, words)], cost=nanoseconds(product(wanted), _SEARCH))
 
 
 def _stored(element_type: ElementType, target: Target) -> str | None:

@@ -52,7 +52,7 @@ def emit_best(spec: Best, machine: Target) -> str:
                 before = k.maximum(free.get() - 1, k.integer(0))
                 return (free.get() > 0) & better(x, k.load(found + before * 4, F32))
 
-            with k.during(goes_on):
+            with k.while_(goes_on):
                 _move(k, F32, found, free.get())
                 _move(k, index, places, free.get())
                 free.set(free.get() - 1)
@@ -65,10 +65,10 @@ def emit_best(spec: Best, machine: Target) -> str:
             x = k.load(source + first * 4, F32, n)
             limit = k.splat(last, n)
             worse = (x <= limit) if spec.largest else (x >= limit)  # not so for NaN
-            with k.when(_any(k, Value(k, k.builder.not_(worse.llvm), worse.type, n)), likely=False), k.loop(first, first + n) as i:
+            with k.if_(_any(k, Value(k, k.builder.not_(worse.llvm), worse.type, n)), likely=False), k.loop(first, first + n) as i:
                 one = k.load(source + i * 4, F32)
                 threshold = k.load(found + (best - 1) * 4, F32)
-                with k.when(better(one, threshold) | one.equals(one).equals(0)):
+                with k.if_(better(one, threshold) | one.equals(one).equals(0)):
                     insert(i, best - 1)
 
         with k.loop(0, best) as number:

@@ -38,11 +38,11 @@ def emit_columns(spec: Columns, machine: Target) -> str:
             carried.set(k.select(goes_in, value, carried.get()))
             number.set(k.select(goes_in, place, number.get()))
             moved.set(goes_in)
-        with k.when(filled < best):
+        with k.if_(filled < best):
             k.store(carried.get(), found + filled * inner * stored.bytes)
             k.store(number.get(), places + filled * inner * index.bytes)
 
-    with k.when(best > 0), k.loop(0, outer) as o, k.loop(0, inner, spec.lanes) as block:
+    with k.if_(best > 0), k.loop(0, outer) as o, k.loop(0, inner, spec.lanes) as block:
         first = k.minimum(block, inner - spec.lanes)
         source = data + (o * count * inner + first) * stored.bytes
         made = o * best * inner + first
@@ -53,7 +53,7 @@ def emit_columns(spec: Columns, machine: Target) -> str:
             some = k.load(source + j * inner * stored.bytes, stored, spec.lanes)
             last = k.load(found + (best - 1) * inner * stored.bytes, stored, spec.lanes)
             none = k.bits_of(better(some, last)).equals(0)
-            with k.when(negated(k, none)):
+            with k.if_(negated(k, none)):
                 insert(j, best, source, found, places)
     k.finish()
     return k.text()

@@ -86,11 +86,11 @@ def emit_ranked(spec: Ranked, machine: Target) -> str:
     def take(heap: _Heap, source: Value, j: Value) -> None:
         """Element `j` of the row in place of the root, where it is better."""
         value = k.load(source + j * inner * stored.bytes, stored)
-        with k.when(better(k, spec, widened(k, spec.element, value), heap.key(k.integer(0))), likely=False):
+        with k.if_(better(k, spec, widened(k, spec.element, value), heap.key(k.integer(0))), likely=False):
             heap.put(value, j.to(index), k.integer(0))
             sink(heap, best, k.integer(0))
 
-    with k.when(best > 0), k.loop(0, outer) as o, k.loop(0, inner) as i:
+    with k.if_(best > 0), k.loop(0, outer) as o, k.loop(0, inner) as i:
         source, first = data + (o * count * inner + i) * stored.bytes, o * best * inner + i
         heap = _Heap(k, spec, values + first * stored.bytes, numbers + first * index.bytes, inner)
         with k.loop(0, best) as j:
@@ -103,7 +103,7 @@ def emit_ranked(spec: Ranked, machine: Target) -> str:
                 some = widened(k, spec.element, k.load(source + block * stored.bytes, stored, spec.lanes))
                 limit = k.splat(heap.key(k.integer(0)), spec.lanes)
                 found = k.bits_of(better(k, spec, some, limit)).equals(0)
-                with k.when(negated(k, found), likely=False), k.loop(block, block + spec.lanes) as j:
+                with k.if_(negated(k, found), likely=False), k.loop(block, block + spec.lanes) as j:
                     take(heap, source, j)
         with k.loop(whole, count) as j:
             take(heap, source, j)
@@ -124,11 +124,11 @@ def _sink(outer: Kernel, spec: Ranked, by_index: bool) -> Kernel:
     def below() -> Value:
         return here.get() * 2 + 1
 
-    with k.during(lambda: (goes_on.get() > 0) & (below() < size)):
+    with k.while_(lambda: (goes_on.get() > 0) & (below() < size)):
         left = below()
         right = k.minimum(left + 1, size - 1)
         child = k.select(heap.is_later(right, left, by_index), right, left)
-        with k.either(heap.is_later(child, here.get(), by_index)) as (sinks, stays):
+        with k.if_else(heap.is_later(child, here.get(), by_index)) as (sinks, stays):
             with sinks:
                 stored = STORED[spec.element]
                 value, number = k.load(heap.values + child * step * stored.bytes, stored), heap.number(child)

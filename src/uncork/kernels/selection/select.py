@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from uncork.kernels.extents import certainly, extents, nanoseconds, product
-from uncork.kernels.kernel_plan import AtLeast, Choice, In, KernelCall, Native, Operand, Out, Stages, shares
+from uncork.kernels.kernel_plan import AtLeast, In, KernelCall, KernelPlan, Operand, Out, Selection, Stages, shares
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import chooses
+from uncork.kernels.select import selects
 from uncork.kernels.selection.spec import Best, Columns, Elements, Ranked
 from uncork.ops import Operation
 from uncork.symbolic import Size, SizeLike
@@ -19,8 +19,8 @@ _MOST_BEST = 64
 _FEW = 16
 
 
-@chooses("GatherElements")
-def choose_elements(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+@selects("GatherElements")
+def select_elements(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
     data, indices = inputs
     assert data is not None
     assert indices is not None
@@ -31,11 +31,11 @@ def choose_elements(operation: Operation, inputs: Sequence[TensorSpec | None], o
     spec = Elements(data.element_type.dtype.itemsize, indices.element_type.name)
 
     words: list[Operand] = [In(0), In(1), Out(0), product(shape[:axis]), shape[axis], picked[axis], product(shape[axis + 1 :])]
-    return Native(spec.name, [(spec, words)], cost=nanoseconds(product(picked), 1.0))
+    return KernelPlan(spec.name, [(spec, words)], cost=nanoseconds(product(picked), 1.0))
 
 
-@chooses("TopK")
-def choose_best(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+@selects("TopK")
+def select_best(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
     data, k = inputs
     assert data is not None and k is not None
     if None in (k.sizes() or [None]):
@@ -48,7 +48,7 @@ def choose_best(operation: Operation, inputs: Sequence[TensorSpec | None], outpu
     is_few = isinstance(count, int) and 0 < count <= _MOST_BEST
     if data.element_type is ElementType.f32 and is_few and certainly(inner, 1) and not by_index:
         best = Best(largest, index.name, target.lanes)
-        return Native(best.name, [(best, [In(0), Out(0), Out(1), rows, shape[axis], count])], cost=nanoseconds(product(shape), 1 / 4))
+        return KernelPlan(best.name, [(best, [In(0), Out(0), Out(1), rows, shape[axis], count])], cost=nanoseconds(product(shape), 1 / 4))
     if data.element_type is ElementType.f16 and target.has("sse2") and not target.has("f16c"):
         return "no kernel for f16 on this machine"
     item = data.element_type.dtype.itemsize
@@ -72,5 +72,5 @@ def choose_best(operation: Operation, inputs: Sequence[TensorSpec | None], outpu
     if are_few and isinstance(inner, Size):
         whole = part(0, rows)
         when = [AtLeast(inner, width), AtLeast(inner, width, otherwise=True)]
-        return Native(columns.name, [(columns, whole[1]), whole], cost=cost, when=when)
-    return Native(ranked.name, [part(0, rows)], cost=cost, split=None if certainly(rows, 1) else split)
+        return KernelPlan(columns.name, [(columns, whole[1]), whole], cost=cost, when=when)
+    return KernelPlan(ranked.name, [part(0, rows)], cost=cost, split=None if certainly(rows, 1) else split)

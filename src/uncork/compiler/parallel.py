@@ -96,7 +96,7 @@ def _forget() -> None:
 in_child(_forget)
 
 
-class Together:
+class ParallelCalls:
     """Programs that do not depend on each other. Each must keep the memory that it works in."""
 
     def __init__(self, programs: Sequence[Program]) -> None:
