@@ -23,6 +23,7 @@ from uncork.kernels import select
 from uncork.kernels.runtime.kernel_cache import ObjectStore
 from uncork.kernels.runtime.target import Target
 from uncork.passes.count_first import count_first
+from uncork.passes.functionalize_variables import functionalize_variables
 
 ROOT = Path(__file__).resolve().parents[1]
 GOLDEN = Path(__file__).parent / "plans"
@@ -284,6 +285,15 @@ def views(builder: uncork.Builder) -> list[Source]:
     return list(builder.add("Negative", 1, flat, name="negative"))
 
 
+def state(builder: uncork.Builder) -> list[Source]:
+    """A variable that grows, and a layer that reads a copy of it."""
+    x = builder.parameter("x", "f32", [2, None, 20])
+    (old,) = builder.add("ReadValue", 6, variable_id="rows", variable_type="f32", variable_shape=uncork.PartialShape([2, None, 20]))
+    (whole,) = builder.add("Concat", 1, old, x, axis=1, name="whole")
+    builder.add("Assign", 6, whole, variable_id="rows")
+    return list(builder.add("Negative", 1, whole, name="negative"))
+
+
 def attention(builder: uncork.Builder) -> list[Source]:
     """With the operation, and spelled by products over heads that lie beside each other."""
     query, key, value = (builder.parameter(name, "f32", [1, None, 48]) for name in ("query", "key", "value"))
@@ -341,11 +351,12 @@ FAMILIES = {
     "scatter": scatter,
     "search": search,
     "embedding.sparse": sparse_lookup,
+    "movement.state": state,
     "movement.transpose": transpose,
     "movement.view": views,
 }
-#: Families whose kernels find sizes: only a plan for every size has them.
-FINDING = ("detection", "finding")
+#: Families whose kernels find sizes, or write into variables: only a plan for every size has them.
+FINDING = ("detection", "finding", "movement.state")
 #: The sizes of what the models leave open.
 SIZES = {
     **{"ids": 30, "segments": 30, "values": 30, "indices": 30, "feature_values": 30, "feature_indices": 30},
@@ -364,7 +375,9 @@ def test_family(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch,
         builder.result(source, f"result_{number}")
     if family in FINDING:
         monkeypatch.setattr(ObjectStore, "address", lambda *_: 0)  # nothing is run
-        described, facts = infer_symbolic(count_first(builder.model()))
+        lifted = functionalize_variables(builder.model())
+        assert lifted is not None
+        described, facts = infer_symbolic(count_first(lifted.model))
         check(request, f"family_{family}", f"{Plan(Planner(described, facts, TARGET).plan().printed)}\n")
         return
     compiled = compile_for(builder.model(), TARGET, 1)

@@ -57,6 +57,22 @@ def test_the_state_is_not_the_callers_array() -> None:
     assert compiled(X, GOOD)["sum"].tolist() == [2.5, 4.5]
 
 
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_every_read_of_a_variable_has_an_initial_value_of_its_own(backend: str) -> None:
+    builder = uncork.Builder("reads")
+    x = builder.parameter("x", "f32", [2])
+    shape = uncork.PartialShape([2])
+    for name, value in (("a", 1), ("b", 2)):
+        start = builder.constant(np.full(2, value, np.float32))
+        (old,) = builder.add("ReadValue", 6, start, variable_id="v", variable_type="f32", variable_shape=shape)
+        builder.result(builder.add("Add", 1, old, x)[0], name)
+    builder.add("Assign", 6, x, variable_id="v")
+    compiled = uncork.compile_model(builder.model(), backend=backend)
+    for a, b in (([2, 4], [3, 5]), ([2, 6], [2, 6])):  # what was assigned is read by both
+        result = compiled(np.array([1, 3], np.float32))
+        assert (result["a"].tolist(), result["b"].tolist()) == (a, b)
+
+
 def test_an_assignment_that_nothing_reads_is_refused(tmp_path: Path) -> None:
     uncork.write_model(running_sum(), tmp_path / "sum.xml")
     path = tmp_path / "sum.xml"

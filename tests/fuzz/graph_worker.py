@@ -13,6 +13,7 @@ import numpy as np
 import uncork
 from tests.fuzz.graphs import Array, Case, case
 from tests.fuzz.worker import serve
+from uncork.compiler.execute import Executor
 
 BACKENDS = ("reference", "cpu")
 
@@ -43,7 +44,10 @@ class _Answered:
 
     def __init__(self, compiled: uncork.CompiledModel) -> None:
         self.not_planned = 0
-        plans = compiled._executor.plans
+        stateful = compiled._executor._stateful
+        executor = compiled._executor if stateful is None else stateful.executor
+        assert isinstance(executor, Executor)
+        plans = executor.plans
         assert plans is not None
         run = plans.run
 

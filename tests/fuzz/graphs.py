@@ -167,12 +167,15 @@ def changed(generator: random.Random, given: Input) -> Array:
     return drawn(generator, given.numbers, lengths).astype(array.dtype)
 
 
-def resized(generator: random.Random, inputs: Sequence[Input], sizes: Mapping[int, int]) -> list[Array]:
-    """The inputs in a call of other sizes, equal ones the same: most graphs that took the first call take this one."""
+def resized(generator: random.Random, inputs: Sequence[Input], sizes: Mapping[int, int], anew: bool = False) -> list[Array]:
+    """The inputs in a call of other sizes, equal ones the same: most graphs that took the first call take this one.
+
+    What keeps its size keeps its numbers, unless they are drawn `anew`.
+    """
     found = []
     for given in inputs:
         shape = [sizes.get(n, n) if is_open else n for n, is_open in zip(given.array.shape, given.open)]
-        as_it_was = given.numbers == "sizes" or tuple(shape) == given.array.shape
+        as_it_was = given.numbers == "sizes" or (tuple(shape) == given.array.shape and not anew)
         found.append(given.array if as_it_was else drawn(generator, given.numbers, shape).astype(given.array.dtype))
     return found
 
@@ -186,18 +189,20 @@ class Case:
 
 
 def case(seed: str) -> Case:
-    """The case of a seed."""
+    """The case of a seed. Of one that begins with "states" there are variables that grow."""
     from tests.fuzz.graph_layers import FINDERS, LAYERS
+    from tests.fuzz.graph_states import STATES
 
+    first_layers = STATES if seed.startswith("states") else FINDERS
     generator = random.Random(seed)
     graph = Graph(generator)
     wanted = generator.randint(3, 9)
     for attempt in range(6 * wanted):
         before = len(graph.values)
-        # The first layer finds a size out, and so does every third or fourth after it.
+        # The first layer finds a size out (or has a variable), and so does every third or fourth after it.
         finds = attempt == 0 or generator.random() < 0.3
         try:
-            generator.choice(FINDERS if finds else LAYERS)(graph)
+            generator.choice(first_layers if finds else LAYERS)(graph)
         except UncorkError:
             del graph.values[before:]
             continue
@@ -211,13 +216,16 @@ def case(seed: str) -> Case:
     # Every size that is open is another one, the next time larger, and none at all.
     renamed = [resized(generator, graph.inputs, sizes) for sizes in ({2: 5, 3: 7, 4: 3, 8: 2}, {2: 17, 3: 16, 4: 20, 8: 33})]
     nothing = resized(generator, graph.inputs, dict.fromkeys(SIZES, 0))
+    if seed.startswith("states"):  # sizes that stay let the state go on
+        same = [resized(generator, graph.inputs, {}, anew=True) for _ in range(4)]
+        return Case(graph.builder.model(), [first, *same[:3], others[0], first, renamed[0], first, others[1], *same[3:], first])
     return Case(graph.builder.model(), [first, renamed[0], others[0], first, *others[1:], renamed[1], others[0], nothing, first])
 
 
 def _results(graph: Graph) -> list[Source]:
     """An output of every layer whose values no layer reads, since the compiler leaves out what nothing needs; and one of some other."""
     nodes = graph.builder.model().nodes
-    read = {source.node for node in nodes if node.type_name != "ShapeOf" for source in node.inputs}
-    made = [node for node in nodes if node.type_name not in ("Parameter", "Const")]
+    read = {source.node for node in nodes if node.type_name not in ("Assign", "ShapeOf") for source in node.inputs}
+    made = [node for node in nodes if node.type_name not in ("Parameter", "Const", "Assign")]
     results = [Source(node.id, graph.random.randrange(len(node.outputs))) for node in made if node.id not in read]
     return list(dict.fromkeys([*results, Source(graph.random.choice(made).id, 0)] if made else [Source(0, 0)]))

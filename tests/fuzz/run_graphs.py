@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from tests.fuzz.run import Report, Worker
 
 
-def fuzz(seed: int, numbers: Sequence[int], *, seconds: float = 60, memory: int = 8 << 30, progress: bool = False) -> Report:
+def fuzz(seed: int | str, numbers: Sequence[int], *, seconds: float = 60, memory: int = 8 << 30, progress: bool = False) -> Report:
     """Try the numbered graphs. `outcomes` also counts the calls, and those that were refused or answered by plans."""
     report = Report()
     worker = Worker(memory, seconds, "tests.fuzz.graph_worker")
@@ -40,10 +40,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--start", type=int, default=0, help="number of the first graph")
+    parser.add_argument("--states", action="store_true", help="graphs with variables that grow from call to call")
     parser.add_argument("--only", type=int, help="try this graph and no other, and print it")
     options = parser.parse_args(arguments)
     numbers = [options.only] if options.only is not None else range(options.start, options.start + options.count)
-    report = fuzz(options.seed, numbers, progress=True)
+    report = fuzz(f"states{options.seed}" if options.states else options.seed, numbers, progress=True)
     print(f"{len(numbers)} graphs: {dict(report.outcomes)}")
     if options.only is not None and report.findings:
         print(report.findings[0].traceback)

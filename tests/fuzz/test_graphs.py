@@ -13,6 +13,7 @@ pytest.importorskip("llvmlite")
 from tests.fuzz import run_graphs
 from tests.fuzz.graph_layers import FINDERS, LAYERS
 from tests.fuzz.graphs import case
+from uncork.passes.functionalize_variables import functionalize_variables
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="waits for a process with select")
 
@@ -24,6 +25,27 @@ def test_backends_agree_where_sizes_are_found() -> None:
     assert 250 < report.outcomes["calls refused"] < 825
     # The others are by references on both sides: those of sizes that a step finds, and of what kernels refuse.
     assert report.outcomes["calls by plans"] > 500
+
+
+def test_backends_agree_where_variables_grow() -> None:
+    report = run_graphs.fuzz("states2026", range(100))
+    assert report.outcomes["ran"] == 100, "\n".join(f"{found}\n{found.traceback}" for found in report.findings)
+    assert report.outcomes["calls"] == 1100
+    assert 250 < report.outcomes["calls refused"] < 700
+    assert report.outcomes["calls by plans"] > 400
+
+
+def test_graphs_with_variables_have_some_that_grow_and_some_whose_rows_are_picked() -> None:
+    layers: Counter[str] = Counter()
+    for number in range(60):
+        lifted = functionalize_variables(case(f"states2026:{number}").model)
+        for append in () if lifted is None else lifted.appended:
+            layers["grown"] += 1
+            layers["picked"] += append.pick is not None
+            layers["asked for its shape"] += append.shape_is_read
+    assert layers["grown"] > 60
+    assert layers["picked"] > 15
+    assert layers["asked for its shape"] > 3
 
 
 def test_graphs_have_open_sizes_in_front_of_every_kind_of_layer() -> None:

@@ -20,7 +20,7 @@ from uncork.kernels.runtime.segment_plan import (
     Slot,
     TensorAddress,
 )
-from uncork.symbolic import Origin, Relation
+from uncork.symbolic import Origin, Relation, SizeLike
 from uncork.types import Array, ElementType
 
 
@@ -129,6 +129,8 @@ class CallPlan:
     keep: tuple[object, ...] = ()
     #: Where the symbols are, by what they stand for.
     symbols: Mapping[Origin, Slot] = field(default_factory=dict)
+    #: Inputs, by number, that the plan writes to, and the shapes that they must have at least.
+    extended: tuple[tuple[int, tuple[SizeLike, ...]], ...] = ()
 
     @property
     def is_native(self) -> bool:

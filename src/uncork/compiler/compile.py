@@ -26,7 +26,6 @@ from uncork.concurrency import renews_locks
 from uncork.errors import InputError, UncorkError, UnsupportedError, ValidationError
 from uncork.ir.bodies import configure
 from uncork.ir.constants import mapped_files
-from uncork.ir.interpret import State
 from uncork.ir.model import Model
 from uncork.ir.ports import PORT_HEADING, ModelPort, find_port, port_of, port_rows
 from uncork.ir.read import read_structure
@@ -37,6 +36,7 @@ from uncork.passes import pipeline
 from uncork.types import Array, PartialShape
 
 if TYPE_CHECKING:
+    from uncork.compiler.growing_state import Values
     from uncork.compiler.profile import Profile
     from uncork.compiler.requests import InferRequest
     from uncork.compiler.tables import Table
@@ -81,7 +81,7 @@ class CompiledModel:
     def __init__(self, model: Model, executor: Executor) -> None:
         self.model = model
         self._executor = executor
-        self._state: State = {}
+        self._state: Values = {}
         self.renew_locks()
         renews_locks(self)
         self.inputs = model.inputs
@@ -107,6 +107,8 @@ class CompiledModel:
             ordered = self._in_order(inputs, named)
             direct = self._executor.last
             if ordered is not None and direct is not None and (fast := self._fast(direct, ordered)) is not None:
+                return fast
+            if ordered is not None and self.model.sinks and (fast := self._fast_with_state(ordered)) is not None:
                 return fast
             for file in self._executor.files:  # the fast call looked itself
                 file.check()
@@ -168,14 +170,25 @@ class CompiledModel:
             return None
         return None if results is None else Results(self.outputs, results)
 
+    def _fast_with_state(self, inputs: Sequence[Any]) -> Results | None:
+        """The same for a model with variables."""
+        if not self._all_native or not self._need_no_conversion(inputs):
+            return None
+        with self._turn:
+            results = self._executor.run_with_state_as_before(inputs, self._state)
+        return None if results is None else Results(self.outputs, results)
+
     def _plain(self, inputs: Sequence[Any] | None) -> list[Any] | None:
         """The arrays of a call that need no conversion; None when one does. Their shapes are not looked at yet."""
-        if self.model.sinks or inputs is None:
+        if self.model.sinks or inputs is None or not self._need_no_conversion(inputs):
             return None
+        return list(inputs)
+
+    def _need_no_conversion(self, inputs: Sequence[Any]) -> bool:
         for value, dtype in zip(inputs, self._dtypes):
             if type(value) is not np.ndarray or value.dtype is not dtype or not value.flags.c_contiguous:
-                return None
-        return list(inputs)
+                return False
+        return True
 
     def bind(self, *inputs: Array, outputs: Sequence[Array] | Mapping[str, Array] | None = None, **named: Array) -> BoundCall:
         """A call on arrays that stay, for whoever makes it again and again with other contents.

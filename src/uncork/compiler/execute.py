@@ -10,7 +10,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -37,6 +37,7 @@ from uncork.symbolic import Guard, Origin
 from uncork.types import Array, PartialShape, TensorSpec
 
 if TYPE_CHECKING:
+    from uncork.compiler.growing_state import GrowingStateExecutor, Values
     from uncork.compiler.sizes import Number
     from uncork.compiler.state import StateExecutor
 
@@ -129,22 +130,43 @@ class Executor:
         self._lock = threading.Lock()
 
     @lazy
-    def _stateful(self) -> StateExecutor | None:
+    def _stateful(self) -> StateExecutor | GrowingStateExecutor | None:
         """What runs the model when it has variables; None when only the interpreter does."""
         with unforked():
-            from uncork.compiler.state import StateExecutor
-            from uncork.passes.functionalize_variables import functionalize_variables
+            from uncork.compiler.growing_state import stateful
 
-            lifted = functionalize_variables(self.model) if self.use_kernels and self.model.sinks else None
-            if lifted is None:
-                return None
             target, threads, files = self.target, self.threads, self.files
-            return StateExecutor(self.model, lifted, lambda model, empty: Executor(model, target, threads, files, empty))
+            if not self.use_kernels or not self.model.sinks:
+                return None
+            return stateful(self.model, lambda model, empty: Executor(model, target, threads, files, empty))
 
-    def run_with_state(self, inputs: Sequence[Array], state: State) -> list[Array]:
+    def run_with_state(self, inputs: Sequence[Array], state: Values) -> list[Array]:
         """`run` for a model with variables, whose values `state` keeps by their ids; it changes when the call has succeeded."""
         stateful = self._stateful
-        return interpret(self.model, inputs, state) if stateful is None else stateful.run(inputs, state)
+        if stateful is None:
+            return interpret(self.model, inputs, cast(State, state))
+        return stateful.run(inputs, cast(Any, state))
+
+    def run_with_state_as_before(self, inputs: Sequence[Array], state: Values) -> list[Array] | None:
+        """The same, when these arrays are like those of the last call, and a plan made that; else None."""
+        stateful = self._stateful
+        return None if stateful is None else stateful.run_as_before(inputs, cast(Any, state))
+
+    def run_planned(self, inputs: Sequence[Array]) -> list[Array] | None:
+        """The results by a plan for every size; None where there is none, or it refuses the call."""
+        if self.plans is None:
+            return None
+        try:
+            results = self.plans.run(inputs)
+        except Refused:
+            return None
+        if results is not None:
+            self.last = self.plans.last
+        return results
+
+    def extended(self, inputs: Sequence[Array]) -> Mapping[int, tuple[int, ...]] | None:
+        """The shapes that inputs which a call writes to must have at least, by number; None where there is no plan for it."""
+        return None if self.plans is None else self.plans.extended(inputs)
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """The results, in carrier types, from one carrier array per parameter."""

@@ -18,7 +18,7 @@ from uncork.compiler.planned_parts import (
 )
 from uncork.compiler.size_program import SizeProgram
 from uncork.concurrency import lazy
-from uncork.ir.model import Model, Source
+from uncork.ir.model import Model, Node, Source
 from uncork.kernels import kernel_plan
 from uncork.kernels.runtime.segment_plan import ArgumentAddress, BufferAddress, MadeResult, SizeCheck, SizeTensor, TensorAddress
 from uncork.memory import available
@@ -42,6 +42,8 @@ class Placement:
         self._step = 0
         #: Symbols that somebody needs the numbers of.
         self._used_symbols: set[Symbol] = set()
+        #: Inputs that are written to, and the shapes that they must have at least.
+        self._extended: list[tuple[int, tuple[SizeLike, ...]]] = []
         #: Bytes of the results that the call has made so far.
         self._result_bytes: SizeLike = 0
 
@@ -99,12 +101,26 @@ class Placement:
         segment.tensors.append(SizeTensor(first, width, elements))
         return TensorAddress(first)
 
-    def _place_output(self, source: Source, spec: TensorSpec) -> None:
+    def _place_output(self, node: Node, position: int, spec: TensorSpec, extends: kernel_plan.Extends | None) -> None:
+        source = Source(node.id, position)
         result = self._direct.get(source)
-        if result is not None:
+        if extends is not None:
+            self._extend(node, extends)
+        elif result is not None:
             self._places[source] = self._make_result(result, spec)
         else:
             self._places[source] = BufferAddress(self._new_buffer(bytes_of(spec)))
+
+    def _extend(self, node: Node, extends: kernel_plan.Extends) -> None:
+        """The output is an input of the model, which is written to."""
+        place = self._place(node.inputs[extends.position])
+        if not isinstance(place, ArgumentAddress) or place.argument >= self._inputs:
+            raise NotPlanned(f"{node.label}: writes into what is no input of the model")
+        self._places[Source(node.id, 0)] = place
+        origins = {symbol.origin.node for size in extends.shape if isinstance(size, Size) for symbol in size.symbols}
+        if not origins <= set(self.model.parameters):
+            raise NotPlanned(f"{node.label}: how much it writes is found as the call runs")
+        self._extended.append((place.argument, extends.shape))
 
     def _make_result(self, number: int, spec: TensorSpec) -> ArgumentAddress:
         """The result of this number is made here, as a step writes it."""

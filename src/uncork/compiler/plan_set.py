@@ -22,7 +22,7 @@ from uncork.kernels import select
 from uncork.kernels.runtime.kernel_cache import CannotCompile
 from uncork.kernels.runtime.layout import GUARD_FAILED
 from uncork.kernels.runtime.target import Target
-from uncork.symbolic import Guard, Origin, Size, Symbol
+from uncork.symbolic import Guard, Origin, Size, SizeLike, Symbol
 from uncork.types import Array, PartialShape, TensorSpec
 
 #: Plans that are kept; the one made first goes.
@@ -132,6 +132,22 @@ class PlanSet:
         if not any(_serves(call.plan, hints) for call in self._calls):
             self._add(hints, self._calls)
 
+    def extended(self, inputs: Sequence[Array]) -> dict[int, tuple[int, ...]] | None:
+        """The shapes that inputs which the call writes to must have at least, by number; None where the model has no plan.
+
+        There are none for a call that no plan takes, such as one whose sizes contradict each other.
+        """
+        hints = hints_of(self._model, inputs)
+        for _ in range(2):
+            plan = next((call.plan for call in self._calls if _serves(call.plan, hints)), None)
+            if plan is not None:
+                try:
+                    return {number: tuple(_value(size, hints) for size in shape) for number, shape in plan.extended}
+                except ValueError:
+                    return {}
+            self._add(hints, self._calls)
+        return None if self.reason else {}
+
     def native_call(self, inputs: Sequence[Array]) -> NativeCall | None:
         """The native call that takes sizes like those of these inputs; None where there is none."""
         known = self._native_call(inputs)
@@ -158,6 +174,10 @@ def _serves(plan: CallPlan, hints: Mapping[Origin, int]) -> bool:
         if isinstance(relation, Guard) and values.keys() == relation.symbols and not relation.holds(values):
             return False
     return True
+
+
+def _value(size: SizeLike, hints: Mapping[Origin, int]) -> int:
+    return size.evaluate({symbol: hints[symbol.origin] for symbol in size.symbols}) if isinstance(size, Size) else size
 
 
 def _as_planned(plan: CallPlan, inputs: Sequence[Array]) -> list[Array]:

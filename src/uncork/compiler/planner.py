@@ -32,6 +32,7 @@ from uncork.compiler.planned_parts import (
 from uncork.compiler.shared_work import Work
 from uncork.compiler.size_program import Unbound
 from uncork.files import MappedFile, size_function
+from uncork.internal_ops.appended_state import StateValue
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels import kernel_plan, select
 from uncork.kernels.kernel_spec import KernelSpec
@@ -99,8 +100,9 @@ class Planner(Placement):
                 self.choices[node.id] = self._choice(node)
         self._used_symbols = self._symbols_needed()
         self._begin()
+        unread = self._unread()
         for node in self.model.nodes:
-            if node.id in self.choices:
+            if node.id in self.choices and node.id not in unread:
                 self._add(node)
         if self._waiting or self._found or self._observed:
             self._segment()  # which looks at what the last steps have found
@@ -122,7 +124,19 @@ class Planner(Placement):
             printed=tuple(self._printed),
             keep=tuple(self._keep),
             symbols={symbol.origin: slot for symbol, slot in self.program.symbols.items()},
+            extended=tuple(self._extended),
         )
+
+    def _unread(self) -> set[int]:
+        """Values of variables that only those read who ask for their shapes: nobody makes them."""
+        read: set[int] = set()
+        found: set[int] = set()
+        for node in reversed(self.model.nodes):
+            if isinstance(node.operation, StateValue) and node.id not in read:
+                found.add(node.id)
+            elif node.id not in self.choices or self._finds(node) or not all(self._is_known(port.spec) for port in node.outputs):
+                read.update(source.node for source in node.inputs)
+        return found
 
     def _choice(self, node: Node) -> kernel_plan.Selection:
         outputs = [port.spec for port in node.outputs]
@@ -290,7 +304,7 @@ class Planner(Placement):
         for source in node.inputs:
             self._use(source)
         for position, spec in enumerate(specs):
-            self._place_output(Source(node.id, position), spec)
+            self._place_output(node, position, spec, choice.extends)
         scratch = None
         if not isinstance(work.scratch, int) or work.scratch:
             scratch = self._new_buffer(work.scratch)

@@ -12,8 +12,7 @@ from uncork.concurrency import lazy, unforked
 from uncork.errors import UncorkError
 from uncork.ir.interpret import State, interpret
 from uncork.ir.model import Model, Node
-from uncork.ops.state import ReadValue3
-from uncork.passes.functionalize_variables import Lifted, initial_values
+from uncork.passes.functionalize_variables import Lifted, initial_values, variable_of
 from uncork.types import Array
 
 
@@ -23,6 +22,10 @@ class StatelessExecutor(Protocol):
     def run(self, inputs: Sequence[Array]) -> list[Array]: ...
 
     def run_as_before(self, inputs: Sequence[Array]) -> list[Array] | None: ...
+
+    def run_planned(self, inputs: Sequence[Array]) -> list[Array] | None: ...
+
+    def extended(self, inputs: Sequence[Array]) -> Mapping[int, tuple[int, ...]] | None: ...
 
     def plan(self) -> Plan: ...
 
@@ -40,48 +43,72 @@ class StateExecutor:
 
     def __init__(self, model: Model, lifted: Lifted, executor_of: ExecutorOf) -> None:
         """`executor_of` makes what runs a model without variables."""
+        assert not lifted.appended
         self.model = model
         self.lifted = lifted
         self.executor = executor_of(lifted.model, frozenset(node.id for node in lifted.reads))  # which begin empty
-        self._executor_of = executor_of
-        #: The reads whose initial value the model computes.
-        self._computed = tuple(node for node in lifted.reads if any(model.spec(source).value is None for source in node.inputs))
+        self.initial = InitialValues(model, lifted.reads, executor_of)
+        self._names = tuple(map(variable_of, lifted.reads))
 
     def run(self, inputs: Sequence[Array], state: State) -> list[Array]:
         """The results. `state` takes what the model assigns when the call has succeeded."""
-        given = self._values(inputs, state)
-        if given is None:
+        begun = self.initial.of_unset(inputs, state)
+        if begun is None:
             return interpret(self.model, inputs, state)
+        given = [begun[node.id] if node.id in begun else state[variable_of(node)] for node in self.lifted.reads]
         everything = [*inputs, *given]
         try:
             arrays = self.executor.run_as_before(everything) or self.executor.run(everything)
         except UncorkError:
             return interpret(self.model, inputs, state)  # which says it of the model that was read
+        return self._done(inputs, given, arrays, state)
+
+    def run_as_before(self, inputs: Sequence[Array], state: State) -> list[Array] | None:
+        """The results, when these arrays are like those of the last call, and a plan made that; else None."""
+        try:
+            given = [state[name] for name in self._names]
+        except KeyError:
+            return None
+        arrays = self.executor.run_as_before([*inputs, *given])
+        return None if arrays is None else self._done(inputs, given, arrays, state)
+
+    def _done(self, inputs: Sequence[Array], given: Sequence[Array], arrays: Sequence[Array], state: State) -> list[Array]:
+        """The results of a call that has succeeded; the state takes the rest."""
         results, assigned = arrays[: len(self.model.results)], arrays[len(self.model.results) :]
-        # The caller may write to the arrays that were given and to the results.
-        theirs = {id(array) for array in (*inputs, *results)}
-        new = {name: _own(array, theirs) for name, array in zip(self.lifted.assigned, assigned)}
+        state.update(owned_values(self.lifted.assigned, assigned, (*inputs, *results)))
         ours = {id(array) for array in given}
-        state.update(new)
         return [array.copy() if id(array) in ours else array for array in results]
 
-    def _values(self, inputs: Sequence[Array], state: State) -> list[Array] | None:
-        """What each variable that is read holds, or its initial value; None where only the interpreter knows that."""
+    def release_memory(self) -> None:
+        """Give the working memory of calls that are not running back."""
+        self.executor.release_memory()
+        self.initial.release_memory()
+
+
+class InitialValues:
+    """What variables hold before anything was assigned to them: constants, or what the model computes of the inputs."""
+
+    def __init__(self, model: Model, reads: Sequence[Node], executor_of: ExecutorOf) -> None:
+        self.model, self.reads = model, reads
+        self._executor_of = executor_of
+        #: The reads whose initial value the model computes.
+        self._computed = tuple(node for node in reads if any(model.spec(source).value is None for source in node.inputs))
+
+    def of_unset(self, inputs: Sequence[Array], state: Collection[str]) -> dict[int, Array] | None:
+        """By node, what is read of the variables that are not in the state; None where only the interpreter knows that.
+
+        Several nodes may read a variable, each with an initial value of its own.
+        """
+        unset = [node for node in self.reads if variable_of(node) not in state]
         computed: dict[int, Array] = {}
-        if any(_variable(node) not in state for node in self._computed):
-            if self._initial is None:
+        if not {node.id for node in unset}.isdisjoint(node.id for node in self._computed):
+            if self._executor is None:
                 return None
             try:
-                computed = {node.id: value for node, value in zip(self._computed, self._initial.run(inputs))}
+                computed = {node.id: value for node, value in zip(self._computed, self._executor.run(inputs))}
             except UncorkError:
                 return None
-        given: list[Array] = []
-        for node in self.lifted.reads:
-            value = state.get(_variable(node))
-            if value is None:
-                value = computed[node.id] if node.id in computed else self._constant(node)
-            given.append(value)
-        return given
+        return {node.id: computed[node.id] if node.id in computed else self._constant(node) for node in unset}
 
     def _constant(self, node: Node) -> Array:
         """An initial value that is no result of the model."""
@@ -95,7 +122,7 @@ class StateExecutor:
         return np.ascontiguousarray(value).reshape(value.shape)
 
     @lazy
-    def _initial(self) -> StatelessExecutor | None:
+    def _executor(self) -> StatelessExecutor | None:
         """What computes the initial values that are no constants; None where they depend on variables."""
         with unforked():
             model = initial_values(self.model, self._computed)
@@ -103,14 +130,14 @@ class StateExecutor:
 
     def release_memory(self) -> None:
         """Give the working memory of calls that are not running back."""
-        self.executor.release_memory()
-        if self._computed and self._initial is not None:
-            self._initial.release_memory()
+        if self._computed and self._executor is not None:
+            self._executor.release_memory()
 
 
-def _variable(node: Node) -> str:
-    assert isinstance(node.operation, ReadValue3)
-    return node.operation.variable_id
+def owned_values(names: Sequence[str], arrays: Sequence[Array], theirs: Sequence[Array]) -> dict[str, Array]:
+    """Values of variables by id. The caller may write to the arrays that are theirs: inputs and results."""
+    shared = {id(array) for array in theirs}
+    return {name: _own(array, shared) for name, array in zip(names, arrays)}
 
 
 def _own(array: Array, theirs: set[int]) -> Array:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Union
+from typing import TypeVar, Union
 
 import numpy as np
 
+from uncork.ops._common.vectors import size
 from uncork.ops._operation import Operation
-from uncork.ops._ports import BOOLEAN, REAL, Input, Output
-from uncork.types import Array, PartialShape, TensorSpec
+from uncork.ops._ports import BOOLEAN, I32_I64, REAL, Input, Output
+from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,9 @@ class Taken:
 
 
 Move = Union[Transposed, Repeated, Taken]
+#: The inputs of attention.
+_INPUTS = ("query", "key", "value", "mask", "scale", "sink")
+Given = TypeVar("Given")
 
 
 def _moved_spec(spec: TensorSpec, moves: Sequence[Move]) -> TensorSpec:
@@ -69,7 +73,8 @@ def _moved_spec(spec: TensorSpec, moves: Sequence[Move]) -> TensorSpec:
 class FusedAttention(Operation):
     """Attention over moved tensors: `moves` of query, key and value, in order; the result's axes in `order`.
 
-    `factor` is the scale where it is no input.
+    `factor` is the scale where it is no input. Of keys and values there may be only the first elements along an axis (`counted`),
+    before all moves: how many, say inputs behind those of the attention.
     """
 
     multiplies = True
@@ -77,40 +82,60 @@ class FusedAttention(Operation):
     query = Input(REAL, "T")
     key = Input(REAL, "T")
     value = Input(REAL, "T")
-    attention_mask = Input(REAL | BOOLEAN, optional=True)
-    scale = Input(REAL, "T", optional=True)
-    sink = Input(REAL, "T", optional=True)
+    others = Input(REAL | BOOLEAN | I32_I64, optional=True, variadic=True)
     output = Output("T")
 
     def __init__(
-        self, attention: Operation, moves: Sequence[Sequence[Move]] = ((), (), ()), order: Sequence[int] = (), factor: float | None = None
+        self,
+        attention: Operation,
+        moves: Sequence[Sequence[Move]] = ((), (), ()),
+        order: Sequence[int] = (),
+        factor: float | None = None,
+        counted: tuple[int | None, int | None] = (None, None),
     ) -> None:
         super().__init__()
         self.attention = attention
         self.moves = tuple(map(tuple, moves))
         self.order = tuple(order)
         self.factor = factor
+        self.counted = dict(zip(("key", "value"), counted))
 
-    def infer(
-        self,
-        query: TensorSpec,
-        key: TensorSpec,
-        value: TensorSpec,
-        attention_mask: TensorSpec | None,
-        scale: TensorSpec | None,
-        sink: TensorSpec | None,
-    ) -> PartialShape:
-        moved = [_moved_spec(spec, moves) for spec, moves in zip((query, key, value), self.moves)]
-        shape = self.attention.describe([*moved, attention_mask, scale, sink])[0].shape
+    def named(self, inputs: Sequence[Given | None]) -> dict[str, Given | None]:
+        """The inputs by name: those of the attention, "key_count" and "value_count"; None where there is none."""
+        given = [item for item in inputs if item is not None]
+        counts = [f"{name}_count" for name, axis in self.counted.items() if axis is not None]
+        own = len(given) - len(counts)
+        return {**dict.fromkeys(_INPUTS), **dict(zip(_INPUTS, given[:own])), **dict(zip(counts, given[own:]))}
+
+    def infer(self, query: TensorSpec, key: TensorSpec, value: TensorSpec, *others: TensorSpec | None) -> PartialShape:
+        given = self.named([query, key, value, *others])
+        moved = [_moved_spec(self._first_of(given, name), moves) for name, moves in zip(_INPUTS, self.moves)]
+        shape = self.attention.describe([*moved, *(given[name] for name in _INPUTS[3:])])[0].shape
         return Transposed(self.order).shape(shape) if self.order and shape.rank is not None else shape
 
-    def reference(self, query: Array, key: Array, value: Array, attention_mask: Array | None, scale: Array | None, sink: Array | None) -> Array:
-        moved = []
-        for data, moves in zip((query, key, value), self.moves):
+    def _first_of(self, given: dict[str, TensorSpec | None], name: str) -> TensorSpec:
+        """A tensor of which so many elements are there."""
+        spec, count, axis = given[name], given.get(f"{name}_count"), self.counted.get(name)
+        assert spec is not None
+        if axis is None or count is None or spec.rank is None:
+            return spec
+        dims = list(spec.shape)
+        dims[axis] = Dimension.of(size(self, f"{name}_count", count))
+        return TensorSpec(spec.element_type, PartialShape(dims))
+
+    def reference(self, query: Array, key: Array, value: Array, *others: Array | None) -> Array:
+        given = self.named([query, key, value, *others])
+        arrays: list[Array | None] = []
+        for name, moves in zip(_INPUTS, self.moves):
+            data, count, axis = given[name], given.get(f"{name}_count"), self.counted.get(name)
+            assert data is not None
+            if count is not None and axis is not None:
+                data = data[(slice(None),) * axis + (slice(int(count[0])),)]
             for move in moves:
                 data = move.array(data)
-            moved.append(data)
+            arrays.append(data)
+        arrays += [given[name] for name in _INPUTS[3:]]
         if self.factor is not None:
-            scale = np.array(self.factor, query.dtype)
-        result = np.asarray(self.attention.reference(*moved, attention_mask, scale, sink))
+            arrays[4] = np.array(self.factor, query.dtype)
+        result = np.asarray(self.attention.reference(*arrays))
         return result.transpose(self.order) if self.order else result

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from uncork.errors import Problem, UncorkError, ValidationError
+from uncork.internal_ops.appended_state import StateLength
 from uncork.ir.model import Model, Node, Port, Source
 from uncork.ops.state import ReadValue3
 from uncork.symbolic import Facts, Origin, Size
@@ -100,7 +101,8 @@ class _Inference:
         for i, element in enumerate(elements):
             if element is None:
                 name = f"{self._name(node, output)}[{i}]"
-                symbol = self.facts.symbol(name, -_LIMIT, _LIMIT - 1, "number", Origin(node.id, output, i, True))
+                low, kind = (0, "state") if isinstance(node.operation, StateLength) else (-_LIMIT, "number")
+                symbol = self.facts.symbol(name, low, _LIMIT - 1, kind, Origin(node.id, output, i, True))
                 elements[i] = Size.of(symbol)
         return replace(spec, elements=tuple(elements))
 

@@ -93,6 +93,14 @@ class Stages:
     when: Sequence[AtLeast | None] = field(default=())
 
 
+@dataclass(frozen=True, slots=True)
+class Extends:
+    """The output is the input at `position`, which the calls write to: it must be of at least this `shape`."""
+
+    position: int
+    shape: tuple[SizeLike, ...]
+
+
 @dataclass(frozen=True)
 class KernelPlan:
     """How an operation runs natively: calls of kernels."""
@@ -109,6 +117,8 @@ class KernelPlan:
     split: Callable[[int], Stages] | None = None
     #: When each call is made, where only some sizes want it; none: always.
     when: Sequence[AtLeast] = field(default=())
+    #: What is written into an input, where that is what the operation is for.
+    extends: Extends | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "finding": ("FilledCount", "FilledRows", "NonZeroCount", "NonZeroPlaces", "SortedPlaces", "UniqueElements"),
     "embedding.sparse": ("SparseLookup",),
     "movement.blocks": ("FromBlocks", "ToBlocks"),
+    "movement.state": ("AppendState", "StateValue"),
     "movement.transpose": ("Transpose",),
     "movement.view": ("Reshape", "Squeeze", "Unsqueeze", "View"),
 }

@@ -1,74 +1,210 @@
-"""A model with variables becomes one without: what it reads of them comes in, what it assigns to them goes out."""
+"""A model with variables becomes one without: what it reads of them comes in, what it assigns to them goes out.
+
+Of a variable that only grows the storage comes in, with its length, and only the new length goes out: see `match_appends`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from uncork.internal_ops.appended_state import AppendState, LengthAfter, StateLength, StateValue
 from uncork.ir.model import Model, Node, Port, Source
+from uncork.ops import Operation
+from uncork.ops.concat import Concat1
 from uncork.ops.parameter import Parameter, Result
 from uncork.ops.state import Assign3, ReadValue3
+from uncork.passes.match_appends import Append, appends
 from uncork.passes.rewrite import replaced
+from uncork.types import ElementType, PartialShape
 
 
 @dataclass(frozen=True)
 class Lifted:
-    """`model` takes the values of `reads` (ReadValue nodes of the model it was) after its own inputs, and gives those of the
-    variables `assigned`, by id, after its own results."""
+    """`model` takes more after its own inputs: the values of `reads` (ReadValue nodes of the model it was), then the storages
+    of what is `appended`, then the lengths of these.
+
+    It gives more after its own results: the values of the variables `assigned`, by id, then the new lengths.
+    """
 
     model: Model
     reads: tuple[Node, ...]
     assigned: tuple[str, ...]
+    appended: tuple[Append, ...] = ()
 
 
-def functionalize_variables(model: Model) -> Lifted | None:
+def functionalize_variables(model: Model, in_place: bool = True) -> Lifted | None:
     """None when the variables' types contradict each other: the interpreter says what comes of that.
 
-    A variable that is never assigned stays as it is: every call reads its initial value.
+    A variable that is never assigned stays as it is: every call reads its initial value. With `in_place` variables that only
+    grow do so in their storage.
     """
     values: dict[str, Source] = {}  # the last assignment of a variable is the one that holds
     passed: dict[Source, Source] = {}  # an Assign also passes its value on
-    reads: list[Node] = []
     for node in model.nodes:
         if isinstance(node.operation, Assign3):
             source = node.inputs[0]
             values[node.operation.variable_id] = passed[Source(node.id, 0)] = passed.get(source, source)
-    nodes: list[Node] = []
-    for node in model.nodes:
-        operation = node.operation
-        if isinstance(operation, Assign3):
-            continue
-        if isinstance(operation, ReadValue3) and operation.variable_id in values:
-            spec = node.outputs[0].spec
-            if model.spec(values[operation.variable_id]).element_type is not spec.element_type:
-                return None
-            reads.append(node)
-            parameter = Parameter(element_type=spec.element_type, shape=spec.shape)
-            node = replace(node, type_name="Parameter", inputs=(), operation=parameter, outputs=(Port(spec),))
-        elif any(source in passed for source in node.inputs):
-            node = replace(node, inputs=tuple(passed.get(source, source) for source in node.inputs))
-        nodes.append(node)
-    first = max(node.id for node in model.nodes) + 1
-    for number, (variable, source) in enumerate(values.items(), first):
-        spec = model.spec(source)
-        nodes.append(Node(number, f"{variable} assigned", "Result", "opset1", {}, (source,), (Port(spec),), Result()))
-    lifted = replace(
-        model,
-        nodes=tuple(nodes),
-        parameters=(*model.parameters, *(node.id for node in reads)),
-        results=(*model.results, *range(first, first + len(values))),
-        sinks=(),
-    )
-    return Lifted(replaced(lifted, {}), tuple(reads), tuple(values))
+    reads = [node for node in model.nodes if isinstance(node.operation, ReadValue3)]
+    types = {variable: model.spec(source).element_type for variable, source in values.items()}
+    if any(types.get(variable_of(node), _type(node)) is not _type(node) for node in reads):
+        return None
+    return _Lifting(model, values, passed, appends(model, values) if in_place else ()).lifted()
 
 
 def initial_values(model: Model, reads: Sequence[Node]) -> Model | None:
     """The part of the model that computes what `reads` begin with; None where that depends on a variable."""
     first = max(node.id for node in model.nodes) + 1
     results = [
-        Node(number, f"initial value {number}", "Result", "opset1", {}, node.inputs, (Port(model.spec(node.inputs[0])),), Result())
+        Node(
+            number,
+            f"initial value {number}",
+            "Result",
+            "opset1",
+            {},
+            node.inputs,
+            (Port(model.spec(node.inputs[0])),),
+            Result(),
+        )
         for number, node in enumerate(reads, first)
     ]
     ids = tuple(result.id for result in results)
     part = replaced(replace(model, nodes=(*model.nodes, *results), results=ids, sinks=()), {})
     return None if any(isinstance(node.operation, (ReadValue3, Assign3)) for node in part.nodes) else part
+
+
+class _Lifting:
+    """The nodes of the new model, made in the order of the old one's."""
+
+    def __init__(
+        self,
+        model: Model,
+        values: Mapping[str, Source],
+        passed: Mapping[Source, Source],
+        grown: Sequence[Append],
+    ) -> None:
+        self.model, self.values = model, values
+        #: What is read in place of an output.
+        self.instead = dict(passed)
+        self.next = max(node.id for node in model.nodes) + 1
+        self.nodes: list[Node] = []
+        self.specs = {Source(node.id, n): port.spec for node in model.nodes for n, port in enumerate(node.outputs)}
+        self.reads: list[Node] = []
+        self.appended: list[Append] = []
+        #: The lengths of the variables that grow, before the call and after it.
+        self.before: dict[str, Source] = {}
+        self.after: dict[str, Source] = {}
+        self.by_read = {append.read.id: append for append in grown}
+        self.by_join = {append.join.id: append for append in grown}
+
+    def lifted(self) -> Lifted:
+        for node in self.model.nodes:
+            operation = node.operation
+            node = replace(node, inputs=tuple(map(self._instead, node.inputs)))
+            if node.id in self.by_read:
+                self._read(self.by_read[node.id])
+            elif node.id in self.by_join:
+                self._join(self.by_join[node.id], node)
+            elif isinstance(operation, ReadValue3) and operation.variable_id in self.values:
+                self.reads.append(node)
+                self.nodes.append(_parameter(node, Parameter(element_type=_type(node), shape=node.outputs[0].spec.shape)))
+            elif not isinstance(operation, Assign3):
+                self.nodes.append(node)
+        plain = {variable: source for variable, source in self.values.items() if variable not in self.after}
+        given = {
+            **plain,
+            **{append.variable: self.after[append.variable] for append in self.appended},
+        }
+        results = [
+            self._add(f"{variable} assigned", Result(), self._instead(source), type_name="Result").node for variable, source in given.items()
+        ]
+        parameters = [node.id for node in (*self.reads, *(append.read for append in self.appended))]
+        parameters += [self.before[append.variable].node for append in self.appended]
+        lifted = replace(
+            self.model,
+            nodes=tuple(self.nodes),
+            parameters=(*self.model.parameters, *parameters),
+            results=(*self.model.results, *results),
+            sinks=(),
+        )
+        return Lifted(replaced(lifted, {}), tuple(self.reads), tuple(plain), tuple(self.appended))
+
+    def _read(self, append: Append) -> None:
+        """A variable that grows: its storage, its length, and its value for whoever reads it."""
+        spec = append.read.outputs[0].spec
+        shape = PartialShape([None if axis == append.axis else dim for axis, dim in enumerate(spec.shape)])
+        self.nodes.append(_parameter(append.read, Parameter(element_type=spec.element_type, shape=shape)))
+        storage = self.specs[Source(append.read.id, 0)] = self.nodes[-1].outputs[0].spec
+        assert storage.rank is not None
+        name = append.variable
+        self.before[name] = self._add(f"{name} length", StateLength(), type_name="Parameter")
+        value = self._add(f"{name} value", StateValue(append.axis), Source(append.read.id, 0), self.before[name])
+        self.instead[Source(append.read.id, 0)] = value
+        if append.pick is not None:  # whoever runs the model has done it
+            self.instead[Source(append.pick.node.id, 0)] = value
+        self.appended.append(append)
+
+    def _join(self, append: Append, node: Node) -> None:
+        """What is new is appended; the value from there on has the place of the Concat."""
+        name, before = append.variable, self.before[append.variable]
+        new = node.inputs[1]
+        if len(node.inputs) > 2:
+            new = self._add(f"{name} new", Concat1(axis=append.axis), *node.inputs[1:])
+        picks = () if append.pick is None else (self._instead(append.pick.node.inputs[1]),)
+        axis = 0 if append.pick is None else append.pick.axis
+        storage = self._add(
+            f"{name} appended",
+            AppendState(append.axis, axis),
+            Source(append.read.id, 0),
+            before,
+            new,
+            *picks,
+        )
+        self.after[name] = self._add(f"{name} length after", LengthAfter(append.axis), before, new)
+        value = StateValue(append.axis)
+        inputs = (storage, self.after[name])
+        self.nodes.append(replace(node, type_name=value.type_name, inputs=inputs, operation=value, attributes={}))
+
+    def _instead(self, source: Source) -> Source:
+        while source in self.instead:
+            source = self.instead[source]
+        return source
+
+    def _add(self, name: str, operation: Operation, *inputs: Source, type_name: str = "") -> Source:
+        """A new node of one output."""
+        (spec,) = operation.describe([self.specs[source] for source in inputs])
+        node = Node(
+            self.next,
+            name,
+            type_name or operation.type_name,
+            "opset1",
+            {},
+            inputs,
+            (Port(spec),),
+            operation,
+        )
+        self.next += 1
+        self.nodes.append(node)
+        self.specs[Source(node.id, 0)] = spec
+        return Source(node.id, 0)
+
+
+def variable_of(node: Node) -> str:
+    """The variable that a ReadValue reads."""
+    assert isinstance(node.operation, ReadValue3)
+    return node.operation.variable_id
+
+
+def _type(node: Node) -> ElementType:
+    return node.outputs[0].spec.element_type
+
+
+def _parameter(node: Node, parameter: Parameter) -> Node:
+    """An input in the place of a node."""
+    return replace(
+        node,
+        type_name="Parameter",
+        inputs=(),
+        operation=parameter,
+        outputs=(Port(parameter.infer()),),
+    )

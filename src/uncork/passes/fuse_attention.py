@@ -3,7 +3,7 @@
     SoftMax(MatMul(query, key) [* number] [+ mask]) MatMul value
 
 Heads that are moved beside each other, keys and values that are repeated for groups of heads, and parts of one tensor are read where
-they lie. A layer is part of it by what it does to shapes, whoever wrote it.
+they lie; so are those in the storage of a variable. A layer is part of it by what it does to shapes, whoever wrote it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from uncork.internal_ops.appended_state import StateValue
 from uncork.internal_ops.attention import FusedAttention, Move, Repeated, Taken, Transposed
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels.extents import KernelDeclined, certainly, extents, same, same_extents
@@ -39,6 +40,8 @@ class _Found:
     moves: tuple[tuple[Move, ...], ...] = ((), (), ())
     order: tuple[int, ...] = ()
     factor: float | None = None
+    #: Of keys and values that lie in the storage of a variable: their axis, and how many there are.
+    counted: tuple[tuple[int, Source] | None, tuple[int, Source] | None] = (None, None)
 
 
 def fuse_attention(model: Model, target: Target) -> Model:
@@ -66,7 +69,13 @@ def _variants(model: Model, read_by: Mapping[Source, list[Node]], found: _Found)
     for position in range(3):
         inputs[position], before = _moves_to(model, inputs[position])
         moves[position] = (*before, *moves[position])
-    whole = replace(found, inputs=tuple(inputs), moves=tuple(moves))
+    counted: dict[int, tuple[int, Source]] = {}
+    for position in (1, 2):
+        value = model.by_id[inputs[position].node]
+        if isinstance(value.operation, StateValue):  # which lies in the storage of a variable
+            inputs[position] = value.inputs[0]
+            counted[position] = (value.operation.axis, value.inputs[1])
+    whole = replace(found, inputs=tuple(inputs), moves=tuple(moves), counted=(counted.get(1), counted.get(2)))
     after = only_reader(read_by, found.last)
     order = _order(model, after) if after is not None and after.type_name == "Transpose" else None
     if after is not None and order is not None:
@@ -79,12 +88,15 @@ def _variants(model: Model, read_by: Mapping[Source, list[Node]], found: _Found)
 
 def _fused(model: Model, found: _Found, target: Target) -> Node | None:
     """The layer of the attention; None where there is no kernel for it."""
-    operation = FusedAttention(found.attention, found.moves, found.order, found.factor)
+    key, value = found.counted
+    axes = (key and key[0], value and value[0])
+    operation = FusedAttention(found.attention, found.moves, found.order, found.factor, axes)
+    inputs = (*found.inputs, *(counted[1] for counted in found.counted if counted is not None))
     output = found.last.outputs[0].spec
-    choice = select_kernel(operation, [model.spec(source) for source in found.inputs], [output], target)
+    choice = select_kernel(operation, [model.spec(source) for source in inputs], [output], target)
     if not isinstance(choice, KernelPlan):
         return None
-    return replace(found.last, inputs=found.inputs, operation=operation, type_name=operation.type_name)
+    return replace(found.last, inputs=inputs, operation=operation, type_name=operation.type_name)
 
 
 # ---- spelled by products

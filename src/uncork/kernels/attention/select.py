@@ -10,7 +10,7 @@ import numpy as np
 
 from uncork.internal_ops.attention import FusedAttention
 from uncork.kernels.attention.spec import ARGUMENTS, Attention, FewQueries
-from uncork.kernels.attention.strides import Axis, Loop, View, batch_loops, contiguous, moved
+from uncork.kernels.attention.strides import Axis, Loop, View, batch_loops, contiguous, first_of, moved
 from uncork.kernels.extents import KernelDeclined, certainly, extents, is_empty, nanoseconds, same
 from uncork.kernels.kernel_plan import AtLeast, In, KernelCall, KernelPlan, Operand, Out, Scratch, Selection, Stages, shares
 from uncork.kernels.runtime.target import Target
@@ -46,7 +46,7 @@ def select_attention(operation: Operation, inputs: Sequence[TensorSpec | None], 
     fused = operation if isinstance(operation, FusedAttention) else FusedAttention(operation)
     attention = fused.attention
     assert isinstance(attention, ScaledDotProductAttention)
-    given = dict(zip(("query", "key", "value", "mask", "scale", "sink"), [*inputs, None, None, None]))
+    given = fused.named(inputs)
     if attention.causal:
         given["mask"] = None
     query = given["query"]
@@ -139,7 +139,11 @@ def _tensors(fused: FusedAttention, given: dict[str, TensorSpec | None], output:
     for name, moves in (*zip(("query", "key", "value"), fused.moves), ("mask", ()), ("sink", ())):
         spec = given[name]
         if spec is not None:
-            views[name] = moved(contiguous(extents(spec), spec.element_type.dtype.itemsize), moves)
+            view = contiguous(extents(spec), spec.element_type.dtype.itemsize)
+            count, along = given.get(f"{name}_count"), fused.counted.get(name)
+            if count is not None and along is not None:
+                view = first_of(view, along, count)
+            views[name] = moved(view, moves)
     made = contiguous(extents(output), output.element_type.dtype.itemsize)
     if fused.order:  # where each axis of the result came to lie
         made = View(tuple(made.axes[fused.order.index(axis)] for axis in range(len(made.axes))))

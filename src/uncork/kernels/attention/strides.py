@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from uncork.internal_ops.attention import Move, Repeated, Transposed
 from uncork.kernels.extents import KernelDeclined, certainly, product, same
 from uncork.symbolic import SizeLike
+from uncork.types import TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,16 @@ class View:
 def contiguous(shape: Sequence[SizeLike], element_bytes: int) -> View:
     """A tensor whose elements lie one after the other."""
     return View(tuple(Axis(size, product(shape[i + 1 :]) * element_bytes) for i, size in enumerate(shape)))
+
+
+def first_of(view: View, axis: int, count: TensorSpec) -> View:
+    """So many elements along an axis, from the first on."""
+    sizes = count.sizes()
+    if not sizes or sizes[0] is None:
+        raise KernelDeclined("how many keys there are is known at the call only")
+    axes = list(view.axes)
+    axes[axis] = replace(axes[axis], size=sizes[0])
+    return View(tuple(axes), view.offset)
 
 
 def moved(view: View, moves: Sequence[Move]) -> View:

@@ -1,0 +1,77 @@
+"""Which strided copies bring new elements into the storage of a variable, and its value out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from uncork.internal_ops.appended_state import AppendState, StateValue
+from uncork.kernels.extents import certainly, extents, nanoseconds, product
+from uncork.kernels.kernel_plan import Alias, Extends, In, KernelPlan, Out, Selection, Stages, shares
+from uncork.kernels.movement.nd_copy import Loop, nd_copy
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.select import selects
+from uncork.ops import Operation
+from uncork.symbolic import SizeLike
+from uncork.types import TensorSpec
+
+
+@selects(AppendState)
+def select_append(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
+    """The new elements go behind those that are there, row by row of the axes before."""
+    assert isinstance(operation, AppendState)
+    storage, length, new = inputs[:3]
+    assert storage is not None and new is not None
+    before = _number(length)
+    if before is None:
+        return "the length is known at the call only"
+    axis, element = operation.axis, new.element_type.dtype.itemsize
+    shape, added = extents(storage), extents(new)
+    line = product(shape[axis + 1 :]) * element
+    run = line * added[axis]
+    call = nd_copy(In(2), Out(0, line * before), [Loop(product(added[:axis]), run, line * shape[axis])], run)
+    needed = (*added[:axis], before + added[axis], *added[axis + 1 :])
+    return KernelPlan(
+        call[0].name,
+        [call],
+        cost=nanoseconds(product(added) * element, 1 / 8),
+        extends=Extends(0, needed),
+    )
+
+
+@selects(StateValue)
+def select_value(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
+    """A copy for whoever cannot read the storage itself; its beginning, where nothing lies between."""
+    assert isinstance(operation, StateValue)
+    (storage, _), axis = inputs, operation.axis
+    assert storage is not None
+    element = storage.element_type.dtype.itemsize
+    shape, value = extents(storage), extents(outputs[0])
+    if all(certainly(size, 1) for size in shape[:axis]):
+        return Alias(0)
+    line = product(shape[axis + 1 :]) * element
+    rows, run, step = product(shape[:axis]), line * value[axis], line * shape[axis]
+
+    def part(first: SizeLike, count: SizeLike) -> tuple[In, Out, list[Loop], SizeLike]:
+        return In(0, first * step), Out(0, first * run), [Loop(count, step, run)], run
+
+    def split(threads: int) -> Stages:
+        return Stages([[nd_copy(*part(first, count)) for first, count in shares(rows, threads)]], 0)
+
+    call = nd_copy(*part(0, rows))
+    return KernelPlan(call[0].name, [call], cost=nanoseconds(product(value) * element, 1 / 8), split=split)
+
+
+def _number(length: TensorSpec | None) -> SizeLike | None:
+    """The one element of a length."""
+    elements = None if length is None else length.sizes()
+    return elements[0] if elements else None

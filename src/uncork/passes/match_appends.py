@@ -1,0 +1,90 @@
+"""Finds variables that only grow: what a call assigns is the value from before, its rows perhaps picked, and new elements behind it.
+
+Assign(v, Concat(axis, [g(ReadValue v), new, ..]))        g is nothing, or Gather by an input of the model
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from uncork.ir.model import Model, Node, Source
+from uncork.ops.concat import Concat1
+from uncork.ops.gather import Gather1, Gather7
+from uncork.ops.state import ReadValue3
+from uncork.passes.rewrite import readers
+from uncork.types import ElementType
+
+
+@dataclass(frozen=True)
+class Pick:
+    """The rows of a value that go on, as Gather picks them along an axis: `input` is the number of the model's input that tells."""
+
+    node: Node
+    axis: int
+    input: int
+
+
+@dataclass(frozen=True)
+class Append:
+    """A variable that grows along an axis: `join` is the Concat that adds to what `read` gives.
+
+    Where rows are picked, `shape_is_read` says that a layer asks for the shape from before.
+    """
+
+    variable: str
+    read: Node
+    join: Node
+    axis: int
+    pick: Pick | None = None
+    shape_is_read: bool = False
+
+
+def appends(model: Model, assigned: Mapping[str, Source]) -> list[Append]:
+    """The variables of a checked model that grow, of those that are `assigned`, with what."""
+    read_by = readers(model)
+    reads: dict[str, list[Node]] = {}
+    for node in model.nodes:
+        if isinstance(node.operation, ReadValue3):
+            reads.setdefault(node.operation.variable_id, []).append(node)
+    found = []
+    for variable, source in assigned.items():
+        nodes = reads.get(variable, [])
+        if len(nodes) == 1 and (append := _append(model, read_by, nodes[0], model.by_id[source.node])) is not None:
+            found.append(append)
+    return found
+
+
+def _append(model: Model, read_by: Mapping[Source, Sequence[Node]], read: Node, join: Node) -> Append | None:
+    if not isinstance(join.operation, Concat1) or not isinstance(read.operation, ReadValue3) or len(join.inputs) < 2:
+        return None
+    spec, rank = read.outputs[0].spec, join.outputs[0].spec.rank
+    if rank is None or spec.element_type is ElementType.string or any(model.spec(source).rank != rank for source in join.inputs):
+        return None
+    axis = join.operation.axis % rank
+    if spec.shape[axis].is_static:  # which says that nothing is ever added
+        return None
+    append = Append(read.operation.variable_id, read, join, axis)
+    first = join.inputs[0]
+    if first == Source(read.id, 0):
+        return append
+    pick = _pick(model, model.by_id[first.node])
+    if pick is None or pick.node.inputs[0] != Source(read.id, 0) or pick.axis == axis:
+        return None
+    others = [node for node in read_by.get(Source(read.id, 0), ()) if node is not pick.node]
+    if any(node.type_name != "ShapeOf" for node in others):
+        return None
+    return Append(append.variable, read, join, axis, pick, bool(others))
+
+
+def _pick(model: Model, node: Node) -> Pick | None:
+    """A Gather of whole rows by an input of the model."""
+    if not isinstance(node.operation, (Gather1, Gather7)) or len(node.inputs) != 3:
+        return None
+    data, indices, axis = (model.spec(source) for source in node.inputs)
+    given = node.inputs[1].node
+    if given not in model.parameters or indices.rank != 1 or data.rank is None or axis.value is None:
+        return None
+    if node.operation.batch_count(1) != 0:
+        return None
+    return Pick(node, int(axis.value.reshape(-1)[0]) % data.rank, model.parameters.index(given))
