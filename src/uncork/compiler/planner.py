@@ -38,6 +38,7 @@ from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.movement.spec_nd_copy import CopyBytes
 from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.kernels.runtime.program import Like
+from uncork.kernels.runtime.segment import entry_functions
 from uncork.kernels.runtime.segment_plan import (
     ArgumentAddress,
     Bind,
@@ -97,6 +98,7 @@ class Planner(Placement):
             if node.type_name not in ("Parameter", "Result"):
                 self.choices[node.id] = self._choice(node)
         self._used_symbols = self._symbols_needed()
+        self._compile()
         self._begin()
         for node in self.model.nodes:
             if node.id in self.choices:
@@ -122,6 +124,13 @@ class Planner(Placement):
             keep=tuple(self._keep),
             symbols={symbol.origin: slot for symbol, slot in self.program.symbols.items()},
         )
+
+    def _compile(self) -> None:
+        """Have the kernels of all steps ready, now that all are known: several threads compile them."""
+        steps = [(node, self.choices[node.id]) for node in self.model.nodes if node.id in self.choices and not self._is_given(node)]
+        works = [self._work(node, choice) for node, choice in steps if isinstance(choice, choose.Native)]
+        if self.target is not None:
+            STORE.prepare([spec for work in works for spec in work.kernels], entry_functions(), self.target, self._threads)
 
     def _choice(self, node: Node) -> choose.Choice:
         outputs = [port.spec for port in node.outputs]
