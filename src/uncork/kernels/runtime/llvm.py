@@ -1,6 +1,6 @@
 """What LLVM is asked for: the CPU as it knows it, machine code, and loading an object that `link` leaves to it.
 
-This is the only file besides `emit` that imports llvmlite; whoever finds all kernels on disk imports neither.
+This is the only file that imports llvmlite; whoever finds all kernels on disk does not import it.
 """
 
 from __future__ import annotations
