@@ -18,7 +18,7 @@ from uncork.compiler.planned_parts import (
 )
 from uncork.compiler.size_program import SizeProgram
 from uncork.concurrency import lazy
-from uncork.ir.model import Model, Source
+from uncork.ir.model import Model, Node, Source
 from uncork.kernels import kernel_plan
 from uncork.kernels.runtime.segment_plan import ArgumentAddress, BufferAddress, MadeResult, SizeCheck, SizeTensor, TensorAddress
 from uncork.memory import available
@@ -56,6 +56,10 @@ class Placement:
             return spec.value is not None
         open_ = [element for element in spec.elements if isinstance(element, Size)]
         return packable(spec) and None not in spec.elements and all(e.symbols <= self._used_symbols for e in open_)
+
+    def _is_given(self, node: Node) -> bool:
+        """All that a layer gives is known without a step."""
+        return all(self._is_known(self._spec(Source(node.id, output))) for output in range(len(node.outputs)))
 
     def _segment(self) -> OpenSegment:
         """The segment that takes further steps."""

@@ -37,6 +37,7 @@ from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.movement.spec_nd_copy import CopyBytes
 from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.kernels.runtime.program import Like
+from uncork.kernels.runtime.segment import entry_functions
 from uncork.kernels.runtime.segment_plan import (
     ArgumentAddress,
     Bind,
@@ -96,6 +97,7 @@ class Planner(Placement):
             if node.type_name not in ("Parameter", "Result"):
                 self.choices[node.id] = self._choice(node)
         self._used_symbols = self._symbols_needed()
+        self._compile()
         self._begin()
         for node in self.model.nodes:
             if node.id in self.choices:
@@ -121,6 +123,13 @@ class Planner(Placement):
             keep=tuple(self._keep),
             symbols={symbol.origin: slot for symbol, slot in self.program.symbols.items()},
         )
+
+    def _compile(self) -> None:
+        """Have the kernels of all steps ready, now that all are known: several threads compile them."""
+        steps = [(node, self.choices[node.id]) for node in self.model.nodes if node.id in self.choices and not self._is_given(node)]
+        works = [self._work(node, choice) for node, choice in steps if isinstance(choice, kernel_plan.KernelPlan)]
+        if self.target is not None:
+            STORE.prepare([spec for work in works for spec in work.kernels], entry_functions(), self.target, self._threads)
 
     def _choice(self, node: Node) -> kernel_plan.Selection:
         outputs = [port.spec for port in node.outputs]
