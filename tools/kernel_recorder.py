@@ -73,18 +73,15 @@ class Recorder:
 
 
 def text_digest(text: str) -> str:
-    """A digest of LLVM text in which values and functions are numbered; intrinsics keep names."""
+    """A digest of LLVM text in which values, blocks and functions are numbered; intrinsics keep names."""
     numbers: dict[str, str] = {}
 
     def number(match: re.Match[str]) -> str:
-        name = match[0]
-        if name.startswith('@"llvm.'):
-            return name
-        return numbers.setdefault(name, f"{name[0]}{len(numbers)}")
+        name = match[0].replace('"', "")
+        return match[0] if name.startswith("@llvm.") else numbers.setdefault(name, f"{name[0]}{len(numbers)}")
 
-    plain = re.sub(r'[%@]"[^"]*"', number, text)
-    plain = re.sub(r'^("?)([\w.]+)\1:', lambda m: numbers.get(f'%"{m[2]}"', m[0]) + ":", plain, flags=re.M)
-    plain = "\n".join(line for line in plain.splitlines() if not line.startswith("; ModuleID"))
+    plain = re.sub(r'[%@]("[^"]*"|[\w.]+)', number, text)
+    plain = re.sub(r"^([\w.]+):", lambda m: numbers.get(f"%{m[1]}", m[0]) + ":", plain, flags=re.M)
     return hashlib.sha256(plain.encode()).hexdigest()[:12]
 
 

@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +24,7 @@ from uncork.kernels.runtime import exec_memory as executable
 from uncork.kernels.runtime import kernel_cache as store_module
 from uncork.kernels.runtime import target as cpu
 from uncork.kernels.runtime.disk_cache import Folder
-from uncork.kernels.runtime.kernel_cache import ObjectStore, kernel_name
+from uncork.kernels.runtime.kernel_cache import CannotCompile, ObjectStore, Wanted, compilations_told, kernel_name
 from uncork.kernels.runtime.target import host_target
 
 ROOT = Path(__file__).parents[2]
@@ -336,3 +338,91 @@ def test_the_version_stands_for_sources_that_are_not_installed(monkeypatch: pyte
     before = cpu.versions.__wrapped__()
     monkeypatch.setattr("uncork._version.__version__", "0.0.0")
     assert cpu.versions.__wrapped__() != before
+
+
+def wanted(number: int, make: Callable[[], str] | None = None) -> Wanted:
+    return Wanted("answer", str(number), make or (lambda: answer(number)))
+
+
+def test_many_are_compiled_side_by_side(tmp_path: Path) -> None:
+    """The addresses are those of the kernels that were asked for, and every file is whole."""
+    store, told = ObjectStore(tmp_path), []
+    with compilations_told(lambda done, of: told.append((done, of))):
+        store.prepare([], [wanted(number) for number in range(40)], threads=4)
+    assert told == [(done, 40) for done in range(1, 41)]
+    for again in (store, ObjectStore(tmp_path)):
+        assert [call(again.address_of(wanted(number, never))) for number in range(40)] == list(range(40))
+
+
+def test_what_is_there_is_not_compiled_again(tmp_path: Path) -> None:
+    store, told = ObjectStore(tmp_path), []
+    store.function("answer", "1", lambda: answer(1))
+    ObjectStore(tmp_path).function("answer", "2", lambda: answer(2))
+    with compilations_told(lambda done, of: told.append((done, of))):
+        store.prepare([], [wanted(1, never), wanted(2, never), wanted(3), wanted(3)], threads=2)
+    assert told == [(1, 1)]
+    assert call(store.address_of(wanted(2, never))) == 2
+
+
+def test_one_that_cannot_be_compiled_is_told_when_it_is_asked_for(tmp_path: Path) -> None:
+    store = ObjectStore(tmp_path)
+    store.prepare([], [wanted(1, lambda: "no assembly"), wanted(2)], threads=2)
+    assert call(store.address_of(wanted(2, never))) == 2
+    with pytest.raises(CannotCompile, match="kernel 'answer' cannot be compiled: LLVM IR parsing error"):
+        store.address_of(wanted(1, lambda: "no assembly"))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_an_interrupt_leaves_what_was_ready(tmp_path: Path, threads: int) -> None:
+    """The interrupt is raised, nothing is half-made, and the store goes on."""
+
+    def interrupted() -> str:
+        raise KeyboardInterrupt
+
+    store, before = ObjectStore(tmp_path), threading.active_count()
+    with pytest.raises(KeyboardInterrupt):
+        store.prepare([], [wanted(1), wanted(2, interrupted), wanted(3)], threads=threads)
+    assert threading.active_count() == before
+    assert call(store.address_of(wanted(2))) == 2
+    assert call(store.address_of(wanted(1))) == 1
+
+
+def test_without_further_threads_one_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", none)
+    store = ObjectStore(tmp_path)
+    store.prepare([], [wanted(number) for number in range(3)], threads=4)
+    assert [call(store.address_of(wanted(number, never))) for number in range(3)] == [0, 1, 2]
+
+
+def test_a_terminal_that_is_gone_does_not_stop_compiling(tmp_path: Path) -> None:
+    def gone(done: int, of: int) -> None:
+        raise BrokenPipeError
+
+    store = ObjectStore(tmp_path)
+    with compilations_told(gone):
+        store.prepare([], [wanted(1), wanted(2)], threads=2)
+    assert call(store.address_of(wanted(2, never))) == 2
+
+
+def test_two_threads_are_in_llvm_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """llvmlite lets one thread at a time in; the passes and the code of a module need no such lock."""
+    from llvmlite.binding import ffi
+
+    from uncork.kernels.runtime import llvm
+
+    target, inside = host_target(), threading.Barrier(2)
+    function = llvm._unlocked("LLVMPY_RunNewModulePassManager", 3)
+    assert function is not None, "llvmlite has changed: kernels are compiled one after the other"
+
+    def run(*arguments: object) -> object:
+        inside.wait(30)
+        return function(*arguments)
+
+    monkeypatch.setattr(llvm, "_unlocked", lambda name, count: run if "Run" in name else getattr(ffi.lib, name)._cfn)
+    with ThreadPoolExecutor(2) as threads:
+        codes = list(threads.map(lambda n: llvm.compiled(answer(7), target.cpu, target.features), range(2)))
+    monkeypatch.setattr(llvm, "_unlocked", lambda name, count: None)
+    assert codes == [llvm.compiled(answer(7), target.cpu, target.features)] * 2, "with llvmlite's lock the same comes out"

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import numpy as np
 
 from uncork._html import html_table
 from uncork.blas import at_most
+from uncork.collector import collector_paused
 from uncork.compiler.arguments import Results, accept, did_you_mean, match, owned, present
 from uncork.compiler.bind import BoundCall
 from uncork.compiler.device import check_device
@@ -55,24 +54,12 @@ def read_model(path: str | os.PathLike[str], weights: str | os.PathLike[str] | N
     Raises ReadError when there is no IR model in the file, ValidationError when something in it is wrong and
     UnsupportedError when only operations are missing: one error that lists every problem.
     """
-    with _collector_paused():
+    with collector_paused():
         model, findings = read_structure(path, weights, mmap)
         model, problems = infer(model)
     findings.extend(problems)
     findings.raise_if_any(str(path))
     return model
-
-
-@contextlib.contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Everything that reading makes stays: for long models the collector would walk over all of it again and again."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 class CompiledModel:

@@ -59,6 +59,10 @@ class Placement:
         open_ = [element for element in spec.elements if isinstance(element, Size)]
         return packable(spec) and None not in spec.elements and all(e.symbols <= self._used_symbols for e in open_)
 
+    def _is_given(self, node: Node) -> bool:
+        """All that a layer gives is known without a step."""
+        return all(self._is_known(self._spec(Source(node.id, output))) for output in range(len(node.outputs)))
+
     def _segment(self) -> OpenSegment:
         """The segment that takes further steps."""
         last = self._parts[-1] if self._parts else None

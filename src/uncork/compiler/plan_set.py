@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Union
 
+from uncork.collector import collector_paused
 from uncork.compiler.call_plan import CallPlan, ReferenceStep, Stop
 from uncork.compiler.direct import Refused
 from uncork.compiler.native_call import NativeCall
@@ -104,7 +105,7 @@ class PlanSet:
 
     def _add(self, hints: Mapping[Origin, int], tried: Sequence[PlannedCall]) -> bool:
         """There is a plan that was not tried, or none can be made at all. False where none can be made for this call."""
-        with unforked(), self._lock:  # a plan imports what the model needs
+        with unforked(), collector_paused(), self._lock:  # a plan imports what the model needs
             if self.reason or any(call not in tried for call in self._calls):
                 return True  # another thread has been here
             if self._calls and self._failures >= _MOST_FAILURES:

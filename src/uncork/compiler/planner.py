@@ -39,6 +39,7 @@ from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.movement.spec_nd_copy import CopyBytes
 from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.kernels.runtime.program import Like
+from uncork.kernels.runtime.segment import entry_functions
 from uncork.kernels.runtime.segment_plan import (
     ArgumentAddress,
     Bind,
@@ -99,6 +100,7 @@ class Planner(Placement):
             if node.type_name not in ("Parameter", "Result"):
                 self.choices[node.id] = self._choice(node)
         self._used_symbols = self._symbols_needed()
+        self._compile()
         self._begin()
         unread = self._unread()
         for node in self.model.nodes:
@@ -137,6 +139,13 @@ class Planner(Placement):
             elif node.id not in self.choices or self._finds(node) or not all(self._is_known(port.spec) for port in node.outputs):
                 read.update(source.node for source in node.inputs)
         return found
+
+    def _compile(self) -> None:
+        """Have the kernels of all steps ready, now that all are known: several threads compile them."""
+        steps = [(node, self.choices[node.id]) for node in self.model.nodes if node.id in self.choices and not self._is_given(node)]
+        works = [self._work(node, choice) for node, choice in steps if isinstance(choice, kernel_plan.KernelPlan)]
+        if self.target is not None:
+            STORE.prepare([spec for work in works for spec in work.kernels], entry_functions(), self.target, self._threads)
 
     def _choice(self, node: Node) -> kernel_plan.Selection:
         outputs = [port.spec for port in node.outputs]

@@ -8,6 +8,7 @@ from itertools import zip_longest
 
 from uncork.kernels.extents import KernelDeclined, largest
 from uncork.kernels.kernel_plan import AtLeast, In, KernelCall, KernelPlan, Operand, Stages
+from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.runtime.thread_pool import pool
 from uncork.symbolic import Size, SizeLike
 
@@ -67,6 +68,11 @@ class Work:
         if self.together < 2:
             return ""
         return f" in {'up to ' if len(self.variants) > 1 else ''}{self.together} threads"
+
+    @property
+    def kernels(self) -> list[KernelSpec]:
+        """All kernels that the calls are of."""
+        return [spec for variant in self.variants for stage in variant.stages for spec, _ in stage]
 
     @property
     def _operands(self) -> Iterator[Operand]:

@@ -13,7 +13,7 @@ class KernelSpec(Protocol):
     """What a kernel is specialised for: a frozen dataclass. Kernels that differ have specs that differ.
 
     `emitter` names the function that takes a spec and a target and gives LLVM text, `module:function`.
-    It is a name so that a spec does not import its emitter, and with it llvmlite.
+    It is a name so that a spec does not import its emitter: whoever finds the kernel on disk needs none.
     """
 
     emitter: ClassVar[str]

@@ -10,9 +10,8 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 
-from llvmlite import ir
-
 from uncork.kernels.attention.spec import Attention
+from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, I32, U8, Kernel, Value, Variable, pieces
 from uncork.kernels.elementwise.emit import STORED, narrowed, widened
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from llvmlite import ir
-
 from uncork.kernels.attention.emit_blocks import Block
 from uncork.kernels.attention.spec import ARGUMENTS, FewQueries
+from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, Kernel, Value
 from uncork.kernels.runtime.target import Target
 

@@ -15,14 +15,11 @@ the machine, so one text serves NEON, AVX2 and AVX-512. The returned number says
 
 from __future__ import annotations
 
-import functools
-import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from llvmlite import ir
-
+from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.scalar_types import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, INDEX_TYPES, U8, U16, U32, U64, Type
 from uncork.kernels.codegen.values import Value, Variable, pieces
 from uncork.kernels.runtime.target import Target
@@ -50,18 +47,6 @@ __all__ = [
 ]
 
 
-@functools.lru_cache(maxsize=4096)
-def _constant(type_: Type, value: str, lanes: int) -> Any:
-    """A constant in every lane. It keeps its text: of long kernels, writing constants again and again would be a third of the time."""
-    if type_.kind == "float":
-        # LLVM's text wants the exact bits of the rounded number.
-        number = float.fromhex(value)
-        scalar = ir.Constant(type_.llvm, struct.unpack("<f", struct.pack("<f", number))[0] if type_.bits == 32 else number)
-    else:
-        scalar = ir.Constant(type_.llvm, int(value))
-    return scalar if lanes == 1 else ir.Constant(ir.VectorType(type_.llvm, lanes), [scalar] * lanes)
-
-
 class Kernel:
     """One native function under construction. See the module's example."""
 
@@ -79,26 +64,22 @@ class Kernel:
         """
         self.name = name
         self.target: Target | None = inside.target if inside else target
-        self.module: Any = inside.module if inside else ir.Module(name="uncork")
+        self.module: ir.Module = inside.module if inside else ir.Module()
         direct = direct or inside is not None
         word = ir.IntType(64)
         parameters = [word] * len(arguments) if direct else [word.as_pointer()]
         self.function = ir.Function(self.module, ir.FunctionType(word, parameters), name)
-        if inside:
-            self.function.linkage = "internal"
-            self.function.attributes.add("noinline")
-        elif not direct:
-            self.function.args[0].add_attribute("noalias")
+        self.function.internal, self.function.unaliased = inside is not None, not direct
         entry = self.function.append_basic_block("entry")
         body = self.function.append_basic_block("body")
         # Variables live in a block of their own that ends in a jump, so they can be added at any time.
-        self.builder: Any = ir.IRBuilder(entry)
+        self.builder = ir.IRBuilder(self.function, self.module, entry)
         self.builder.branch(body)
         self.builder.position_at_end(body)
         self.arguments: list[Value] = []
-        for number, argument in enumerate(arguments):
+        for number in range(len(arguments)):
             given = self.function.args[number if direct else 0]
-            value = given if direct else self.builder.load(self.builder.gep(given, [ir.Constant(word, number)]), name=argument)
+            value = given if direct else self.builder.load(self.builder.element_at(given, number))
             self.arguments.append(Value(self, value, I64))
 
     def call_address(self, address: Value, arguments: Sequence[Value]) -> Value:
@@ -119,8 +100,9 @@ class Kernel:
 
     def number(self, value: int | float, type_: Type, lanes: int = 1) -> Value:
         """A constant, in every lane."""
-        exact = float(value).hex() if type_.kind == "float" else str(int(value))  # 0.0 and -0.0 are equal, but not the same
-        return Value(self, _constant(type_, exact, lanes), type_, lanes)
+        if lanes == 1:
+            return Value(self, ir.Constant(type_.llvm, value), type_)
+        return Value(self, ir.Constant(ir.VectorType(type_.llvm, lanes), [value] * lanes), type_, lanes)
 
     def splat(self, value: Value, lanes: int) -> Value:
         """A vector with the same number in every lane."""
@@ -180,7 +162,7 @@ class Kernel:
     def to_bf16(self, value: Value) -> Value:
         """f32 as the bits of the nearest bf16, ties to even."""
         target = BF16.llvm if value.lanes == 1 else ir.VectorType(BF16.llvm, value.lanes)
-        rounded = self.builder.fptrunc(value.llvm, target)
+        rounded = self.builder.convert("fptrunc", value.llvm, target)
         bits = U16.llvm if value.lanes == 1 else ir.VectorType(U16.llvm, value.lanes)
         return Value(self, self.builder.bitcast(rounded, bits), U16, value.lanes)
 
@@ -228,7 +210,7 @@ class Kernel:
 
     def call_intrinsic(self, name: str, *arguments: Any) -> None:
         """An instruction of the machine without a result, by LLVM's name for it."""
-        self.builder.call(self.declared(name, ir.VoidType(), [argument.type for argument in arguments]), arguments)
+        self.builder.call(self.declared(name, ir.Void, [argument.type for argument in arguments]), arguments)
 
     def declared(self, name: str, result: Any, arguments: Sequence[Any]) -> Any:
         """A function of LLVM by its name."""
@@ -238,16 +220,11 @@ class Kernel:
 
     def load(self, address: Value, type_: Type, lanes: int = 1, align: int = 1) -> Value:
         """Consecutive numbers from memory."""
-        value = self.builder.load(self.pointer(address, type_, lanes))
-        value.align = align
-        return Value(self, value, type_, lanes)
+        return Value(self, self.builder.load(self.pointer(address, type_, lanes), align), type_, lanes)
 
     def store(self, value: Value, address: Value, align: int = 1, streaming: bool = False) -> None:
         """Numbers to memory. `streaming` stores pass the caches by; they want an `align` of their size."""
-        store = self.builder.store(value.llvm, self.pointer(address, value.type, value.lanes))
-        store.align = align
-        if streaming:
-            store.set_metadata("nontemporal", self.module.add_metadata([ir.Constant(ir.IntType(32), 1)]))
+        self.builder.store(value.llvm, self.pointer(address, value.type, value.lanes), align, streaming)
 
     def lanes_below(self, count: Value, lanes: int) -> Value:
         """A mask: true in the first `count` lanes."""
@@ -266,7 +243,7 @@ class Kernel:
         """Numbers to memory where the mask is true."""
         pointer = self.pointer(address, value.type, value.lanes)
         kinds = [value.llvm.type, pointer.type, ir.IntType(32), mask.llvm.type]
-        function = self.declared(_masked_name("store", value.type, value.lanes), ir.VoidType(), kinds)
+        function = self.declared(_masked_name("store", value.type, value.lanes), ir.Void, kinds)
         self.builder.call(function, [value.llvm, pointer, ir.Constant(ir.IntType(32), 1), mask.llvm])
 
     def fence(self) -> None:
@@ -277,7 +254,7 @@ class Kernel:
         """Ask for a cache line that will be read soon. Any address is safe."""
         byte = ir.IntType(8).as_pointer()
         word = ir.IntType(32)
-        function = self.declared("llvm.prefetch.p0", ir.VoidType(), [byte, word, word, word])
+        function = self.declared("llvm.prefetch.p0", ir.Void, [byte, word, word, word])
         flags = [ir.Constant(word, n) for n in (0, 3, 1)]  # read, keep in all levels, data
         self.builder.call(function, [self.builder.inttoptr(address.llvm, byte), *flags])
 
@@ -334,7 +311,7 @@ class Kernel:
     def stop_unless(self, condition: Value, status: Value) -> None:
         """Return `status` when the condition does not hold; the code after this is the expected way."""
         stop, go = self.function.append_basic_block("stop"), self.function.append_basic_block("go")
-        self.builder.cbranch(condition.llvm, go, stop).set_weights([1_000_000, 1])
+        self.builder.cbranch(condition.llvm, go, stop, (1_000_000, 1))
         self.builder.position_at_end(stop)
         self.builder.ret(status.llvm)
         self.builder.position_at_end(go)

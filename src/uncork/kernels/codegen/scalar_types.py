@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
-from typing import Any
 
-from llvmlite import ir
+from uncork.kernels.codegen import llvm_ir as ir
+from uncork.kernels.codegen.llvm_types import LLVMType
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +21,16 @@ class Type:
         return self.bits // 8
 
     @property
-    def llvm(self) -> Any:
-        if self.kind == "float":
-            return {16: ir.HalfType(), 32: ir.FloatType(), 64: ir.DoubleType()}[self.bits]
-        return _BrainFloat() if self.kind == "brain" else ir.IntType(self.bits)
+    def llvm(self) -> LLVMType:
+        """LLVM's type."""
+        return _llvm(self)
+
+
+@functools.cache
+def _llvm(type_: Type) -> LLVMType:
+    if type_.kind == "float":
+        return {16: ir.Half, 32: ir.Single, 64: ir.Double}[type_.bits]
+    return ir.BrainFloat if type_.kind == "brain" else ir.IntType(type_.bits)
 
 
 F16, F32, F64 = (Type("float", b) for b in (16, 32, 64))
@@ -31,19 +38,6 @@ I8, I16, I32, I64 = (Type("signed", b) for b in (8, 16, 32, 64))
 U8, U16, U32, U64 = (Type("unsigned", b) for b in (8, 16, 32, 64))
 BOOL = Type("unsigned", 1)
 BF16 = Type("brain", 16)
-
-
-class _BrainFloat(ir.Type):  # type: ignore[misc]
-    """LLVM's `bfloat`, which llvmlite has no name for."""
-
-    def _to_string(self) -> str:
-        return "bfloat"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _BrainFloat)
-
-    def __hash__(self) -> int:
-        return hash(_BrainFloat)
 
 
 #: Integer types by their element type's name.

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from llvmlite import ir
-
+from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.scalar_types import BOOL, Type
 
 if TYPE_CHECKING:
@@ -17,23 +16,26 @@ class Value:
 
     __slots__ = ("kernel", "lanes", "llvm", "type")
 
-    def __init__(self, kernel: Kernel, llvm: Any, type_: Type, lanes: int = 1) -> None:
+    def __init__(self, kernel: Kernel, llvm: ir.Ref, type_: Type, lanes: int = 1) -> None:
         self.kernel = kernel
         self.llvm = llvm
         self.type = type_
         self.lanes = lanes
 
-    def _with(self, other: Value | int | float) -> Any:
+    def _with(self, other: Value | int | float) -> ir.Ref:
         if isinstance(other, Value):
             return other.llvm if other.lanes == self.lanes else self.kernel.splat(other, self.lanes).llvm
         return self.kernel.number(other, self.type, self.lanes).llvm
 
-    def _same(self, llvm: Any) -> Value:
+    def _same(self, llvm: ir.Ref) -> Value:
         return Value(self.kernel, llvm, self.type, self.lanes)
 
     def _arithmetic(self, name: str, other: Value | int | float) -> Value:
         prefix = "f" if self.type.kind == "float" else ""
-        return self._same(getattr(self.kernel.builder, prefix + name)(self.llvm, self._with(other)))
+        return self._binary(prefix + name, other)
+
+    def _binary(self, word: str, other: Value | int | float) -> Value:
+        return self._same(self.kernel.builder.binary(word, self.llvm, self._with(other)))
 
     def __add__(self, other: Value | int | float) -> Value:
         return self._arithmetic("add", other)
@@ -45,26 +47,24 @@ class Value:
         return self._arithmetic("mul", other)
 
     def __truediv__(self, other: Value | float) -> Value:
-        return self._same(self.kernel.builder.fdiv(self.llvm, self._with(other)))
+        return self._binary("fdiv", other)
 
     def __floordiv__(self, other: Value | int) -> Value:
         """Integer division that truncates, as the machine's."""
-        divide = self.kernel.builder.sdiv if self.type.kind == "signed" else self.kernel.builder.udiv
-        return self._same(divide(self.llvm, self._with(other)))
+        return self._binary("sdiv" if self.type.kind == "signed" else "udiv", other)
 
     def __and__(self, other: Value | int) -> Value:
-        return self._same(self.kernel.builder.and_(self.llvm, self._with(other)))
+        return self._binary("and", other)
 
     def __or__(self, other: Value | int) -> Value:
-        return self._same(self.kernel.builder.or_(self.llvm, self._with(other)))
+        return self._binary("or", other)
 
     def __lshift__(self, other: int) -> Value:
-        return self._same(self.kernel.builder.shl(self.llvm, self._with(other)))
+        return self._binary("shl", other)
 
     def __rshift__(self, other: int) -> Value:
         """Arithmetic for signed types, logical for unsigned."""
-        shift = self.kernel.builder.ashr if self.type.kind == "signed" else self.kernel.builder.lshr
-        return self._same(shift(self.llvm, self._with(other)))
+        return self._binary("ashr" if self.type.kind == "signed" else "lshr", other)
 
     def __neg__(self) -> Value:
         return (
@@ -74,9 +74,8 @@ class Value:
         )
 
     def _compared(self, operator: str, other: Value | int | float) -> Value:
-        builder = self.kernel.builder
-        compare = {"float": builder.fcmp_ordered, "signed": builder.icmp_signed, "unsigned": builder.icmp_unsigned}[self.type.kind]
-        return Value(self.kernel, compare(operator, self.llvm, self._with(other)), BOOL, self.lanes)
+        compared = self.kernel.builder.compare(self.type.kind, operator, self.llvm, self._with(other))
+        return Value(self.kernel, compared, BOOL, self.lanes)
 
     def __lt__(self, other: Value | int | float) -> Value:
         return self._compared("<", other)
@@ -101,20 +100,19 @@ class Value:
         """The nearest number of another type; integers wrap, floats round to nearest even."""
         if target == self.type:
             return self
-        builder = self.kernel.builder
         llvm_type = target.llvm if self.lanes == 1 else ir.VectorType(target.llvm, self.lanes)
         source, wider = self.type.kind, target.bits > self.type.bits
         if source == target.kind == "float":
-            convert = builder.fpext if wider else builder.fptrunc
+            word = "fpext" if wider else "fptrunc"
         elif source == "float":
-            convert = builder.fptosi if target.kind == "signed" else builder.fptoui
+            word = "fptosi" if target.kind == "signed" else "fptoui"
         elif target.kind == "float":
-            convert = builder.sitofp if source == "signed" else builder.uitofp
+            word = "sitofp" if source == "signed" else "uitofp"
         elif target.bits == self.type.bits:
             return Value(self.kernel, self.llvm, target, self.lanes)
         else:
-            convert = (builder.sext if source == "signed" else builder.zext) if wider else builder.trunc
-        return Value(self.kernel, convert(self.llvm, llvm_type), target, self.lanes)
+            word = ("sext" if source == "signed" else "zext") if wider else "trunc"
+        return Value(self.kernel, self.kernel.builder.convert(word, self.llvm, llvm_type), target, self.lanes)
 
     def part(self, first: int, lanes: int) -> Value:
         """Some consecutive lanes of a vector; one lane is a number."""
@@ -139,15 +137,14 @@ class Variable:
 
     def __init__(self, kernel: Kernel, first: Value) -> None:
         self._kernel, self._type, self._lanes = kernel, first.type, first.lanes
-        with kernel.builder.goto_entry_block():
-            self._place = kernel.builder.alloca(first.llvm.type)
+        self._place = kernel.builder.alloca(first.llvm.type)
         self.set(first)
 
     def get(self) -> Value:
-        return Value(self._kernel, self._kernel.builder.load(self._place), self._type, self._lanes)
+        return Value(self._kernel, self._kernel.builder.get(self._place), self._type, self._lanes)
 
     def set(self, value: Value) -> None:
-        self._kernel.builder.store(value.llvm, self._place)
+        self._kernel.builder.set(self._place, value.llvm)
 
 
 def pieces(count: int, lanes: int) -> list[tuple[int, int]]:

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from llvmlite import ir
-
+from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F16, F32, I8, I32, U8, U16, Kernel, Value
 from uncork.kernels.compressed.spec import FOUR_BITS, PER_WORD, SPLIT, Stored
 from uncork.kernels.elementwise.emit import widened

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from llvmlite import ir
-
+from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F16, F32, I8, I32, I64, INDEX_TYPES, U8, U16, U32, Kernel, Type, Value, pieces
 from uncork.kernels.embedding.emit_ids import BagIds
 from uncork.kernels.embedding.spec_quantized import QuantisedBag, QuantisedGather, Rows
@@ -185,7 +184,7 @@ def _permuted(values: Value, places: Value) -> Value:
     k = values.kernel
     types = [values.llvm.type, places.llvm.type]
     name = "llvm.x86.avx512.permvar.sf.512"
-    function = k.module.globals.get(name) or ir.Function(k.module, ir.FunctionType(types[0], types), name)
+    function = k.declared(name, types[0], types)
     return Value(k, k.builder.call(function, [values.llvm, places.llvm]), F32, 16)
 
 

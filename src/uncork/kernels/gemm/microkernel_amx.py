@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from llvmlite import ir
-
+from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, I64, U8, U16, Kernel, Value
 from uncork.kernels.gemm.microkernel import End, Row
 
@@ -122,13 +121,13 @@ class TileMicrokernel:
             k.call(self.function, [source, panel, inner, count, *(given[name] for name in self.extra)])
 
 
-def _tile(number: int) -> ir.Constant:
+def _tile(number: int) -> ir.Ref:
     return ir.Constant(ir.IntType(8), number)
 
 
-def _address(k: Kernel, address: Value) -> ir.Value:
+def _address(k: Kernel, address: Value) -> ir.Ref:
     return k.builder.inttoptr(address.llvm, ir.IntType(8).as_pointer())
 
 
-def _call(k: Kernel, name: str, *arguments: ir.Value) -> None:
+def _call(k: Kernel, name: str, *arguments: ir.Ref) -> None:
     k.call_intrinsic(f"llvm.x86.{name}", *arguments)

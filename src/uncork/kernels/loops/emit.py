@@ -11,8 +11,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Sequence
 
-from llvmlite import ir
-
+from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import BOOL, Kernel, Value
 from uncork.kernels.codegen.joining import COMBINE, identity, joined
 from uncork.kernels.elementwise.emit import STORED

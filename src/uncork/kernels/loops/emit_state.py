@@ -6,8 +6,7 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any, Union
 
-from llvmlite import ir
-
+from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import BOOL, I32, I64, Kernel, Type, Value, Variable
 from uncork.kernels.codegen.scalar_ops import COMPUTED
 from uncork.kernels.loops.language import Program, linear, name_of

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from llvmlite import ir
-
+from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import BOOL, F32, I32, I64, Type, Value
 from uncork.kernels.codegen.scalar_ops import COMPUTED
 from uncork.kernels.elementwise.emit import STORED, narrowed, widened

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from llvmlite import ir
-
+from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, Kernel, Value, Variable
 from uncork.kernels.movement.spec_strided_copy import ARGUMENTS, LOOPS, Place
 from uncork.kernels.runtime.target import Target

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llvmlite import ir
-
+from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import I32, Kernel, Value
 from uncork.kernels.movement.spec_transpose import ARGUMENTS, Blocks
 from uncork.kernels.runtime.target import Target

@@ -10,9 +10,8 @@ import math
 from collections.abc import Callable
 from typing import Union
 
-from llvmlite import ir
-
 from uncork.kernels.codegen import functions
+from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.activations import exp
 from uncork.kernels.codegen.emit import F32, I32, Kernel, Type, Value, Variable
 from uncork.kernels.codegen.joining import COMBINE, Combine, joined, plus

@@ -6,7 +6,6 @@ One function serves all models: it walks tables (see `layout`). It costs about a
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from uncork.kernels.codegen.emit import I32, I64, U8, Kernel, Value
 from uncork.kernels.runtime.layout import (
@@ -78,7 +77,7 @@ def _compute(k: Kernel, tables: Tables) -> None:
     overflow = k.variable(k.integer(0))
 
     def checked(name: str, a: Value, b: Value) -> Value:
-        pair: Any = getattr(k.builder, f"{name}_with_overflow")(a.llvm, b.llvm)
+        pair = k.builder.with_overflow(name, a.llvm, b.llvm)
         flag = k.builder.zext(k.builder.extract_value(pair, 1), I64.llvm)
         overflow.set(overflow.get() | Value(k, flag, I64))
         return Value(k, k.builder.extract_value(pair, 0), I64)

@@ -6,26 +6,60 @@ versions of the tools and the CPU. It holds linked code (see `elf_link`), or an 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from uncork import files
-from uncork.concurrency import renews_locks
+from uncork.concurrency import renews_locks, unforked
 from uncork.errors import UncorkError, shortened
 from uncork.kernels.kernel_spec import KernelSpec, llvm_text
 from uncork.kernels.runtime.disk_cache import Entry, Folder, default_folder
 from uncork.kernels.runtime.exec_memory import can_map, mapped
+from uncork.kernels.runtime.side_by_side import Progress, SideBySide
 from uncork.kernels.runtime.target import Target, host_target, versions
 from uncork.types import Array
 
 _TITLE = "uncork kernel"
 _LINKED, _OBJECT = "linked", "object"
+_progress: ContextVar[Progress | None] = ContextVar("progress", default=None)
+
+
+@contextlib.contextmanager
+def compilations_told(progress: Progress) -> Iterator[None]:
+    """Have a function told how far the compiling of many kernels is, for as long as this lasts."""
+    before = _progress.set(progress)
+    try:
+        yield
+    finally:
+        _progress.reset(before)
 
 
 class CannotCompile(Exception):
     """LLVM makes no kernel of what it was given, on this machine or in this version: references do the work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A function that is wanted from the store: see `ObjectStore.function`."""
+
+    name: str
+    description: str
+    make: Callable[[], str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """A kernel's object file, and what it is linked to where LLVM is not needed to load it."""
+
+    code: bytes
+    linked: bytes | None = None
+    entry: int = 0
 
 
 class ObjectStore:
@@ -64,20 +98,52 @@ class ObjectStore:
         address = self._functions.get(found)
         if address is not None:
             return address
-        with self._lock:
+        with unforked(), self._lock:
             if found in self._failed:
                 raise self._failed[found]
             if found not in self._functions:
-                words = [name, description, versions(), target.cpu, target.features]
-                key = hashlib.sha256("\n".join(words).encode()).hexdigest()[:32]
-                stored = self.folder.read(key)
-                address = None if stored is None else self._from_file(stored, name)
+                key = _key(name, description, target)
+                address = self._stored(key, name)
                 try:
                     self._functions[found] = self._made(key, name, make, target) if address is None else address
                 except CannotCompile as error:
                     self._failed[found] = error
                     raise
             return self._functions[found]
+
+    def address_of(self, wanted: Wanted, target: Target | None = None) -> int:
+        """The address of a function, as `function` gives it."""
+        return self.function(wanted.name, wanted.description, wanted.make, target)
+
+    def prepare(self, specs: Iterable[KernelSpec], further: Iterable[Wanted] = (), target: Target | None = None, threads: int = 1) -> None:
+        """Have kernels ready, and `further` functions: those that no file has are compiled by so many threads side by side.
+
+        What cannot be compiled is left out: it is told when its address is asked for.
+        """
+        target = target or host_target()
+        known = [spec for spec in dict.fromkeys(specs) if (spec, target) not in self._addresses]
+        wanted = [*(Wanted(spec.name, repr(spec), partial(llvm_text, spec, target)) for spec in known), *further]
+        with unforked(), self._lock:
+            missing: dict[tuple[str, str], Wanted] = {}
+            for one in wanted:
+                found = one.name, one.description, target
+                if found in self._functions or found in self._failed:
+                    continue
+                address = self._stored(_key(*found), one.name)
+                if address is None:
+                    missing[one.name, one.description] = one
+                else:
+                    self._functions[found] = address
+            made = SideBySide(missing.values(), lambda one: one.make(), lambda one, text: _compiled(one.name, text, target), _progress.get())
+            for one, compiled in made.run(threads).items():
+                found = one.name, one.description, target
+                with contextlib.suppress(CannotCompile):
+                    self._functions[found] = self._loaded(_key(*found), one.name, compiled)
+
+    def _stored(self, key: str, name: str) -> int | None:
+        """The address of a kernel that a file holds; None where no file can be used."""
+        stored = self.folder.read(key)
+        return None if stored is None else self._from_file(stored, name)
 
     def _from_file(self, stored: bytes, name: str) -> int | None:
         """The address of a kernel that a file holds, or None when the file has something else in it or cannot be used here."""
@@ -91,29 +157,26 @@ class ObjectStore:
             return None
 
     def _made(self, key: str, name: str, make: Callable[[], str], target: Target) -> int:
-        from uncork.kernels.runtime.elf_link import Unlinkable, link
-        from uncork.kernels.runtime.llvm import compiled
-
         try:
-            code = compiled(make(), target.cpu, target.features)
+            compiled = _compiled(name, make(), target)
         except (UncorkError, MemoryError, Warning):
             raise
         except Exception as error:  # LLVM's words, or what another version of llvmlite makes of a call
             raise CannotCompile(f"kernel '{name}' cannot be compiled: {shortened(str(error).strip(), 500)}") from error
-        if can_map():
-            try:
-                linked, entry = link(code, name)
-                address = self._mapped(linked, entry)
-            except (Unlinkable, OSError):
-                pass  # LLVM can
-            else:
-                self._keep(key, name, _LINKED, entry, linked)
+        return self._loaded(key, name, compiled)
+
+    def _loaded(self, key: str, name: str, compiled: _Compiled) -> int:
+        """The address of a kernel that has just been compiled, which is kept on disk."""
+        if compiled.linked is not None:
+            with contextlib.suppress(OSError):  # LLVM can
+                address = self._mapped(compiled.linked, compiled.entry)
+                self._keep(key, name, _LINKED, compiled.entry, compiled.linked)
                 return address
         try:
-            address = _loaded(code, name)
+            address = _loaded(compiled.code, name)
         except (RuntimeError, OSError) as error:
             raise CannotCompile(f"kernel '{name}' cannot be loaded: {shortened(str(error).strip(), 500)}") from error
-        self._keep(key, name, _OBJECT, 0, code)
+        self._keep(key, name, _OBJECT, 0, compiled.code)
         return address
 
     def _mapped(self, code: bytes, entry: int) -> int:
@@ -123,6 +186,23 @@ class ObjectStore:
 
     def _keep(self, key: str, name: str, kind: str, entry: int, code: bytes) -> None:
         self.folder.write(key, f"{_TITLE} {name} {kind} {entry}\n".encode() + code)
+
+
+def _key(name: str, description: str, target: Target) -> str:
+    words = [name, description, versions(), target.cpu, target.features]
+    return hashlib.sha256("\n".join(words).encode()).hexdigest()[:32]
+
+
+def _compiled(name: str, text: str, target: Target) -> _Compiled:
+    """The kernel of an LLVM text. Several threads may compile at once."""
+    from uncork.kernels.runtime.elf_link import Unlinkable, link
+    from uncork.kernels.runtime.llvm import compiled
+
+    code = compiled(text, target.cpu, target.features)
+    if can_map():
+        with contextlib.suppress(Unlinkable):  # LLVM can
+            return _Compiled(code, *link(code, name))
+    return _Compiled(code)
 
 
 def _loaded(code: bytes, name: str) -> int:

@@ -1,10 +1,11 @@
 """What LLVM is asked for: the CPU as it knows it, machine code, and loading an object that `link` leaves to it.
 
-This is the only file besides `emit` that imports llvmlite; whoever finds all kernels on disk imports neither.
+This is the only file that imports llvmlite; whoever finds all kernels on disk does not import it.
 """
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 from llvmlite import binding
@@ -19,6 +20,8 @@ _engines: list[Any] = []
 
 def _wait_at_forks() -> None:
     """Have a fork wait until no thread is inside LLVM, which takes as long as one step of a compilation.
+
+    (Where threads are in LLVM without this lock, they are `unforked`.)
 
     A child cannot use an LLVM that another thread has left half-way, so a new lock would not do. The
     lock is llvmlite's own: others that compile, such as Numba, hold it too.
@@ -41,17 +44,49 @@ def host() -> tuple[str, str]:
 
 
 def compiled(text: str, cpu: str, features: str) -> bytes:
-    """The object file of LLVM assembly."""
+    """The object file of LLVM assembly. Threads that compile at once do so side by side, each in a context of its own."""
     machine = _target_machine(cpu, features)
-    module = binding.parse_assembly(text)
+    context = binding.create_context()
+    try:
+        module = binding.parse_assembly(text, context)
+        try:
+            return _object_of(module, machine)
+        finally:
+            module.close()
+    finally:
+        context.close()
+
+
+def _object_of(module: Any, machine: Any) -> bytes:
     module.triple = machine.triple
     module.verify()
     options = binding.create_pipeline_tuning_options(speed_level=3)
     options.loop_unrolling = False  # kernels are unrolled by whoever writes them
-    passes = binding.create_pass_builder(machine, options)
-    passes.getModulePassManager().run(module, passes)
-    code: bytes = machine.emit_object(module)
-    return code
+    builder = binding.create_pass_builder(machine, options)
+    passes = builder.getModulePassManager()
+    run, emit = _unlocked("LLVMPY_RunNewModulePassManager", 3), _unlocked("LLVMPY_TargetMachineEmitToMemory", 4)
+    if run is None or emit is None:
+        passes.run(module, builder)
+        code: bytes = machine.emit_object(module)
+        return code
+    run(passes, module, builder)
+    with ffi.OutputString() as error:
+        memory = emit(machine, module, 1, error)
+        if not memory:
+            raise RuntimeError(str(error))
+    try:
+        return ctypes.string_at(ffi.lib.LLVMPY_GetBufferStart(memory), ffi.lib.LLVMPY_GetBufferSize(memory))
+    finally:
+        ffi.lib.LLVMPY_DisposeMemoryBuffer(memory)
+
+
+def _unlocked(name: str, arguments: int) -> Any:
+    """A function of llvmlite's library without the lock that lets one thread at a time in; None where it is another one.
+
+    LLVM asks for no lock between modules of different contexts. The lock protects what has none of its own.
+    """
+    function = getattr(getattr(ffi.lib, name, None), "_cfn", None)
+    return function if function is not None and len(function.argtypes or ()) == arguments else None
 
 
 def loaded(code: bytes, function: str) -> int:

@@ -18,7 +18,7 @@ from uncork.concurrency import in_child, once
 from uncork.kernels.runtime import layout
 from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.cpython_entry import IN_ORDER, WRITEABLE, functions, native_entry
-from uncork.kernels.runtime.kernel_cache import STORE
+from uncork.kernels.runtime.kernel_cache import STORE, Wanted
 from uncork.kernels.runtime.layout import BUSY, HEAD, OK, OTHER_ARGUMENTS
 from uncork.kernels.runtime.program import Is, Like
 from uncork.kernels.runtime.segment_plan import (
@@ -298,15 +298,30 @@ def _prototype() -> Any:
     return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
 
 
+def _resize_text() -> str:
+    from uncork.kernels.runtime.emit_resize import emit_resize
+
+    return emit_resize()
+
+
+def _entry_text() -> str:
+    from uncork.kernels.runtime.emit_entry import emit_entry
+
+    return emit_entry()
+
+
+_RESIZE = Wanted("resize", "resize", _resize_text)
+_ENTRY = Wanted("segment_entry", "segment_entry", _entry_text)
+
+
+def entry_functions() -> tuple[Wanted, ...]:
+    """What calls of segments go through, for whoever has it compiled with the kernels of a model."""
+    return _RESIZE, _ENTRY
+
+
 def resize_function() -> int:
     """The address of the function that binds new sizes."""
-
-    def make() -> str:
-        from uncork.kernels.runtime.emit_resize import emit_resize
-
-        return emit_resize()
-
-    return STORE.function("resize", "resize", make)
+    return STORE.address_of(_RESIZE)
 
 
 class _MethodDefinition(ctypes.Structure):
@@ -319,13 +334,7 @@ _METH_FASTCALL = 0x80
 @once
 def _definition() -> _MethodDefinition:
     """The one method table of all segments: their functions keep its address, and Python never copies it."""
-
-    def make() -> str:
-        from uncork.kernels.runtime.emit_entry import emit_entry
-
-        return emit_entry()
-
-    return _MethodDefinition(b"run", STORE.function("segment_entry", "segment_entry", make), _METH_FASTCALL, None)
+    return _MethodDefinition(b"run", STORE.address_of(_ENTRY), _METH_FASTCALL, None)
 
 
 def _bound(block: Array) -> Callable[..., Any]:

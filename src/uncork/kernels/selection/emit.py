@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from llvmlite import ir
-
+from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, INDEX_TYPES, Kernel, Type, Value
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.selection.spec import Best, Elements

@@ -1,0 +1,97 @@
+"""Work of two halves for many things: the first in Python, one after the other, the second outside Python's lock, side by side."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Collection
+from queue import Empty, PriorityQueue
+from typing import Generic, TypeVar
+
+Key = TypeVar("Key")
+Made = TypeVar("Made")
+#: Is told how many of how many are done.
+Progress = Callable[[int, int], object]
+
+#: What a thread does when there is nothing more to take: it sorts behind all that there is.
+_END = 1
+
+
+class SideBySide(Generic[Key, Made]):
+    """`finish(key, write(key))` of all keys, as many at a time as there are threads, this one among them.
+
+    Long texts are finished first: the last one then ends soon after the others.
+    """
+
+    def __init__(
+        self,
+        keys: Collection[Key],
+        write: Callable[[Key], str],
+        finish: Callable[[Key, str], Made],
+        progress: Progress | None = None,
+    ) -> None:
+        """Keys for which `write` or `finish` raises an Exception have no result."""
+        self._keys, self._write, self._finish, self._progress = list(keys), write, finish, progress
+        self._written: PriorityQueue[tuple[int, int, str]] = PriorityQueue()
+        self._made: dict[Key, Made] = {}
+        self._done = 0
+        self._count = threading.Lock()
+
+    def run(self, threads: int) -> dict[Key, Made]:
+        """The results. An interrupt is raised when what was begun has ended; the rest is not begun."""
+        helpers: list[threading.Thread] = []
+        try:
+            for _ in range(min(threads, len(self._keys)) - 1):
+                thread = threading.Thread(target=self._take, name="uncork compiler", daemon=True)
+                with contextlib.suppress(RuntimeError):  # no more threads: those that there are do the work
+                    thread.start()
+                    helpers.append(thread)
+            for number, key in enumerate(self._keys):
+                try:
+                    text = self._write(key)
+                except Exception:
+                    self._say()
+                    continue
+                self._written.put((-len(text), number, text))
+            self._end(1 + len(helpers))
+            self._take()
+        finally:
+            with contextlib.suppress(Empty):
+                while True:  # what is left of an interrupted run
+                    self._written.get_nowait()
+            self._end(len(helpers))
+            _joined(helpers)
+        return self._made
+
+    def _end(self, threads: int) -> None:
+        for _ in range(threads):
+            self._written.put((_END, 0, ""))
+
+    def _take(self) -> None:
+        while True:
+            order, number, text = self._written.get()
+            if order == _END:
+                return
+            with contextlib.suppress(Exception):
+                self._made[self._keys[number]] = self._finish(self._keys[number], text)
+            self._say()
+
+    def _say(self) -> None:
+        with self._count:
+            self._done += 1
+            if self._progress is not None:
+                with contextlib.suppress(Exception):  # a terminal that is gone does not stop the work
+                    self._progress(self._done, len(self._keys))
+
+
+def _joined(threads: Collection[threading.Thread]) -> None:
+    """Wait for threads, which takes as long as what each has begun: an interrupt waits, too."""
+    interrupt: BaseException | None = None
+    for thread in threads:
+        while thread.is_alive():
+            try:
+                thread.join()
+            except BaseException as error:
+                interrupt = error
+    if interrupt is not None:
+        raise interrupt
