@@ -5,9 +5,10 @@ from __future__ import annotations
 from uncork.kernels.codegen.emit import F32, I8, I32, I64, Kernel, Value, Variable, pieces
 from uncork.kernels.codegen.epilogue import spread
 from uncork.kernels.codegen.scalar_ops import WORDS
+from uncork.kernels.epilogue import CHANNEL, ELEMENT
 from uncork.kernels.quantized.dots import WAYS, added, factor, weights
 from uncork.kernels.quantized.rounding import Guard, from_codes, kept, to_grid, to_word
-from uncork.kernels.quantized.spec import CHANNEL, CODES, ELEMENT, ENTRY, GRID, Dots, Ending
+from uncork.kernels.quantized.spec import CODES, ENTRY, GRID, ROUNDED, Dots, Ending
 from uncork.kernels.runtime.target import Target
 
 #: Sums wait for the ones before them: so many at least are on their way.
@@ -131,16 +132,14 @@ def _store(k: Kernel, end: Ending, a: dict[str, Value], value: Value, pixel: int
     """A piece of the result: its end, and perhaps its codes."""
     place = a["target_pixel"] * pixel + column
     values = [value, *(_operand(k, a, number, kind, place, column, value.lanes) for number, kind in enumerate(end.operands))]
-    grids = {1 + number for number, kind in enumerate(end.operands) if kind == GRID}
     for word in end.words:
-        own = [number for number in word.arguments if number not in grids]
-        if len(own) < len(word.arguments):
+        given = [values[number] for number in word.arguments]
+        if word.word == ROUNDED:
             if guard is not None:
-                guard.look(values[own[0]])
-            (grid,) = (number for number in word.arguments if number in grids)
-            values.append(to_grid(k, values[own[0]], a[f"end_{grid - 1}"]))
+                guard.look(given[0])
+            values.append(to_grid(k, given[0], a[f"end_{word.arguments[1] - 1}"]))
         else:
-            values.append(WORDS[word.word](k, [values[number] for number in own], word.numbers))
+            values.append(WORDS[word.word](k, given, word.numbers))
     result = values[-1] if end.words else value
     if not end.codes:
         k.store(result, a["target"] + place * 4)
@@ -158,4 +157,4 @@ def _operand(k: Kernel, a: dict[str, Value], number: int, kind: str, place: Valu
         return k.load(address + column * 4, F32, lanes)
     if kind == CODES:
         return from_codes(k, address + place, a[f"grid_{number}"], lanes)
-    return spread(k, k.load(address, F32), lanes)
+    return address if kind == GRID else spread(k, k.load(address, F32), lanes)

@@ -13,7 +13,7 @@ from uncork.kernels.epilogue import CHANNEL, ELEMENT, NUMBER, Word
 from uncork.kernels.extents import KernelDeclined
 from uncork.kernels.kernel_plan import In, Operand
 from uncork.kernels.quantized.grids import grid_of, numbers_of
-from uncork.kernels.quantized.spec import CODES, GRID, Ending
+from uncork.kernels.quantized.spec import CODES, GRID, ROUNDED, Ending
 from uncork.kernels.select_epilogue import ending, kind_of
 from uncork.ops.arithmetic import Add
 from uncork.symbolic import SizeLike
@@ -22,7 +22,7 @@ from uncork.types import Array, TensorSpec
 #: Words that a rounding to levels, which keeps them in order, lets become limits of the levels.
 _LIMITS = {"relu": (0.0, np.inf)}
 #: Words that make no NaN of finite numbers.
-_TAME = frozenset({"relu", "clamp", "add", "fake_quantize"})
+_TAME = frozenset({"relu", "clamp", "add", ROUNDED})
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class _Builder:
         if grid is not None and own[0]:
             self.operands.append((GRID, grid))
             given = [self.stands[member.arguments[0]], (True, len(self.operands) - 1)]
-            self.words.append(("fake_quantize", given, ()))
+            self.words.append((ROUNDED, given, ()))
         else:
             found = ending(member.operation, specs, own, self.result, self.axis)
             if found is None:
@@ -157,9 +157,11 @@ class _Builder:
         for word, given, numbers in self.words:
             arguments = [1 + n if outside else 0 if n == 0 else n + count for outside, n in given]
             words.append(Word(word, tuple(arguments), tuple(numbers)))
-        rounds = codes or any(word.word == "fake_quantize" for word in words)
+        rounds = codes or any(word.word == ROUNDED for word in words)
         kinds = tuple(kind for kind, _ in self.operands)
-        guarded = rounds and (ELEMENT in kinds or NUMBER in kinds or CHANNEL in kinds or any(w.word not in _TAME for w in words))
+        tame = all(kind in (CODES, GRID) for kind in kinds) and all(word.word in _TAME for word in words)
+        # FakeQuantize with other limits than a grid's gives up by itself.
+        guarded = (rounds and not tame) or any(word.word == "fake_quantize" for word in words)
         return Ending(kinds, tuple(words), codes, rescaled, guarded)
 
 

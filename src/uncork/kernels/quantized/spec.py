@@ -6,11 +6,13 @@ import hashlib
 from dataclasses import dataclass
 from typing import ClassVar
 
-from uncork.kernels.epilogue import CHANNEL, ELEMENT, NUMBER, Word
+from uncork.kernels.epilogue import Word
 from uncork.kernels.names import flags
 
 #: Further operands of an end: codes that lie on the result, with their step and first level; the five numbers of a grid.
 CODES, GRID = "codes", "grid"
+#: The word for a number, and a grid, as the number that its code stands for.
+ROUNDED = "rounded"
 #: Kinds of tiles of one kernel.
 KINDS = 3
 #: Bytes of an entry of the table of runs.
@@ -118,9 +120,3 @@ class Codes:
     @property
     def name(self) -> str:
         return f"codes_{self.lanes}" + flags(self, "planes", "back")
-
-
-__all__ = [
-    "CHANNEL", "CODES", "ELEMENT", "ENTRY", "FOUR_MIXED", "FOUR_SIGNED", "GRID", "KINDS", "NUMBER", "PAIRS", "SINGLE",
-    "Codes", "Dots", "Ending", "Surround",
-]  # fmt: skip
