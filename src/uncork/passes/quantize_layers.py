@@ -1,4 +1,4 @@
-"""Products and convolutions of what FakeQuantize rounded, with weights of 8 bits, are computed in integers, on codes that pass from layer to layer.
+"""Products and convolutions of what FakeQuantize rounded, with weights of 8 bits, are computed on codes, which pass from layer to layer.
 
 The rule, for a product whose data hold levels of a FakeQuantize:
 
@@ -34,7 +34,7 @@ from uncork.ops.matmul import MatMul
 from uncork.passes.fuse_epilogue import ended
 from uncork.passes.quantized_values import grids, of_values, rounding_of
 from uncork.passes.rewrite import readers, replaced
-from uncork.types import ElementType, TensorSpec
+from uncork.types import ElementType
 
 
 def quantize_layers(model: Model, target: Target) -> Model:
@@ -116,7 +116,7 @@ class _Layers:
         result = node.outputs[0].spec
         if not all(has_extents(spec) and spec.element_type is ElementType.f32 for spec in (*specs, result)):
             return None
-        windows = isinstance(operation, FusedConvolution) or isinstance(operation, Convolution1)
+        windows = isinstance(operation, (FusedConvolution, Convolution1))
         axis = 1 if windows else -1
         if not all(spec.shape[axis].is_static for spec in (specs[0], result)):
             return None

@@ -8,7 +8,7 @@ from llvmlite import ir
 
 from uncork.internal_ops.quantized import WORD
 from uncork.kernels.codegen.emit import F32, I8, I32, U32, Kernel, Value
-from uncork.kernels.quantized.rounding import Guard, from_codes, kept, number, to_word
+from uncork.kernels.quantized.emit_rounding import Guard, from_codes, kept, number, to_word
 from uncork.kernels.quantized.spec import Codes
 from uncork.kernels.runtime.target import Target
 

@@ -6,9 +6,9 @@ from uncork.kernels.codegen.emit import F32, I8, I32, I64, Kernel, Value, Variab
 from uncork.kernels.codegen.epilogue import spread
 from uncork.kernels.codegen.scalar_ops import WORDS
 from uncork.kernels.epilogue import CHANNEL, ELEMENT
-from uncork.kernels.quantized.dots import WAYS, added, factor, weights
-from uncork.kernels.quantized.rounding import Guard, from_codes, kept, to_grid, to_word
-from uncork.kernels.quantized.spec import CODES, ENTRY, GRID, ROUNDED, Dots, Ending
+from uncork.kernels.quantized.emit_rounding import Guard, from_codes, kept, to_grid, to_word
+from uncork.kernels.quantized.microkernel_dots import added, factor, weights
+from uncork.kernels.quantized.spec import CODES, ENTRY, GRID, ROUNDED, WAYS, Dots, Ending
 from uncork.kernels.runtime.target import Target
 
 #: Sums wait for the ones before them: so many at least are on their way.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -19,8 +20,8 @@ from uncork.ops.arithmetic import Add
 from uncork.symbolic import SizeLike
 from uncork.types import Array, TensorSpec
 
-#: Words that a rounding to levels, which keeps them in order, lets become limits of the levels.
-_LIMITS = {"relu": (0.0, np.inf)}
+#: The limits of the word, which a rounding to levels, since it keeps numbers in order, lets become limits of the levels.
+_RELU = (0.0, math.inf)
 #: Words that make no NaN of finite numbers.
 _TAME = frozenset({"relu", "clamp", "add", ROUNDED})
 
@@ -143,12 +144,12 @@ class _Builder:
 
     def _limits(self) -> tuple[float, float] | None:
         """The limits that words say, each of the one before; None where they say more."""
-        low, high = -np.inf, np.inf
+        low, high = -math.inf, math.inf
         for place, (word, given, numbers) in enumerate(self.words):
-            bounds = _LIMITS.get(word) or (numbers if word == "clamp" else None)
+            bounds = _RELU if word == "relu" else numbers if word == "clamp" else None
             if bounds is None or given != [(False, place)]:
                 return None
-            low, high = (float(np.clip(limit, *bounds)) for limit in (low, high))
+            low, high = (min(max(limit, bounds[0]), bounds[1]) for limit in (low, high))
         return low, high
 
     def _ending(self, codes: bool, rescaled: bool) -> Ending:

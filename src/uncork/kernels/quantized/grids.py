@@ -33,5 +33,5 @@ def grid_of(operation: Operation | None, limits: Sequence[TensorSpec]) -> Grid |
 
 
 def numbers_of(grid: Grid) -> Array:
-    """What `rounding.GRID_NUMBERS` says."""
+    """What `emit_rounding.GRID_NUMBERS` says."""
     return np.array([*grid.scaling, 0, grid.levels - 1, grid.step, grid.output_low], np.float32)

@@ -12,9 +12,8 @@ from uncork.kernels.convolution.geometry import Geometry, known
 from uncork.kernels.extents import certainly, is_known, nanoseconds, smallest
 from uncork.kernels.gemm.places import placed
 from uncork.kernels.kernel_plan import In, KernelCall, Native, Operand, Out, Room, Stages, shares
-from uncork.kernels.quantized.dots import WAYS
 from uncork.kernels.quantized.endings import End
-from uncork.kernels.quantized.spec import ENTRY, FOUR_MIXED, FOUR_SIGNED, KINDS, PAIRS, SINGLE, Dots, Surround
+from uncork.kernels.quantized.spec import ENTRY, FOUR_MIXED, FOUR_SIGNED, KINDS, PAIRS, SINGLE, WAYS, Dots, Surround
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
 from uncork.symbolic import Size, SizeLike

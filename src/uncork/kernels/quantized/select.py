@@ -46,7 +46,7 @@ def work_of(operation: QuantizedProduct, inputs: Sequence[TensorSpec | None]) ->
         raise KernelDeclined("sums of 32 bits do not hold so many products")
     end = end_of(operation, plain, result, -1 if isinstance(operation.product, MatMul) else 1)
     coded = operation.result.grid is not None
-    if g.outputs % WORD and (coded and end.operands or CODES in end.ending.operands):
+    if g.outputs % WORD and ((coded and end.operands) or CODES in end.ending.operands):
         raise KernelDeclined("no kernel ends codes that fill no words")
     if not (np.isfinite(weights.scales).all() and np.isfinite(end.bias).all()):
         raise KernelDeclined("no kernel for scales and biases that are not finite")
@@ -135,5 +135,3 @@ def _moved(plain: Sequence[SizeLike], last: bool, target: Target) -> Choice:
     whole = some(0, images)
     split = lambda threads: Stages([[some(*part) for part in shares(images, threads)]], 0)  # noqa: E731
     return Native(whole[0].name, [whole], cost=nanoseconds(images * channels * pixels, 1 / 6), split=split)
-
-

@@ -5,9 +5,6 @@ No instruction that saturates is among them: of pairs of products as large as co
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
 from llvmlite import ir
 
 from uncork.kernels.codegen.emit import I16, I32, Kernel, Value
@@ -18,18 +15,6 @@ _HIGHEST = -0x7F7F7F80
 #: Instructions by their lanes.
 _MIXED = {16: "llvm.x86.avx512.vpdpbusd.512", 8: "llvm.x86.avx512.vpdpbusd.256"}
 _PAIRED = {16: "llvm.x86.avx512.pmaddw.d.512", 8: "llvm.x86.avx2.pmadd.wd", 4: "llvm.x86.sse2.pmadd.wd"}
-
-
-@dataclass(frozen=True, slots=True)
-class Way:
-    """One way to sum products: so many `codes` of a pixel in a step, `size` bytes each, and bytes of the weights of a column for them."""
-
-    codes: int
-    size: int
-    weights: int
-
-
-WAYS: Mapping[str, Way] = {FOUR_MIXED: Way(4, 1, 4), FOUR_SIGNED: Way(4, 1, 4), PAIRS: Way(2, 2, 4), SINGLE: Way(1, 2, 2)}
 
 
 def factor(k: Kernel, how: str, address: Value, lanes: int) -> Value:
