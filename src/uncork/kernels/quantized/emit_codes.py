@@ -81,7 +81,7 @@ def _there(k: Kernel, a: dict[str, Value], guard: Guard, planes: Value, words: V
     for c in range(WORD):
         own = k.minimum(channel + c, a["channels"] - 1)
         code = _word(k, a, guard, planes + (own * a["pixels"] + pixel) * 4, lanes)
-        word = word | ((code & 255) << (8 * c))
+        word = word | (k.select(channel + c < a["channels"], code & 255, k.number(0, I32, lanes)) << (8 * c))
     if lanes == 1:
         k.store(word, words)
         return
