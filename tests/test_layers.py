@@ -50,6 +50,7 @@ ROOMS: list[set[str]] = [
         "search",
         "selection",
     },
+    {"quantized"},
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 ROOM_RANK = {name: rank for rank, names in enumerate(ROOMS) for name in names}

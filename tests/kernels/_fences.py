@@ -310,6 +310,30 @@ def compressed(generator: np.random.Generator) -> Iterator[Case]:
             )
 
 
+def quantized(generator: np.random.Generator) -> Iterator[Case]:
+    """Layers on codes, whose numbers f32 holds exactly, and the ways in and out of codes."""
+    from tests.kernels._quantized import POSITIVE, SIGNED, Layer
+    from uncork.internal_ops.quantized import PLAIN, Held, Reheld
+
+    for filters, sizes, pad in (
+        *[((48, 4, 3, 3), (2, 5, 15), 1), ((20, 8, 1, 1), (2, 3, 5), 0), ((17, 3, 3, 3), (1, 4, 29), 0), ((33, 12), (2, 7), 0)],
+        *[((4, 64), (1, 1), 0), ((140, 8), (3, 1), 0)],
+    ):
+        for data, result, other in product((POSITIVE, SIGNED), (None, SIGNED), ("", "numbers", POSITIVE)):
+            whole = filters[0] % 4 == 0  # what fills words of codes up nobody reads: it is any code
+            layer = Layer(filters, data, sizes, pad=pad, other=other if whole else "", result=result if whole else None)
+            yield f"{layer}", *layer.made(generator)
+    for channels, pixels, last in product([1, 4, 17, 32], [1, 15, 33], [True, False]):
+        held = Held(SIGNED, last, channels)
+        data = spec(
+            (generator.integers(-999, 999, (2, channels, pixels) if last else (2, pixels, channels)) / 128 + 1 / 512).astype(np.float32)
+        )
+        yield f"codes {channels} {pixels} {last}", Reheld(PLAIN, held), [data]
+        yield f"numbers {channels} {pixels} {last}", Reheld(held, PLAIN), [spec(held.hold(data.value), "u8")]
+        if last:
+            yield f"last {channels} {pixels}", Reheld(PLAIN, Held(None, True, channels)), [data]
+
+
 def recurrent(generator: np.random.Generator) -> Iterator[Case]:
     cells = [("GRUSequence", {"linear_before_reset": True}), ("GRUSequence", {"linear_before_reset": False}), ("LSTMSequence", {})]
     for (name, attributes), hidden, batch in product([*cells, ("RNNSequence", {})], [1, 15, 16, 17, 33, 70], [1, 3, 9]):
@@ -588,6 +612,7 @@ EDGES = {
     "movement.copy_table": move,
     "selection": pick,
     "embedding.quantized": quantised,
+    "quantized": quantized,
     "recurrent": recurrent,
     "reduction": reduce,
     "detection": detection,

@@ -35,6 +35,7 @@ LEAST = {
     "movement.copy_table": 60,
     "selection": 80,
     "embedding.quantized": 150,
+    "quantized": 120,
     "recurrent": 70,
     "reduction": 80,
     "detection": 50,

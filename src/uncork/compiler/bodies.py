@@ -99,9 +99,9 @@ class KernelBody:
         arrays = [array if array.flags.c_contiguous else np.ascontiguousarray(array).reshape(array.shape) for array in inputs]
         return executor.run_patiently(arrays)
 
-    def configured(self, strict: bool, loop_limit: int | None, direct_sums: bool = False) -> Body:
+    def configured(self, strict: bool, loop_limit: int | None, direct_sums: bool = False, in_f32: bool = False) -> Body:
         """The same body with other options of `compile_model`."""
-        configured = self.body.configured(strict, loop_limit, direct_sums)
+        configured = self.body.configured(strict, loop_limit, direct_sums, in_f32)
         assert isinstance(configured, GraphBody)
         return KernelBody(configured, self._executor_of)
 

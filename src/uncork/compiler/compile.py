@@ -293,6 +293,7 @@ def compile_model(
     ids: Ids = "64-bit",
     mmap: bool = True,
     exact_convolutions: bool = False,
+    exact_fake_quantize: bool = False,
 ) -> CompiledModel:
     """Prepare a model for running.
 
@@ -312,6 +313,9 @@ def compile_model(
 
     3x3 convolutions may be computed with a quarter to half of their products (Winograd), which rounds a little
     otherwise: about 3e-6 of the largest result in place of 1e-6. `exact_convolutions=True` makes every product.
+
+    Layers between FakeQuantize layers multiply in integers, exactly; where a result is rounded to levels again, a number at the
+    border of two may fall to the other one. `exact_fake_quantize=True` computes them in f32, as they are written.
 
     `device_name` is "CPU" (or "AUTO", which is the same) and `config` empty: OpenVINO's properties are options here.
 
@@ -341,7 +345,7 @@ def compile_model(
         from uncork.compiler.tables import with_tables  # few models need it: the others do not pay for it
 
         model = with_tables(model, tables, mmap)
-    model = configure(model, strict, loop_limit, exact_convolutions)
+    model = configure(model, strict, loop_limit, exact_convolutions, exact_fake_quantize)
     threads = available_threads() if threads is None else threads
     if backend == "reference":
         options = pipeline.Options(None, precision, ids, reference=True)
@@ -391,6 +395,7 @@ def load(
     tables: Mapping[str, Table] | None = None,
     ids: Ids = "64-bit",
     exact_convolutions: bool = False,
+    exact_fake_quantize: bool = False,
     prepare: bool = False,
 ) -> CompiledModel:
     """A model from its file, checked and ready to be called: `compile_model(read_model(path))`.
@@ -416,6 +421,7 @@ def load(
             ids=ids,
             mmap=mmap,
             exact_convolutions=exact_convolutions,
+            exact_fake_quantize=exact_fake_quantize,
         )
         if prepare:
             compiled.prepare()

@@ -63,13 +63,13 @@ class GraphBody:
         self.check(inputs)
         return interpret(self.model, inputs)
 
-    def configured(self, strict: bool, loop_limit: int | None, direct_sums: bool = False) -> Body:
-        return GraphBody(configure(self.model, strict, loop_limit, direct_sums))
+    def configured(self, strict: bool, loop_limit: int | None, direct_sums: bool = False, in_f32: bool = False) -> Body:
+        return GraphBody(configure(self.model, strict, loop_limit, direct_sums, in_f32))
 
 
-def configure(model: Model, strict: bool, loop_limit: int | None, direct_sums: bool = False) -> Model:
+def configure(model: Model, strict: bool, loop_limit: int | None, direct_sums: bool = False, in_f32: bool = False) -> Model:
     """The model with options of `compile_model` set on every operation, those in bodies included."""
-    if not strict and loop_limit is None and not direct_sums:
+    if not strict and loop_limit is None and not direct_sums and not in_f32:
         return model
     nodes = []
     variable: set[int] = set()  # nodes whose results differ from call to call
@@ -79,9 +79,11 @@ def configure(model: Model, strict: bool, loop_limit: int | None, direct_sums: b
         if varies or any(source.node in variable for source in node.inputs):
             variable.add(node.id)
         if isinstance(operation, SubGraphOperation):
-            operation = operation.configured(strict, loop_limit, direct_sums)
+            operation = operation.configured(strict, loop_limit, direct_sums, in_f32)
         if operation is not None and direct_sums and operation.multiplies:
             operation = operation.with_direct_sums()
+        if operation is not None and in_f32:
+            operation = operation.with_f32()
         if operation is None or not strict or isinstance(operation, SubGraphOperation):
             pass
         elif operation.strict_on_constants or node.id in variable:

@@ -58,6 +58,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "search": ("Bucketize", "SearchSorted"),
     "selection": ("GatherElements", "TopK"),
     "embedding.quantized": ("CompressedLookup",),
+    "quantized": ("QuantizedPool", "QuantizedProduct", "Reheld"),
     "recurrent": ("GRUSequence", "LSTMSequence", "RNNSequence"),
     "reduction": (
         *("LogSoftmax", "MVN", "ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"),

@@ -29,7 +29,7 @@ class Body(Protocol):
         """Carrier arrays of the results."""
         ...
 
-    def configured(self, strict: bool, loop_limit: int | None, direct_sums: bool = False) -> Body:
+    def configured(self, strict: bool, loop_limit: int | None, direct_sums: bool = False, in_f32: bool = False) -> Body:
         """The same body with other options of `compile_model`."""
         ...
 
@@ -113,13 +113,13 @@ class SubGraphOperation(Operation):
     def with_strict(self) -> Operation:
         return self.configured(True, self.loop_limit)
 
-    def configured(self: Self, strict: bool, loop_limit: int | None, direct_sums: bool = False) -> Self:
+    def configured(self: Self, strict: bool, loop_limit: int | None, direct_sums: bool = False, in_f32: bool = False) -> Self:
         """The same operation, and everything in its bodies, with these options."""
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
         twin.strict, twin.loop_limit = strict, loop_limit
         twin.bodies = {
-            name: BodyMap(b.body.configured(strict, loop_limit, direct_sums), b.inputs, b.outputs, b.back_edges)
+            name: BodyMap(b.body.configured(strict, loop_limit, direct_sums, in_f32), b.inputs, b.outputs, b.back_edges)
             for name, b in self.bodies.items()
         }
         return twin

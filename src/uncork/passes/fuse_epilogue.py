@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from uncork.internal_ops.compressed_linear import CompressedLinear, FusedCompressedLinear
@@ -28,19 +28,26 @@ _MOST_MEMBERS, _MOST_OTHERS = 12, 4
 def fuse_epilogue(model: Model) -> Model:
     """Each product with what follows it, as far as only the step itself reads what is between, under the last one's id."""
     products = [node for node in model.nodes if _is_product(model, node)]
-    if not products:
-        return model
+    new = {fused.id: fused for _, fused in ended(model, products, lambda source: True)}
+    return replaced(model, new) if new else model
+
+
+def ended(model: Model, products: Sequence[Node], counts: Callable[[Source], bool]) -> list[tuple[Node, Node]]:
+    """Those of these products, which are in order, that something follows, each with the node of both, under the last one's id.
+
+    `counts` says which other tensors a kernel would hold in registers.
+    """
     read_by = readers(model)
     order = {node.id: number for number, node in enumerate(model.nodes)}
-    new: dict[int, Node] = {}
+    new: list[tuple[Node, Node]] = []
     gone: set[int] = set()
     # The last product first: of two that are added it takes the sum, and has the other one's result at hand.
     for node in reversed(products):
-        members = _closed(node, _following(model, node, order, read_by, gone), read_by)
+        members = _closed(node, _following(model, node, order, read_by, gone, counts), read_by)
         if members:
-            new[members[-1].id] = _fused(node, members)
+            new.append((node, _fused(node, members)))
             gone.update(member.id for member in members)
-    return replaced(model, new) if new else model
+    return new
 
 
 def _is_product(model: Model, node: Node) -> bool:
@@ -60,7 +67,14 @@ def _is_product(model: Model, node: Node) -> bool:
     return not unsuited(node.operation, extents(data), extents(weights))
 
 
-def _following(model: Model, product: Node, order: Mapping[int, int], read_by: Mapping[Source, list[Node]], gone: set[int]) -> list[Node]:
+def _following(
+    model: Model,
+    product: Node,
+    order: Mapping[int, int],
+    read_by: Mapping[Source, list[Node]],
+    gone: set[int],
+    counts: Callable[[Source], bool],
+) -> list[Node]:
     """The operations, in order, that a kernel could do at the end of a product."""
     _, axis = _PRODUCTS[product.type_name]
     result = product.outputs[0].spec
@@ -71,7 +85,7 @@ def _following(model: Model, product: Node, order: Mapping[int, int], read_by: M
     while waiting and len(found) < _MOST_MEMBERS:
         node = waiting.pop(min(waiting, key=order.__getitem__))
         own = [source in inside for source in node.inputs]
-        outside = {source for source in node.inputs if source not in inside}
+        outside = {source for source in node.inputs if source not in inside and counts(source)}
         if node.id in gone or len(node.outputs) != 1 or len(others | outside) > _MOST_OTHERS:
             continue
         if node.outputs[0].spec.rank != result.rank:

@@ -103,6 +103,12 @@ ON_LOAD: tuple[Pass, ...] = (
         frozenset({"Convert"}),
         option="target",
     ),
+    # Before `fold_constants`, which would forget what weights were made of; after `compressed_products`, which keeps them.
+    Pass(
+        "quantized_weights",
+        "weights of quantised layers remember their small numbers",
+        frozenset({"FakeQuantize"}),
+    ),
     Pass("fold_constants", "layers of constants become constants"),
     Pass(
         "sparse_lookups",
@@ -139,6 +145,13 @@ WITH_SIZES: tuple[Pass, ...] = (
         "fuse_attention",
         "attention becomes one step",
         frozenset({"ScaledDotProductAttention", "SoftMax"}),
+        option="target",
+    ),
+    # Before `fuse_epilogue`, too: a rounding to levels ends a product.
+    Pass(
+        "quantize_layers",
+        "layers between roundings to levels compute with codes",
+        frozenset({"FakeQuantize"}),
         option="target",
     ),
     Pass("fuse_epilogue", "products and convolutions end with what follows element by element"),

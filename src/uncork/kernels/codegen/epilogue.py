@@ -24,11 +24,12 @@ def advanced(epilogue: Epilogue, places: Mapping[str, Value], channels: Value) -
 def ended(k: Kernel, epilogue: Epilogue, total: Value, operand: Callable[[str, str], Value]) -> Value:
     """What is stored for some sums. `operand(name, kind)` gives a vector of an operand, or one number for all lanes."""
     values = [total]
-    values += [_spread(k, operand(name, kind), total.lanes) for name, kind in zip(epilogue.arguments, epilogue.operands)]
+    values += [spread(k, operand(name, kind), total.lanes) for name, kind in zip(epilogue.arguments, epilogue.operands)]
     for op in epilogue.ops:
         values.append(SCALAR_OPS[op.op](k, [values[number] for number in op.arguments], op.numbers))
     return values[-1]
 
 
-def _spread(k: Kernel, value: Value, lanes: int) -> Value:
+def spread(k: Kernel, value: Value, lanes: int) -> Value:
+    """A vector of so many lanes, of a number or of such a vector."""
     return value if value.lanes == lanes else k.splat(value, lanes)

@@ -59,6 +59,9 @@ class Value:
     def __or__(self, other: Value | int) -> Value:
         return self._binary("or", other)
 
+    def __xor__(self, other: Value | int) -> Value:
+        return self._same(self.kernel.builder.xor(self.llvm, self._with(other)))
+
     def __lshift__(self, other: int) -> Value:
         return self._binary("shl", other)
 

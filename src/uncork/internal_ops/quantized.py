@@ -1,0 +1,244 @@
+"""Layers on codes: what FakeQuantize makes of numbers is held as bytes between layers that can read those; no file has it.
+
+The meaning of such a layer is that of the layers of the file: codes stand for the numbers that FakeQuantize gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from uncork.internal_ops.fused import FusedProduct
+from uncork.ops._operation import Operation
+from uncork.ops._ports import ANY, Input, Output
+from uncork.ops.parameter import Const
+from uncork.types import Array, ElementType, PartialShape, TensorSpec
+
+#: Codes of channels lie in words of so many bytes.
+WORD = 4
+#: How far from a whole number, in steps, the code of zero may be, and weights may be: what f32 loses of limits.
+TOLERANCE = 1e-4
+
+
+def in_words(channels: int) -> int:
+    """The bytes of so many codes, in whole words."""
+    return -(-channels // WORD) * WORD
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The levels of a FakeQuantize whose limits, values of f32, hold for all elements: at most 256, so that codes are bytes."""
+
+    levels: int
+    input_low: float
+    input_high: float
+    output_low: float
+    output_high: float
+
+    @property
+    def step(self) -> float:
+        """From one level to the next."""
+        return (self.output_high - self.output_low) / (self.levels - 1)
+
+    @property
+    def zero(self) -> int | None:
+        """The code that stands for 0; None where none does."""
+        place = -self.output_low / self.step
+        code = round(place)
+        return code if abs(place - code) <= TOLERANCE and 0 <= code < self.levels else None
+
+    @property
+    def nearest_zero(self) -> int:
+        """The whole number of steps from the first level that comes nearest to 0."""
+        return round(-self.output_low / self.step)
+
+    @property
+    def rest(self) -> float:
+        """What `nearest_zero` stands for: 0, or less than a step from it."""
+        return self.output_low + self.nearest_zero * self.step
+
+    @property
+    def scaling(self) -> tuple[float, float]:
+        """A factor and an addend that make codes of numbers, before they are rounded and kept within the levels."""
+        factor = (self.levels - 1) / (self.input_high - self.input_low)
+        return factor, -self.input_low * factor
+
+    def same_values(self, other: Grid) -> bool:
+        """Codes of both stand for the same numbers."""
+        return (self.levels, self.output_low, self.output_high) == (other.levels, other.output_low, other.output_high)
+
+    def codes(self, values: Array) -> Array:
+        """The codes of numbers, by the formula of FakeQuantize."""
+        low, high = np.float32(self.input_low), np.float32(self.input_high)
+        steps = np.float32(self.levels - 1)
+        code = np.rint((np.clip(values, low, high) - low) / (high - low) * steps)
+        return np.asarray(code, np.uint8)
+
+    def values(self, codes: Array) -> Array:
+        """The numbers that codes stand for, by the formula of FakeQuantize."""
+        low, high = np.float32(self.output_low), np.float32(self.output_high)
+        return np.asarray(codes.astype(np.float32) / np.float32(self.levels - 1) * (high - low) + low)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """How a tensor of f32 is held: as numbers, or as the codes of a grid; with its channels where they are, or (`last`) moved to the end.
+
+    Channels are along axis 1, or without `last` along the last one. Codes of `channels` channels fill whole words: those behind
+    them nobody reads.
+    """
+
+    grid: Grid | None = None
+    last: bool = False
+    channels: int = 0
+
+    def shape(self, plain: PartialShape) -> PartialShape:
+        """The shape of a tensor, held so."""
+        if self == PLAIN:
+            return plain
+        dims = [plain[0], *plain.dims[2:], plain[1]] if self.last else list(plain.dims)
+        if self.grid is not None:
+            return PartialShape([*dims[:-1], in_words(self.channels)])
+        return PartialShape(dims)
+
+    def plain_shape(self, held: PartialShape) -> PartialShape:
+        """The shape of what is held in this shape."""
+        if self == PLAIN:
+            return held
+        first, *others = held.dims[:-1]
+        return PartialShape([first, self.channels, *others] if self.last else [first, *others, self.channels])
+
+    def spec(self, plain: PartialShape) -> TensorSpec:
+        """The tensor that holds one of this shape."""
+        return TensorSpec(ElementType.f32 if self.grid is None else ElementType.u8, self.shape(plain))
+
+    def hold(self, values: Array) -> Array:
+        """Numbers, held so."""
+        if self.last:
+            values = np.moveaxis(values, 1, -1)
+        if self.grid is None:
+            return np.ascontiguousarray(values)
+        codes = self.grid.codes(values)
+        more = in_words(self.channels) - self.channels
+        return np.pad(codes, [(0, 0)] * (codes.ndim - 1) + [(0, more)])
+
+    def values(self, held: Array) -> Array:
+        """The numbers that are held so."""
+        if self.grid is not None:
+            held = self.grid.values(held[..., : self.channels])
+        return np.ascontiguousarray(np.moveaxis(held, -1, 1)) if self.last else held
+
+
+#: Numbers as they are.
+PLAIN = Held()
+
+
+class Reheld(Operation):
+    """A tensor that is held in another way: numbers rounded to codes, codes as numbers, channels moved. A NaN has no code."""
+
+    type_name, opset = "Reheld", 0
+    data = Input(ANY)
+    output = Output()
+
+    def __init__(self, source: Held, target: Held) -> None:
+        super().__init__()
+        self.source, self.target = source, target
+
+    def infer(self, data: TensorSpec) -> TensorSpec:
+        return self.target.spec(self.source.plain_shape(data.shape))
+
+    def reference(self, data: Array) -> Array:
+        values = self.source.values(data)
+        self.require(self.target.grid is None or not np.isnan(values).any(), "no code stands for NaN")
+        return self.target.hold(values)
+
+
+@dataclass(frozen=True, eq=False)
+class QuantizedWeights:
+    """Weights of a product as `codes * scales`: i8 `[outputs, ..]`, and a scale for each output."""
+
+    codes: Array
+    scales: Array
+    #: The shape in which the product has them; of a matrix perhaps with its outputs last.
+    shape: tuple[int, ...]
+    outputs_last: bool = False
+
+    @property
+    def outputs(self) -> int:
+        return int(self.codes.shape[0])
+
+    def values(self) -> Array:
+        """f32, as the product has them."""
+        values = self.codes.astype(np.float32) * self.scales.reshape(-1, *(1,) * (self.codes.ndim - 1))
+        return values.T if self.outputs_last else values.reshape(self.shape)
+
+
+class QuantizedConstant(Const):
+    """A constant of f32 that remembers the small numbers it was made of."""
+
+    weights: QuantizedWeights
+
+
+class OnCodes(Operation):
+    """An operation of which inputs and the result are held in some way; `held` says it of each input."""
+
+    values = Input(ANY, variadic=True)
+    output = Output()
+
+    def __init__(self, operation: Operation, held: Sequence[Held], result: Held) -> None:
+        super().__init__()
+        self.operation, self.held, self.result = operation, tuple(held), result
+
+    def plain(self, specs: Sequence[TensorSpec | None]) -> list[TensorSpec | None]:
+        """The inputs as the operation takes them."""
+        return [None if spec is None else _plain(held, spec) for held, spec in zip(self.held, specs)]
+
+    def describe(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
+        (result,) = self.operation.describe(self.plain(specs))
+        return (self.result.spec(result.shape),)
+
+    def evaluate(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
+        (result,) = self.operation.evaluate(self.plain(specs))
+        assert result.value is not None
+        value = self.result.hold(result.value)
+        return (TensorSpec(ElementType.f32 if self.result.grid is None else ElementType.u8, PartialShape(value.shape), value),)
+
+
+class QuantizedProduct(OnCodes):
+    """A convolution or a MatMul, with what ends it, of codes and weights of 8 bits: its sums are whole numbers.
+
+    The operation's second input are the weights, which are none of this one's.
+    """
+
+    multiplies = True
+    type_name, opset = "QuantizedProduct", 0
+
+    def __init__(self, operation: Operation, weights: QuantizedWeights, held: Sequence[Held], result: Held) -> None:
+        super().__init__(operation, held, result)
+        self.weights = weights
+
+    @property
+    def product(self) -> Operation:
+        """The convolution or MatMul itself."""
+        return self.operation.product if isinstance(self.operation, FusedProduct) else self.operation
+
+    def plain(self, specs: Sequence[TensorSpec | None]) -> list[TensorSpec | None]:
+        plain = super().plain(specs)
+        known = plain[0] is not None and plain[0].value is not None
+        weights = TensorSpec(ElementType.f32, PartialShape(self.weights.shape), self.weights.values() if known else None)
+        return [plain[0], weights, *plain[1:]]
+
+
+class QuantizedPool(OnCodes):
+    """A MaxPool of codes: the largest code stands for the largest number."""
+
+    type_name, opset = "QuantizedPool", 0
+
+
+def _plain(held: Held, spec: TensorSpec) -> TensorSpec:
+    if held == PLAIN:
+        return spec
+    value = None if spec.value is None else held.values(spec.value)
+    return TensorSpec(ElementType.f32, held.plain_shape(spec.shape), value)

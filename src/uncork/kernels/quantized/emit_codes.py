@@ -1,0 +1,109 @@
+"""Numbers of f32 to codes of a grid and back, of channels that are neighbours or planes. The kernel gives up at a NaN, which has no code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from llvmlite import ir
+
+from uncork.internal_ops.quantized import WORD
+from uncork.kernels.codegen.emit import F32, I8, I32, U32, Kernel, Value
+from uncork.kernels.quantized.emit_rounding import Guard, from_codes, kept, number, to_word
+from uncork.kernels.quantized.spec import Codes
+from uncork.kernels.runtime.target import Target
+
+_UNROLLED = 4
+
+
+def emit_codes(spec: Codes, machine: Target) -> str:
+    """The LLVM text of the kernel."""
+    k = Kernel(spec.name, spec.arguments, machine)
+    a = dict(zip(spec.arguments, k.arguments))
+    a["words"] = (a["channels"] + (WORD - 1)) // WORD * WORD
+    guard = Guard(k)
+    if spec.planes:
+        with k.loop(0, a["images"]) as image:
+            _planes(k, spec, a, guard, image)
+    else:
+        _rows(k, spec, a, guard)
+    if not spec.back:
+        guard.stop()
+    k.finish()
+    return k.text()
+
+
+def _word(k: Kernel, a: dict[str, Value], guard: Guard, address: Value, lanes: int) -> Value:
+    """The codes of numbers in memory, in 32 bits each."""
+    value = k.load(address, F32, lanes)
+    guard.look(value)
+    return to_word(k, kept(k, value, a["numbers"]))
+
+
+def _rows(k: Kernel, spec: Codes, a: dict[str, Value], guard: Guard) -> None:
+    """Rows from `first` on: the channels of each are neighbours."""
+    with k.loop(a["first"], a["first"] + a["count"]) as row:
+        of_numbers, of_codes = row * a["channels"] * 4, row * a["words"]
+        source, target = a["source"] + (of_codes if spec.back else of_numbers), a["target"] + (of_numbers if spec.back else of_codes)
+        done = k.variable(k.integer(0))
+        for some in (spec.lanes * _UNROLLED, spec.lanes, 1):
+            with k.loop(done.get(), a["channels"] - (some - 1), some) as i:
+                lanes = min(some, spec.lanes)
+                for part in range(0, some, lanes):
+                    place = i + part
+                    if spec.back:
+                        k.store(from_codes(k, source + place, a["numbers"], lanes), target + place * 4)
+                    else:
+                        k.store(_word(k, a, guard, source + place * 4, lanes).to(I8), target + place)
+                done.set(i + some)
+        if not spec.back:
+            with k.loop(a["channels"], a["words"]) as i:
+                k.store(k.number(0, I8), target + i)
+
+
+def _planes(k: Kernel, spec: Codes, a: dict[str, Value], guard: Guard, image: Value) -> None:
+    """Pixels from `first` on: a word of channels of some neighbours at a time."""
+    numbers = image * a["channels"] * a["pixels"] * 4
+    codes = image * a["pixels"] * a["words"]
+    to_planes, to_words = (a["target"], a["source"]) if spec.back else (a["source"], a["target"])
+    planes, words = to_planes + numbers, to_words + codes
+    some: Callable[..., None] = _back if spec.back else _there
+    end = a["first"] + a["count"]
+    with k.loop(0, a["channels"], WORD) as channel:
+        done = k.variable(a["first"])
+        for lanes in (spec.lanes, 1):
+            with k.loop(done.get(), end - (lanes - 1), lanes) as pixel:
+                some(k, a, guard, planes, words + pixel * a["words"] + channel, channel, pixel, lanes)
+                done.set(pixel + lanes)
+
+
+def _there(k: Kernel, a: dict[str, Value], guard: Guard, planes: Value, words: Value, channel: Value, pixel: Value, lanes: int) -> None:
+    word = k.number(0, I32, lanes)
+    for c in range(WORD):
+        own = k.minimum(channel + c, a["channels"] - 1)
+        code = _word(k, a, guard, planes + (own * a["pixels"] + pixel) * 4, lanes)
+        word = word | (k.select(channel + c < a["channels"], code & 255, k.number(0, I32, lanes)) << (8 * c))
+    if lanes == 1:
+        k.store(word, words)
+        return
+    with k.if_else(a["words"].equals(WORD)) as (together, apart):
+        with together:
+            k.store(word, words)
+        with apart:
+            for lane in range(lanes):
+                k.store(word.part(lane, 1), words + a["words"] * lane)
+
+
+def _back(k: Kernel, a: dict[str, Value], guard: Guard, planes: Value, words: Value, channel: Value, pixel: Value, lanes: int) -> None:
+    if lanes == 1:
+        word = k.load(words, I32)
+    else:
+        vector = ir.Constant(ir.VectorType(I32.llvm, lanes), ir.Undefined)
+        for lane in range(lanes):
+            one = k.load(words + a["words"] * lane, I32)
+            vector = k.builder.insert_element(vector, one.llvm, ir.Constant(ir.IntType(32), lane))
+        word = Value(k, vector, I32, lanes)
+    for c in range(WORD):
+        with k.if_(channel + c < a["channels"]):
+            code = ((word.bits_as(U32) >> (8 * c)) & 255).bits_as(I32).to(F32)
+            step, low = (number(k, a["numbers"], name, lanes) for name in ("step", "low"))
+            k.store(k.fma(code, step, low), planes + ((channel + c) * a["pixels"] + pixel) * 4)

@@ -1,0 +1,160 @@
+"""Sums of products of codes: tiles of pixels by vectors of outputs in registers, then scale, shift, end and the next code."""
+
+from __future__ import annotations
+
+from uncork.kernels.codegen.emit import F32, I8, I32, I64, Kernel, Value, Variable, pieces
+from uncork.kernels.codegen.epilogue import spread
+from uncork.kernels.codegen.scalar_ops import SCALAR_OPS
+from uncork.kernels.epilogue import CHANNEL, ELEMENT
+from uncork.kernels.quantized.emit_rounding import Guard, from_codes, kept, to_grid, to_word
+from uncork.kernels.quantized.microkernel_dots import added, factor, weights
+from uncork.kernels.quantized.spec import CODES, ENTRY, GRID, ROUNDED, WAYS, Dots, Ending
+from uncork.kernels.runtime.target import Target
+
+#: Sums wait for the ones before them: so many at least are on their way.
+_CHAINS = 8
+#: Steps that are written out.
+_UNROLLED = 2
+_GIVEN = ("source", "target", "weights", "table", "runs", "run", "start", "scale", "shift", "numbers", "target_pixel")
+
+
+def emit_dots(spec: Dots, machine: Target) -> str:
+    """The LLVM text of the kernel."""
+    k = Kernel(spec.name, spec.arguments, machine)
+    a = dict(zip(spec.arguments, k.arguments))
+    tiles = [_tile(k, spec, width) for width in spec.widths]
+    size = 1 if spec.end.codes else 4
+
+    def row(image: Value, y: Value, group: Value | None) -> None:
+        """The tiles of a row, for a group of outputs or for each of them."""
+        source = a["source"] + image * a["source_image"] + y * a["source_row"]
+        # Places in the result, in numbers: other tensors that lie on it have them too.
+        first = image * a["target_image"] + y * a["target_row"]
+        x = k.variable(k.integer(0))
+        for kind, (width, function) in enumerate(zip(spec.widths, tiles)):
+            with k.loop(0, a[f"tiles_{kind}"]):
+                seen, place = source + x.get() * spec.step, first + x.get() * a["target_pixel"]
+
+                def run(group: Value, seen: Value = seen, place: Value = place, function: Kernel = function) -> None:
+                    column = group * spec.width
+                    made = place + column
+                    own = {**a, "source": seen, "weights": a["weights"] + group * a["group"], "target": a["target"] + made * size}
+                    own |= {name: a[name] + column * 4 for name in ("start", "scale", "shift")}
+                    own |= _moved(spec.end, a, made, column)
+                    status = k.call(function, [own[name] for name in (*_GIVEN, *spec.end.arguments)])
+                    if spec.end.guarded:
+                        k.stop_unless(status.equals(0), k.integer(1))
+
+                if group is None:
+                    with k.loop(0, a["groups"]) as number:
+                        run(number)
+                else:
+                    run(group)
+                x.set(x.get() + width)
+
+    with k.loop(0, a["images"]) as image:
+        if spec.inside:
+            with k.loop(0, a["rows"]) as y:
+                row(image, y, None)
+        else:
+            with k.loop(0, a["groups"]) as group, k.loop(0, a["rows"]) as y:
+                row(image, y, group)
+    k.finish()
+    return k.text()
+
+
+def _moved(end: Ending, a: dict[str, Value], made: Value, column: Value) -> dict[str, Value]:
+    """The operands' places for a tile that begins at a number of the result, and at a column."""
+    found = {}
+    for number, kind in enumerate(end.operands):
+        name = f"end_{number}"
+        if kind in (ELEMENT, CODES):
+            found[name] = a[name] + made * (4 if kind == ELEMENT else 1)
+        elif kind == CHANNEL:
+            found[name] = a[name] + column * 4
+    return found
+
+
+def _tile(outer: Kernel, spec: Dots, width: int) -> Kernel:
+    k = Kernel(f"tile_{width}", [*_GIVEN, *spec.end.arguments], inside=outer)
+    a = dict(zip([*_GIVEN, *spec.end.arguments], k.arguments))
+    vectors = range(spec.blocks)
+    chains = max(1, min(4, _CHAINS // (width * spec.blocks)))
+    begin = [k.load(a["start"] + v * spec.lanes * 4, I32, spec.lanes) for v in vectors]
+    zero = k.number(0, I32, spec.lanes)
+    sums = [[[k.variable(zero if chain else begin[v]) for chain in range(chains)] for v in vectors] for _ in range(width)]
+    _sum(k, spec, a, sums, chains)
+    guard = Guard(k) if spec.end.guarded else None
+    for v in vectors:
+        for first, lanes in pieces(min(spec.lanes, spec.columns - v * spec.lanes), spec.lanes):
+            column = v * spec.lanes + first
+            scale, shift = (k.load(a[name] + column * 4, F32, lanes) for name in ("scale", "shift"))
+            for p in range(width):
+                total = sums[p][v][0].get()
+                for chain in sums[p][v][1:]:
+                    total = total + chain.get()
+                value = k.fma(total.part(first, lanes).to(F32), scale, shift)
+                _store(k, spec.end, a, value, p, column, guard)
+    if guard is not None:
+        guard.stop()
+    k.finish()
+    return k
+
+
+def _sum(k: Kernel, spec: Dots, a: dict[str, Value], sums: list[list[list[Variable]]], chains: int) -> None:
+    """All products of a tile; the chains take turns."""
+    way = WAYS[spec.how]
+    unrolled = max(_UNROLLED, chains) * max(1, 2 // way.codes)
+    column = way.weights // way.codes * spec.width
+
+    def step(source: Value, panel: Value, position: Value, chain: int) -> None:
+        place = panel + position * column
+        line = [weights(k, spec.how, place + v * spec.lanes * way.weights, spec.lanes) for v in range(spec.blocks)]
+        for p, of_pixel in enumerate(sums):
+            codes = factor(k, spec.how, source + (position * way.size + p * spec.step), spec.lanes)
+            for v, weight in enumerate(line):
+                total = of_pixel[v][chain]
+                total.set(added(k, spec.how, total.get(), codes, weight))
+
+    at_once = unrolled * way.codes
+    with k.loop(0, a["runs"]) as number:
+        source = a["source"] + k.load(a["table"] + number * ENTRY, I64)
+        panel = a["weights"] + number * a["run"] * column
+        whole = a["run"] // at_once * at_once
+        with k.loop(0, whole, at_once) as position:
+            for u in range(unrolled):
+                step(source, panel, position + u * way.codes, u % chains)
+        with k.loop(whole, a["run"], way.codes) as position:
+            step(source, panel, position, 0)
+
+
+def _store(k: Kernel, end: Ending, a: dict[str, Value], value: Value, pixel: int, column: int, guard: Guard | None) -> None:
+    """A piece of the result: its end, and perhaps its codes."""
+    place = a["target_pixel"] * pixel + column
+    values = [value, *(_operand(k, a, number, kind, place, column, value.lanes) for number, kind in enumerate(end.operands))]
+    for word in end.words:
+        given = [values[number] for number in word.arguments]
+        if word.word == ROUNDED:
+            if guard is not None:
+                guard.look(given[0])
+            values.append(to_grid(k, given[0], a[f"end_{word.arguments[1] - 1}"]))
+        else:
+            values.append(SCALAR_OPS[word.word](k, given, word.numbers))
+    result = values[-1] if end.words else value
+    if not end.codes:
+        k.store(result, a["target"] + place * 4)
+        return
+    if guard is not None:
+        guard.look(result)
+    k.store(to_word(k, kept(k, result, a["numbers"], end.rescaled)).to(I8), a["target"] + place)
+
+
+def _operand(k: Kernel, a: dict[str, Value], number: int, kind: str, place: Value, column: int, lanes: int) -> Value:
+    address = a[f"end_{number}"]
+    if kind == ELEMENT:
+        return k.load(address + place * 4, F32, lanes)
+    if kind == CHANNEL:
+        return k.load(address + column * 4, F32, lanes)
+    if kind == CODES:
+        return from_codes(k, address + place, a[f"grid_{number}"], lanes)
+    return address if kind == GRID else spread(k, k.load(address, F32), lanes)

@@ -1,0 +1,61 @@
+"""Numbers to codes and back, in registers. The numbers of a grid lie in memory, in the order of `GRID_NUMBERS`."""
+
+from __future__ import annotations
+
+from uncork.kernels.codegen.emit import F32, I32, U8, Kernel, Value
+
+#: What makes codes of numbers (a factor, an addend), the least and the largest code, what makes numbers of codes (a step, the first level).
+GRID_NUMBERS = ("factor", "addend", "least", "most", "step", "low")
+#: 1.5 * 2^23: a number below 2^22 that is added to it is rounded to a whole one, half to even, which its last bits then are.
+_ROUNDING = 12582912.0
+
+
+def number(k: Kernel, numbers: Value, name: str, lanes: int) -> Value:
+    """One of a grid's numbers, in every lane."""
+    return k.splat(k.load(numbers + 4 * GRID_NUMBERS.index(name), F32), lanes)
+
+
+class Guard:
+    """Whether any value that was to be rounded was NaN."""
+
+    def __init__(self, k: Kernel) -> None:
+        self.k, self.seen = k, k.variable(k.integer(0))
+
+    def look(self, value: Value) -> None:
+        """Remember whether one of these is."""
+        k = self.k
+        fine = value.equals(value)
+        bits = k.bits_of(fine) if value.lanes > 1 else k.select(fine, k.integer(1), k.integer(0))
+        self.seen.set(self.seen.get() | (bits ^ ((1 << value.lanes) - 1)))
+
+    def stop(self) -> None:
+        """Give up if one was."""
+        self.k.stop_unless(self.seen.get().equals(0), self.k.integer(1))
+
+
+def kept(k: Kernel, value: Value, numbers: Value, rescaled: bool = True) -> Value:
+    """The value in steps from the first level (which it is already, unless it is to be `rescaled`), kept within the levels."""
+    lanes = value.lanes
+    if rescaled:
+        value = k.fma(value, number(k, numbers, "factor", lanes), number(k, numbers, "addend", lanes))
+    least, most = number(k, numbers, "least", lanes), number(k, numbers, "most", lanes)
+    value = k.select(value > least, value, least)
+    return k.select(value < most, value, most)
+
+
+def to_word(k: Kernel, steps: Value) -> Value:
+    """A number of steps, within the levels, as a whole number of 32 bits, of which the last byte is the code."""
+    return (steps + _ROUNDING).bits_as(I32)
+
+
+def to_grid(k: Kernel, value: Value, numbers: Value) -> Value:
+    """The number that the code of a value stands for: FakeQuantize."""
+    code = (kept(k, value, numbers) + _ROUNDING) - _ROUNDING
+    lanes = value.lanes
+    return k.fma(code, number(k, numbers, "step", lanes), number(k, numbers, "low", lanes))
+
+
+def from_codes(k: Kernel, address: Value, numbers: Value, lanes: int) -> Value:
+    """The numbers that codes in memory stand for."""
+    codes = k.load(address, U8, lanes).to(I32).to(F32)
+    return k.fma(codes, number(k, numbers, "step", lanes), number(k, numbers, "low", lanes))

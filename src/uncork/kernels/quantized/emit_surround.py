@@ -1,0 +1,52 @@
+"""Rows of codes with others around them: what windows see that reach out of the data."""
+
+from __future__ import annotations
+
+from uncork.kernels.codegen.emit import I16, U8, U16, Kernel, Type, Value
+from uncork.kernels.quantized.spec import Surround
+from uncork.kernels.runtime.target import Target
+
+#: Codes that are copied or written at a time; rows are whole words of codes.
+_SIZES = (64, 16, 4)
+
+
+def emit_surround(spec: Surround, machine: Target) -> str:
+    """The LLVM text of the kernel."""
+    k = Kernel(spec.name, spec.arguments, machine)
+    a = dict(zip(spec.arguments, k.arguments))
+    made: Type = I16 if spec.wide else U8
+    size = made.bytes
+    code = a["code"].to(made)
+    target = k.variable(a["target"])
+
+    def written(count: Value) -> None:
+        """As many codes of the border."""
+        begin = target.get()
+        done = k.variable(k.integer(0))
+        for some in _SIZES:
+            with k.loop(done.get(), count - (some - 1), some) as i:
+                k.store(k.splat(code, some), begin + i * size)
+                done.set(i + some)
+        target.set(begin + count * size)
+
+    def copied(source: Value) -> None:
+        begin = target.get()
+        done = k.variable(k.integer(0))
+        for some in _SIZES:
+            with k.loop(done.get(), a["copied"] - (some - 1), some) as i:
+                codes = k.load(source + i, U8, some)
+                k.store(codes.to(U16).bits_as(I16) if spec.wide else codes, begin + i * size)
+                done.set(i + some)
+        target.set(begin + a["copied"] * size)
+
+    row = a["left"] + a["copied"] + a["right"]
+    below = a["rows"] - a["above"] - a["inside"]
+    with k.loop(0, a["images"]) as image:
+        written(row * a["above"])
+        with k.loop(0, a["inside"]) as y:
+            written(a["left"])
+            copied(a["source"] + image * a["source_image"] + y * a["source_row"])
+            written(a["right"])
+        written(row * below)
+    k.finish()
+    return k.text()

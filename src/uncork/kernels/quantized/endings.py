@@ -1,0 +1,172 @@
+"""What ends a quantised product: operations element by element as words, a bias as part of the shift, a last FakeQuantize as codes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from uncork.internal_ops.fused import FusedMember, FusedProduct
+from uncork.internal_ops.quantized import Grid, QuantizedProduct
+from uncork.kernels.epilogue import CHANNEL, ELEMENT, NUMBER, Word
+from uncork.kernels.extents import KernelDeclined
+from uncork.kernels.kernel_plan import In, Operand
+from uncork.kernels.quantized.grids import grid_of, numbers_of
+from uncork.kernels.quantized.spec import CODES, GRID, ROUNDED, Ending
+from uncork.kernels.select_epilogue import ending, kind_of
+from uncork.ops.arithmetic import Add
+from uncork.symbolic import SizeLike
+from uncork.types import Array, TensorSpec
+
+#: The limits of the word, which a rounding to levels, since it keeps numbers in order, lets become limits of the levels.
+_RELU = (0.0, math.inf)
+#: Words that make no NaN of finite numbers.
+_TAME = frozenset({"relu", "clamp", "add", ROUNDED})
+
+
+@dataclass(frozen=True)
+class End:
+    """The end as kernels know it, what each of its operands is, and what is added to the sums of each output before."""
+
+    ending: Ending
+    #: Of each operand the input that it is, or the grid of a rounding between.
+    operands: Sequence[tuple[str, int | Grid]]
+    bias: Array
+    #: A factor and an addend that scale and shift are to have as well.
+    scaling: tuple[float, float] = (1.0, 0.0)
+    numbers: Array = field(default_factory=lambda: np.zeros(6, np.float32))
+
+    def words(self, held: Sequence[Grid | None], channel: int, element: SizeLike) -> tuple[list[Operand], list[object]]:
+        """The operands of a call from a channel and an element of the result on, and what they keep alive."""
+        words: list[Operand] = []
+        keep: list[object] = []
+        for kind, source in self.operands:
+            if isinstance(source, Grid):
+                keep.append(numbers_of(source))
+                words.append(int(keep[-1].ctypes.data))  # type: ignore[attr-defined]
+                continue
+            size = {CHANNEL: channel * 4, ELEMENT: element * 4, CODES: element, NUMBER: 0}[kind]
+            words.append(In(source, size))
+            if kind == CODES:
+                grid = held[source]
+                assert grid is not None
+                keep.append(numbers_of(grid))
+                words.append(int(keep[-1].ctypes.data))  # type: ignore[attr-defined]
+        return words, keep
+
+
+class _Builder:
+    """Reads members one after the other."""
+
+    def __init__(self, operation: QuantizedProduct, others: Sequence[TensorSpec], result: TensorSpec, axis: int) -> None:
+        self.held = [held.grid for held in operation.held]
+        self.result, self.axis, self.outputs = result, axis, operation.weights.outputs
+        own = operation.operation
+        self.members = list(own.members) if isinstance(own, FusedProduct) else []
+        self.specs = [result, *others]
+        self.first = len(self.specs)
+        self.bias = np.zeros(self.outputs)
+        #: What a number of members stands for: an operand (True, number), or a value (False, 0 for the sums, else words counted from 1).
+        self.stands: dict[int, tuple[bool, int]] = {0: (False, 0)}
+        self.operands: list[tuple[str, int | Grid]] = []
+        self.words: list[tuple[str, list[tuple[bool, int]], tuple[float, ...]]] = []
+
+    def end(self, last: Grid | None) -> End:
+        members = self.members
+        if last is not None:
+            if not members or grid_of(members[-1].operation, self._given(members[-1])[1:]) != last:
+                raise KernelDeclined("a product that is not quantised has no codes")
+            source, members = members[-1].arguments[0], members[:-1]
+        for place, member in enumerate(members):
+            self._read(place, member)
+        if last is None:
+            return End(self._ending(False, False), self.operands, self.bias)
+        if self.stands[source] != (False, len(self.words)):
+            raise KernelDeclined("codes of what is not the last value")
+        limits = self._limits()
+        if limits is None:
+            return End(self._ending(True, True), self.operands, self.bias, numbers=numbers_of(last))
+        self.words, self.operands = [], []
+        numbers = numbers_of(last)
+        factor, addend = last.scaling
+        numbers[2:4] = np.clip(np.rint(np.multiply(limits, factor) + addend), 0, last.levels - 1)
+        return End(Ending(codes=True), [], self.bias, (factor, addend), numbers)
+
+    def _given(self, member: FusedMember) -> list[TensorSpec]:
+        return [self.specs[number] if number < self.first else self.result for number in member.arguments]
+
+    def _read(self, place: int, member: FusedMember) -> None:
+        number = self.first + place
+        if self._is_bias(place, member):
+            self.stands[number] = (False, 0)
+            return
+        specs = self._given(member)
+        own = [n == 0 or n >= self.first for n in member.arguments]
+        grid = grid_of(member.operation, specs[1:])
+        if grid is not None and own[0]:
+            self.operands.append((GRID, grid))
+            given = [self.stands[member.arguments[0]], (True, len(self.operands) - 1)]
+            self.words.append((ROUNDED, given, ()))
+        else:
+            found = ending(member.operation, specs, own, self.result, self.axis)
+            if found is None:
+                raise KernelDeclined(f"no kernel ends a product with {member.operation.type_name}")
+            given = []
+            for position, shape in zip(found.inputs, found.shapes):
+                argument = member.arguments[position]
+                given.append(self.stands[argument] if own[position] else self._operand(argument, kind_of(shape, self.result.shape, self.axis)))
+            self.words.append((found.word, given, found.numbers))
+        self.stands[number] = (False, len(self.words))
+
+    def _operand(self, number: int, kind: str) -> tuple[bool, int]:
+        if kind == ELEMENT and self.held[number] is not None:
+            kind = CODES
+        operand = (kind, number)
+        if operand not in self.operands:
+            self.operands.append(operand)
+        return True, self.operands.index(operand)
+
+    def _is_bias(self, place: int, member: FusedMember) -> bool:
+        """Constants of the outputs are added to the sums, of which nothing else is made: they are taken into the shift."""
+        if not isinstance(member.operation, Add) or self.words or member.operation.auto_broadcast != "numpy":
+            return False
+        own = [n for n in member.arguments if n == 0 or n >= self.first]
+        outside = [n for n in member.arguments if 0 < n < self.first]
+        if len(own) != 1 or len(outside) != 1 or any(own[0] in other.arguments for other in self.members[place + 1 :]):
+            return False
+        value = self.specs[outside[0]].value
+        if value is None or kind_of(value.shape, self.result.shape, self.axis) not in (CHANNEL, NUMBER):
+            return False
+        self.bias += np.broadcast_to(value.reshape(-1).astype(np.float64), self.outputs)
+        return True
+
+    def _limits(self) -> tuple[float, float] | None:
+        """The limits that words say, each of the one before; None where they say more."""
+        low, high = -math.inf, math.inf
+        for place, (word, given, numbers) in enumerate(self.words):
+            bounds = _RELU if word == "relu" else numbers if word == "clamp" else None
+            if bounds is None or given != [(False, place)]:
+                return None
+            low, high = (min(max(limit, bounds[0]), bounds[1]) for limit in (low, high))
+        return low, high
+
+    def _ending(self, codes: bool, rescaled: bool) -> Ending:
+        count = len(self.operands)
+        words = []
+        for word, given, numbers in self.words:
+            arguments = [1 + n if outside else 0 if n == 0 else n + count for outside, n in given]
+            words.append(Word(word, tuple(arguments), tuple(numbers)))
+        rounds = codes or any(word.word == ROUNDED for word in words)
+        kinds = tuple(kind for kind, _ in self.operands)
+        tame = all(kind in (CODES, GRID) for kind in kinds) and all(word.word in _TAME for word in words)
+        # FakeQuantize with other limits than a grid's gives up by itself.
+        guarded = (rounds and not tame) or any(word.word == "fake_quantize" for word in words)
+        return Ending(kinds, tuple(words), codes, rescaled, guarded)
+
+
+def end_of(operation: QuantizedProduct, plain: Sequence[TensorSpec | None], result: TensorSpec, axis: int) -> End:
+    """What ends the product of an operation whose inputs are `plain`, its channels along an axis. Raises KernelDeclined."""
+    others = [spec for spec in plain[2:] if spec is not None]
+    return _Builder(operation, others, result, axis).end(operation.result.grid)

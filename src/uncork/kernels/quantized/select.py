@@ -1,0 +1,137 @@
+"""Which kernels compute on codes: products and convolutions, and the ways in and out of codes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from uncork.internal_ops.quantized import WORD, QuantizedProduct, Reheld
+from uncork.kernels.convolution.geometry import Axis, Geometry, geometry
+from uncork.kernels.extents import KernelDeclined, extents, is_empty, nanoseconds, product
+from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Operand, Out, Selection, Stages, shares
+from uncork.kernels.movement.select_transpose import blocks_fit, turning
+from uncork.kernels.movement.strided_copy import placing
+from uncork.kernels.quantized.endings import end_of
+from uncork.kernels.quantized.grids import numbers_of
+from uncork.kernels.quantized.products import Work, sums_of_codes
+from uncork.kernels.quantized.spec import CODES, Codes
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.select import selects
+from uncork.ops import Operation
+from uncork.ops.convolution import Convolution1
+from uncork.ops.matmul import MatMul
+from uncork.symbolic import SizeLike
+from uncork.types import Array, TensorSpec
+
+#: The largest sum that 32 bits hold, of codes of one byte.
+_LARGEST_SUM, _LARGEST_CODE = 2**31 - 1, 255
+
+
+def work_of(operation: QuantizedProduct, inputs: Sequence[TensorSpec | None]) -> Work:
+    """A quantised product as kernels know it. Raises KernelDeclined where they do not."""
+    plain = operation.plain(inputs)
+    data = plain[0]
+    (result,) = operation.operation.describe(plain)
+    grid = operation.held[0].grid
+    assert data is not None and grid is not None
+    weights = operation.weights
+    g, codes = _matrix(operation, data) if isinstance(operation.product, MatMul) else _windows(operation, data, result)
+    if is_empty((*extents(data), *extents(result))):
+        raise KernelDeclined("no kernel for empty tensors")
+    if not g.inside and grid.zero is None:
+        raise KernelDeclined("no code stands for the zeros around the data")
+    largest = np.abs(codes.reshape(g.outputs, -1).astype(np.int64)).sum(1).max()
+    if largest * (_LARGEST_CODE + abs(grid.nearest_zero)) > _LARGEST_SUM:
+        raise KernelDeclined("sums of 32 bits do not hold so many products")
+    end = end_of(operation, plain, result, -1 if isinstance(operation.product, MatMul) else 1)
+    coded = operation.result.grid is not None
+    if g.outputs % WORD and ((coded and end.operands) or CODES in end.ending.operands):
+        raise KernelDeclined("no kernel ends codes that fill no words")
+    if not (np.isfinite(weights.scales).all() and np.isfinite(end.bias).all()):
+        raise KernelDeclined("no kernel for scales and biases that are not finite")
+    return Work(g, codes, weights, grid, end, [held.grid for held in operation.held], coded)
+
+
+def _matrix(operation: QuantizedProduct, data: TensorSpec) -> tuple[Geometry, Array]:
+    """Rows of a matrix as a row of pixels."""
+    matmul, sizes = operation.product, extents(data)
+    assert isinstance(matmul, MatMul)
+    if len(sizes) < 2 or matmul.transpose_a:
+        raise KernelDeclined("no kernel for vectors and a transposed first matrix")
+    codes = operation.weights.codes
+    columns, inner = codes.shape
+    rows = product(sizes[:-1])
+    return Geometry(1, 1, inner, columns, Axis(1, 1, 1), Axis(rows, 1, rows)), codes.reshape(columns, inner, 1, 1)
+
+
+def _windows(operation: QuantizedProduct, data: TensorSpec, result: TensorSpec) -> tuple[Geometry, Array]:
+    codes = operation.weights.codes.reshape(operation.weights.shape)
+    assert isinstance(operation.product, Convolution1)
+    found = geometry(operation.product, extents(data), codes, extents(result))
+    if isinstance(found, str):
+        raise KernelDeclined(found)
+    g, ordered = found
+    if g.groups > 1:
+        raise KernelDeclined("no kernel for groups of channels")
+    return g, ordered[0]
+
+
+@selects(QuantizedProduct)
+def select_product(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
+    assert isinstance(operation, QuantizedProduct)
+    return sums_of_codes(work_of(operation, inputs), target)
+
+
+@selects(Reheld)
+def select_reheld(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
+    assert isinstance(operation, Reheld) and inputs[0] is not None
+    source, held = operation.source, operation.target
+    plain = extents(TensorSpec(outputs[0].element_type, source.plain_shape(inputs[0].shape)))
+    if is_empty(plain):
+        return "no kernel for empty tensors"
+    back = source.grid is not None
+    if back and held.grid is not None:
+        return "no kernel from codes to codes"
+    grid = source.grid or held.grid
+    if grid is None:
+        return _moved(plain, held.last, target)
+    moves = source.last != held.last
+    apart = moves and not all(isinstance(size, int) and size == 1 for size in plain[2:])
+    if apart:
+        images, channels, pixels = plain[0], plain[1], product(plain[2:])
+        sizes, shared = [images, channels, pixels], pixels
+    else:
+        channels = plain[1] if source.last or held.last else plain[-1]
+        shared = product(plain) // channels
+        sizes = [1, channels, 1]
+    numbers = numbers_of(grid)
+    spec = Codes(target.lanes, apart, back)
+
+    def some(first: SizeLike, count: SizeLike) -> KernelCall:
+        words: list[Operand] = [In(0), Out(0), int(numbers.ctypes.data), *sizes, first, count]
+        return spec, words
+
+    cost = nanoseconds(product(plain), 1 / 8)
+    split = lambda threads: Stages([[some(*part) for part in shares(shared, threads, target.lanes)]], 0)  # noqa: E731
+    return KernelPlan(spec.name, [some(0, shared)], keep=[numbers], cost=cost, split=split)
+
+
+def _moved(plain: Sequence[SizeLike], last: bool, target: Target) -> Selection:
+    """Numbers whose channels move to the end, or back."""
+    images, channels, pixels = plain[0], plain[1], product(plain[2:])
+    size = channels * pixels * 4
+    of_channels, of_pixels = (channels, pixels * 4), (pixels, channels * 4)
+
+    def some(first: SizeLike, count: SizeLike) -> KernelCall:
+        loops: list[tuple[SizeLike, SizeLike, SizeLike]] = [(1, 0, 0), (count, size, size)]
+        if not blocks_fit(channels, pixels):
+            apart = [(channels, pixels * 4, 4), (pixels, 4, channels * 4)]
+            steps = apart if last else [(number, to, step) for number, step, to in apart]
+            return placing(target.lanes, In(0, first * size), Out(0, first * size), [*loops, *steps])
+        sides = (of_channels, of_pixels) if last else (of_pixels, of_channels)
+        return turning(target.lanes, In(0, first * size), Out(0, first * size), loops, *sides)
+
+    whole = some(0, images)
+    split = lambda threads: Stages([[some(*part) for part in shares(images, threads)]], 0)  # noqa: E731
+    return KernelPlan(whole[0].name, [whole], cost=nanoseconds(images * channels * pixels, 1 / 6), split=split)

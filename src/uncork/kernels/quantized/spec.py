@@ -1,0 +1,136 @@
+"""What the kernels of quantised layers are specialised for, and their arguments."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from uncork.kernels.epilogue import Word
+from uncork.kernels.names import flags
+
+#: Further operands of an end: codes that lie on the result, with their step and first level; the five numbers of a grid.
+CODES, GRID = "codes", "grid"
+#: The word for a number, and a grid, as the number that its code stands for.
+ROUNDED = "rounded"
+#: Kinds of tiles of one kernel.
+KINDS = 3
+#: Bytes of an entry of the table of runs.
+ENTRY = 8
+#: How products are summed: by instructions for four bytes of both signs (VNNI), for four signed ones (NEON), for pairs of
+#: 16 bits, or one by one.
+FOUR_MIXED, FOUR_SIGNED, PAIRS, SINGLE = "four_mixed", "four_signed", "pairs", "single"
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way to sum products: a step takes so many `codes` of a pixel, `size` bytes each, and bytes of `weights` of each column."""
+
+    codes: int
+    size: int
+    weights: int
+
+
+WAYS: Mapping[str, Way] = {FOUR_MIXED: Way(4, 1, 4), FOUR_SIGNED: Way(4, 1, 4), PAIRS: Way(2, 2, 4), SINGLE: Way(1, 2, 2)}
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What comes after the sums have been scaled and shifted: words said of 0, then of the operands, then of words before them.
+
+    With `codes` the last one is rounded to a code; `rescaled` before that, unless scale and shift have done so already.
+    """
+
+    operands: tuple[str, ...] = ()
+    words: tuple[Word, ...] = ()
+    codes: bool = False
+    rescaled: bool = False
+    #: Values may be NaN, which has no code: the kernel gives up then.
+    guarded: bool = False
+
+    @property
+    def name(self) -> str:
+        """The part of a kernel's name that says it."""
+        told = "".join(f"_{word.word}" for word in self.words)[:40]
+        digest = f"_{hashlib.sha256(repr(self).encode()).hexdigest()[:8]}" if self.words else ""
+        return told + digest + flags(self, "codes", "rescaled", "guarded")
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The kernel's arguments for it: of each operand an address, and of codes another one, of their numbers."""
+        found: list[str] = []
+        for number, kind in enumerate(self.operands):
+            found += [f"end_{number}", f"grid_{number}"] if kind == CODES else [f"end_{number}"]
+        return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Dots:
+    """Sums of products of codes: `widths` pixels times `blocks` vectors of outputs at a time, of which the first `columns` exist.
+
+    What a sum sees of the data are runs of bytes that a table places; neighbouring pixels see what lies `step` bytes apart.
+    """
+
+    emitter: ClassVar[str] = "uncork.kernels.quantized.emit_dots:emit_dots"
+    arguments_of_call: ClassVar[tuple[str, ...]] = (
+        *("source", "target", "weights", "table", "runs", "run", "start", "scale", "shift", "numbers"),
+        *("images", "source_image", "target_image", "rows", "source_row", "target_row", "target_pixel", "groups", "group"),
+        *(f"tiles_{kind}" for kind in range(KINDS)),
+    )
+    how: str
+    lanes: int
+    blocks: int
+    columns: int
+    widths: tuple[int, ...]
+    step: int
+    #: All outputs of a tile come before the next tile, so that the data are read once; else the weights are.
+    inside: bool
+    end: Ending
+
+    @property
+    def width(self) -> int:
+        """Outputs that are computed at a time."""
+        return self.blocks * self.lanes
+
+    @property
+    def name(self) -> str:
+        widths = "_".join(map(str, self.widths))
+        way = "_inside" if self.inside else ""
+        return f"dots_{self.how}_{self.columns}of{self.blocks}x{self.lanes}_{widths}_by{self.step}{way}{self.end.name}"
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The kernel's arguments."""
+        return (*self.arguments_of_call, *self.end.arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class Surround:
+    """Copies rows of codes, as 16 bits when `wide`, with a code around them: `above` rows, and `left` and `right` bytes."""
+
+    emitter: ClassVar[str] = "uncork.kernels.quantized.emit_surround:emit_surround"
+    arguments: ClassVar[tuple[str, ...]] = (
+        *("source", "target", "images", "source_image", "rows", "above", "inside", "source_row", "left", "copied", "right", "code"),
+    )
+    wide: bool
+    lanes: int
+
+    @property
+    def name(self) -> str:
+        return f"surround_{self.lanes}" + flags(self, "wide")
+
+
+@dataclass(frozen=True, slots=True)
+class Codes:
+    """Numbers to codes, or (`back`) codes to numbers: of rows of channels, or with `planes` of images whose channels are planes."""
+
+    emitter: ClassVar[str] = "uncork.kernels.quantized.emit_codes:emit_codes"
+    arguments: ClassVar[tuple[str, ...]] = ("source", "target", "numbers", "images", "channels", "pixels", "first", "count")
+    lanes: int
+    planes: bool
+    back: bool
+
+    @property
+    def name(self) -> str:
+        return f"codes_{self.lanes}" + flags(self, "planes", "back")

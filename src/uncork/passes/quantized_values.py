@@ -1,0 +1,59 @@
+"""Which tensors of a model hold levels of a FakeQuantize: its result, and what only chooses among or moves such numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from uncork.internal_ops.fused import FusedProduct
+from uncork.internal_ops.pooled_values import PooledValues
+from uncork.internal_ops.quantized import Grid
+from uncork.internal_ops.view import View
+from uncork.ir.model import Model, Node, Source
+from uncork.kernels.quantized.grids import grid_of
+from uncork.ops.concat import Concat1
+from uncork.ops.max_pool import MaxPool1, MaxPool8
+from uncork.ops.reshape import Reshape1
+from uncork.ops.squeeze import Squeeze1, Unsqueeze1
+from uncork.ops.transpose import Transpose1
+
+POOLS = (MaxPool1, MaxPool8, PooledValues)
+_MOVES = (Reshape1, Squeeze1, Transpose1, Unsqueeze1, View)
+
+
+def grids(model: Model) -> dict[Source, Grid]:
+    """The grid of each such tensor: its limits are those of the numbers that it holds."""
+    found: dict[Source, Grid] = {}
+    for node in model.nodes:
+        grid = _grid(model, node, found)
+        if grid is not None:
+            found[Source(node.id, 0)] = grid
+    return found
+
+
+def rounding_of(model: Model, node: Node) -> Grid | None:
+    """The grid of a FakeQuantize, or of one that ends a product, with its own limits."""
+    operation = node.operation
+    if not isinstance(operation, FusedProduct):
+        return grid_of(operation, [model.spec(source) for source in node.inputs[1:]])
+    member = operation.members[-1]
+    others = len(node.inputs) - operation.given
+    if not all(1 <= number <= others for number in member.arguments[1:]):
+        return None
+    limits = [model.spec(node.inputs[operation.given + number - 1]) for number in member.arguments[1:]]
+    return grid_of(member.operation, limits)
+
+
+def _grid(model: Model, node: Node, found: dict[Source, Grid]) -> Grid | None:
+    operation = node.operation
+    if isinstance(operation, (*POOLS, *_MOVES)):
+        return found.get(node.inputs[0])
+    if isinstance(operation, Concat1):
+        first, *others = (found.get(source) for source in node.inputs)
+        return first if first is not None and all(other == first for other in others) else None
+    grid = rounding_of(model, node)
+    return None if grid is None else of_values(grid)
+
+
+def of_values(grid: Grid) -> Grid:
+    """The grid whose input limits are those of the numbers that codes stand for."""
+    return replace(grid, input_low=grid.output_low, input_high=grid.output_high)

@@ -1,0 +1,187 @@
+"""Products of codes in integers, by every way that processors have for them, against the layers of the file, between forbidden pages."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("llvmlite")
+
+from tests.kernels._fences import run_fenced
+from tests.kernels._quantized import ODD, POSITIVE, SIGNED, Layer, grid, spec
+from uncork.internal_ops.quantized import PLAIN, Held, QuantizedProduct, Reheld
+from uncork.kernels.kernel_plan import KernelPlan
+from uncork.kernels.quantized.products import way_of
+from uncork.kernels.quantized.spec import SINGLE
+from uncork.kernels.runtime.target import Target, host_target
+from uncork.kernels.select import select_kernel
+from uncork.ops import Operation
+from uncork.types import TensorSpec
+
+_V3 = "+sse2,+sse4.2,+avx,+avx2,+fma,+f16c"
+_V4 = f"{_V3},+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl,-prefer-256-bit"
+#: Processors whose instructions this machine may have; the last one has none of products.
+OTHERS = {
+    "sse2": Target.of("x86_64", "x86-64", "+sse2"),
+    "avx2": Target.of("x86_64", "haswell", _V3),
+    "avxvnni": Target.of("x86_64", "alderlake", f"{_V3},+avxvnni"),
+    "avx512bw": Target.of("x86_64", "skylake-avx512", _V4),
+    "avx512vnni": Target.of("x86_64", "cascadelake", f"{_V4},+avx512vnni"),
+}
+HOST = host_target()
+
+
+def runs_here(target: Target) -> bool:
+    return target.arch == HOST.arch and all(HOST.has(name[1:]) for name in target.features.split(",") if name[0] == "+")
+
+
+TARGETS = {"host": HOST, **{name: target for name, target in OTHERS.items() if runs_here(target)}}
+
+
+def hold(operation: Operation, specs: list[TensorSpec], target: Target = HOST, exact: bool = True) -> KernelPlan:
+    """The kernels give what the layers give: codes but for one level of few, where not `exact`."""
+    outputs = operation.describe(specs)
+    chosen = select_kernel(operation, specs, outputs, target)
+    assert isinstance(chosen, KernelPlan), chosen
+    wanted = operation.evaluate(specs)[0].value
+    held = operation.result if isinstance(operation, QuantizedProduct) else operation.target
+    for threads, first in itertools.product((1, 3), (False, True)):
+        results = run_fenced(chosen, specs, outputs, first, threads, target)
+        assert results is not None
+        (got,) = results
+        if held.grid is None:
+            np.testing.assert_allclose(got, wanted, rtol=0, atol=2e-6 * max(1.0, float(np.abs(wanted).max())))
+            continue
+        differences = np.abs(got.astype(int) - wanted)[..., : held.channels]
+        assert differences.max() <= (0 if exact else 1)
+        assert (differences > 0).sum() <= max(1, differences.size // 1000)
+    return chosen
+
+
+LAYERS = {
+    "3x3": Layer((64, 64, 3, 3), sizes=(2, 9, 14), pad=1),
+    "3x3 by 2, of few channels": Layer((20, 3, 3, 3), sizes=(2, 11, 13), stride=2, pad=1),
+    "1x1": Layer((32, 20, 1, 1), sizes=(2, 7, 7)),
+    "1x1 by 2": Layer((100, 24, 1, 1), sizes=(2, 5, 9), stride=2),
+    "dilated": Layer((16, 8, 3, 3), sizes=(1, 12, 12), pad=2, dilation=2),
+    "a product": Layer((48, 40), sizes=(3, 29)),
+    "a row": Layer((300, 64), sizes=(1, 1)),
+}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers(name: str, target: str) -> None:
+    generator = np.random.default_rng(1)
+    for data, other, result in itertools.product((POSITIVE, SIGNED), ("", "numbers", POSITIVE), (None, SIGNED, POSITIVE)):
+        layer = LAYERS[name]
+        layer.data, layer.other, layer.result = data, other, result
+        hold(*layer.made(generator), TARGETS[target])
+
+
+@pytest.mark.parametrize("other", ["", "numbers", POSITIVE])
+def test_generic_ways_take_the_same_calls(other: object) -> None:
+    """Processors without any instruction for products of bytes."""
+    bare = Target.of("riscv64", "generic-rv64", "+m")
+    assert way_of(bare) == (SINGLE, 4)
+    layer = Layer((24, 8, 3, 3), sizes=(1, 6, 7), pad=1, result=SIGNED, other=other)
+    operation, specs = layer.made(np.random.default_rng(2))
+    chosen = select_kernel(operation, specs, operation.describe(specs), bare)
+    assert isinstance(chosen, KernelPlan)
+    # The text of such kernels is plain LLVM: this machine compiles it, too.
+    results = run_fenced(chosen, specs, operation.describe(specs), False, 1, HOST)
+    assert results is not None
+    np.testing.assert_array_equal(results[0], operation.evaluate(specs)[0].value)
+
+
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_random_layers(data: st.DataObject) -> None:
+    """Sizes, windows, channels and outputs around the edges of tiles and vectors."""
+    draw = data.draw
+    taps, dilation = draw(st.integers(1, 4)), draw(st.integers(1, 2))
+    channels, outputs = draw(st.integers(1, 40)), draw(st.integers(1, 40))
+    pad = draw(st.integers(0, taps))
+    least = (taps - 1) * dilation + 1
+    sizes = (draw(st.integers(1, 3)), *(draw(st.integers(max(1, least - 2 * pad), least + 30)) for _ in range(2)))
+    result = draw(st.sampled_from([None, POSITIVE, SIGNED]))
+    activation = draw(st.sampled_from(["", "ReLU", "Sigmoid"]))
+    layer = Layer(
+        (outputs, channels, taps, taps), draw(st.sampled_from([POSITIVE, SIGNED])), sizes, draw(st.integers(1, 3)), pad, dilation,
+        "numbers" if outputs % 4 == 0 and draw(st.booleans()) else "", activation, result,
+    )  # fmt: skip
+    hold(*layer.made(np.random.default_rng(draw(st.integers(0, 99)))), exact=activation != "Sigmoid")
+
+
+def test_a_grid_without_a_code_for_zero() -> None:
+    """Its products are exact where nothing is around the data, and have no kernel where zeros are."""
+    inside = Layer((16, 12, 1, 1), data=ODD, sizes=(1, 6, 6), result=ODD)
+    hold(*inside.made(np.random.default_rng(3)), exact=False)
+    operation, specs = Layer((16, 12, 3, 3), data=ODD, sizes=(1, 6, 6), pad=1).made(np.random.default_rng(3))
+    assert select_kernel(operation, specs, operation.describe(specs), HOST) == "no code stands for the zeros around the data"
+
+
+@pytest.mark.parametrize(
+    ("layer", "why"),
+    [
+        (Layer((18, 8, 1, 1), other=POSITIVE), "no kernel ends codes that fill no words"),
+        (Layer((18, 8, 1, 1), other="numbers", result=SIGNED), "no kernel ends codes that fill no words"),
+        (Layer((4, 70000), sizes=(1, 1)), "sums of 32 bits do not hold so many products"),
+    ],
+)
+def test_what_kernels_do_not_compute(layer: Layer, why: str) -> None:
+    operation, specs = layer.made(np.random.default_rng(4))
+    if layer.filters[1] == 70000:
+        operation.weights.codes[...] = 127
+    assert select_kernel(operation, specs, operation.describe(specs), HOST) == why
+
+
+def test_the_largest_sums() -> None:
+    """Codes and weights as large as they may be, where instructions that saturate would lose some."""
+    layer = Layer((32, 64, 3, 3), sizes=(1, 6, 6), pad=1, result=None)
+    for target, sign in itertools.product(TARGETS.values(), (127, -128)):
+        operation, specs = layer.made(np.random.default_rng(5))
+        operation.weights.codes[...] = sign
+        specs[0].value[...] = 255
+        hold(operation, specs, target)
+
+
+HELD = [
+    *[(Held(POSITIVE, True, 19), (2, 19, 7, 5)), (Held(SIGNED, True, 3), (2, 3, 9, 9)), (Held(SIGNED, False, 30), (5, 6, 30))],
+    *[(Held(None, True, 17), (2, 17, 5, 6)), (Held(ODD, False, 64), (7, 64)), (Held(ODD, True, 64), (7, 64, 1, 1))],
+    *[(Held(grid(-1, 1, 17), True, 40), (1, 40, 33)), (Held(POSITIVE, False, 5), (3, 5))],
+]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("held", "shape"), HELD)
+def test_there_and_back(held: Held, shape: tuple[int, ...], target: str) -> None:
+    x = (np.random.default_rng(6).standard_normal(shape) * 3).astype(np.float32)
+    if held.grid is not None:
+        x.flat[:3] = np.inf, -np.inf, -0.0
+    hold(Reheld(PLAIN, held), [spec(x)], TARGETS[target], exact=False)
+    hold(Reheld(held, PLAIN), [spec(held.hold(np.nan_to_num(x, posinf=9, neginf=-9)))], TARGETS[target])
+
+
+@pytest.mark.parametrize(("held", "shape"), HELD)
+def test_nan_has_no_code(held: Held, shape: tuple[int, ...]) -> None:
+    if held.grid is None:
+        return
+    for place in (0, int(np.prod(shape)) - 1):
+        x = np.zeros(shape, np.float32)
+        x.flat[place] = np.nan
+        operation, specs = Reheld(PLAIN, held), [spec(x)]
+        chosen = select_kernel(operation, specs, operation.describe(specs), HOST)
+        assert run_fenced(chosen, specs, operation.describe(specs), False) is None
+
+
+def test_nan_of_another_tensor_has_no_code() -> None:
+    operation, specs = Layer((16, 8, 1, 1), other="numbers", result=SIGNED).made(np.random.default_rng(7))
+    specs[2].value[0, 4, 4, 15] = np.nan
+    chosen = select_kernel(operation, specs, operation.describe(specs), HOST)
+    assert isinstance(chosen, KernelPlan)
+    assert run_fenced(chosen, specs, operation.describe(specs), False) is None
