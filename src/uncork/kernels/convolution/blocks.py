@@ -58,6 +58,16 @@ class BlockedWork:
         return self.geometry.groups * self.geometry.channels // self.inner
 
     @property
+    def group_channels(self) -> int:
+        """Blocks of the data that a group sees."""
+        return self.geometry.channels // self.inner
+
+    @property
+    def group_outputs(self) -> int:
+        """Blocks of the result that a group makes."""
+        return self.geometry.outputs // self.lanes
+
+    @property
     def outputs(self) -> int:
         """Blocks of the result."""
         return self.geometry.groups * self.geometry.outputs // self.lanes
@@ -143,8 +153,8 @@ class _Maker:
         self.width = g.columns.reach(g.columns.count) if self.padded else g.columns.size
         self.row = self.width * work.inner * 4
         self.block = self.height * self.row
-        pairs, single = divmod(work.outputs, 2)
-        #: Runs of groups of outputs: blocks of a group, the first block, groups.
+        pairs, single = divmod(work.group_outputs, 2)
+        #: Runs of sets of outputs, in each group: blocks of a set, the first block, sets.
         self.runs = [run for run in ((2, 0, pairs), (1, 2 * pairs, single)) if run[2]]
         how = ("blocks", g.weights, work.inner, work.lanes, work.kind)
         self.packing = packed([work.source], how, self._packed)
@@ -155,14 +165,13 @@ class _Maker:
         self.most = max(known(n) for _, n in self.images) if is_known(images) else -(-images // len(self.images))
 
     def _packed(self) -> list[Array]:
-        """`[group, block of channels, rows, columns, inner, outputs of the group]` for each run of groups."""
+        """`[group, set of outputs, block of channels, rows, columns, inner, outputs of the set]` for each run of sets."""
         work, found = self.work, []
-        filters = work.filters[0]
-        channels, *taps = filters.shape[1:]
-        for blocks, first, groups in self.runs:
-            some = filters[first * work.lanes : (first + blocks * groups) * work.lanes]
-            apart = some.reshape(groups, blocks * work.lanes, channels // work.inner, work.inner, *taps)
-            found.append(np.ascontiguousarray(apart.transpose(0, 2, 4, 5, 3, 1), np.float32))
+        groups, _, channels, *taps = work.filters.shape
+        for blocks, first, sets in self.runs:
+            some = work.filters[:, first * work.lanes : (first + blocks * sets) * work.lanes]
+            apart = some.reshape(groups, sets, blocks * work.lanes, channels // work.inner, work.inner, *taps)
+            found.append(np.ascontiguousarray(apart.transpose(0, 1, 3, 5, 6, 4, 2), np.float32))
         return found
 
     @property
@@ -175,7 +184,7 @@ class _Maker:
         return 0 if is_known(self.block) else self._entries(self.regions[0]) * ENTRY * len(self.runs)
 
     def _entries(self, region: _Region) -> int:
-        return self.work.channels * region.row_taps[1] * region.column_taps[1]
+        return self.work.group_channels * region.row_taps[1] * region.column_taps[1]
 
     def _steps(self, blocks: int) -> tuple[tuple[SizeLike, ...], tuple[int, ...]]:
         """Bytes from one block of channels, row and column of taps to the next: in the data, in the filters."""
@@ -185,14 +194,14 @@ class _Maker:
         return (self.block, g.rows.dilation * self.row, g.columns.dilation * work.inner * 4), filters
 
     def _table(self, region: _Region, number: int) -> Operand:
-        """The table of a region's taps, for a run of groups; counted from the first of these taps in the data."""
+        """The table of a region's taps, for a run of sets; counted from the first of these taps in the data."""
         blocks = self.runs[number][0]
         if not is_known(self.block):
             return Room(self.laid_out + number * self._entries(region) * ENTRY)
         key = (region.row_taps, region.column_taps, blocks)
         if key not in self._tables:
             source, filters = self._steps(blocks)
-            indices = np.indices((self.work.channels, region.row_taps[1], region.column_taps[1])).reshape(3, -1)
+            indices = np.indices((self.work.group_channels, region.row_taps[1], region.column_taps[1])).reshape(3, -1)
             skipped = np.array([[0], [region.row_taps[0]], [region.column_taps[0]]])
             places = [np.dot([known(step) for step in source], indices), np.dot(filters, indices + skipped)]
             self._tables[key] = np.ascontiguousarray(np.stack(places, 1).reshape(-1, 2), np.int64)
@@ -203,7 +212,7 @@ class _Maker:
         """The same tables, made in the call."""
         if is_known(self.block):
             return
-        counts = self.work.channels, self.g.rows.taps, self.g.columns.taps
+        counts = self.work.group_channels, self.g.rows.taps, self.g.columns.taps
         for number, (blocks, _, _) in enumerate(self.runs):
             table = self.laid_out + number * self._entries(self.regions[0]) * ENTRY
             in_table = (counts[1] * counts[2] * ENTRY, counts[2] * ENTRY, ENTRY)
@@ -229,27 +238,27 @@ class _Maker:
         yield placing(self.target.lanes, In(0, source), Room(target), loops, Room(0), planes * self.block)
 
     def compute(
-        self, images: tuple[SizeLike, SizeLike], region: _Region, number: int, rows: tuple[SizeLike, SizeLike], groups: tuple[int, int]
+        self, images: tuple[SizeLike, SizeLike], region: _Region, number: int, group: int, rows: tuple[SizeLike, SizeLike], sets: tuple[int, int]
     ) -> KernelCall:
-        """Some rows of a region, counted in it, for some groups of a run."""
+        """Some rows of a region, counted in it, for some sets of a run, of a group."""
         g, work = self.g, self.work
         blocks, first_block, _ = self.runs[number]
         widths, tiles = widths_of(region.columns[1], self.target)
-        filters = self.packing.arrays[number]
+        filters = self.packing.arrays[number][group]
         step = g.columns.stride * work.inner * 4
         spec = Dense(work.lanes, work.inner, blocks, widths, step, filters.nbytes <= _FEW_FILTERS, work.end)
         first = region.rows[0] + rows[0]
         begin = (0, 0) if self.padded else (g.rows.begin, g.columns.begin)
         y = first * g.rows.stride + region.row_taps[0] * g.rows.dilation - begin[0]
         x = region.columns[0] * g.columns.stride + region.column_taps[0] * g.columns.dilation - begin[1]
-        seen = y * self.row + x * work.inner * 4
+        seen = y * self.row + x * work.inner * 4 + group * work.group_channels * self.block
         image = work.channels * self.block
-        block = first_block + groups[0] * blocks
+        block = group * work.group_outputs + first_block + sets[0] * blocks
         made = images[0] * work.result_image + (block * g.pixels + first * g.columns.count + region.columns[0]) * work.lanes * 4
         words: dict[str, Operand] = {
             "source": Room(seen) if self.padded else In(0, images[0] * image + seen),
             "target": Out(0, made),
-            "filters": int(filters.ctypes.data) + groups[0] * filters[0].nbytes,
+            "filters": int(filters.ctypes.data) + sets[0] * filters[0].nbytes,
             "table": self._table(region, number),
             "count": self._entries(region),
             "images": images[1],
@@ -259,7 +268,7 @@ class _Maker:
             "source_row": g.rows.stride * self.row,
             "target_row": g.columns.count * work.lanes * 4,
             "target_block": g.pixels * work.lanes * 4,
-            "groups": groups[1],
+            "groups": sets[1],
             "group": filters[0].nbytes,
             **{f"tiles_{kind}": count for kind, count in enumerate(tiles)},
             **dict(zip(spec.end.arguments, words_for(spec.end, work.others, block * work.lanes * 4, made))),
@@ -277,12 +286,12 @@ class _Maker:
         return Stages(found, self.laid_out + self.table_bytes)
 
     def _shared(self, images: tuple[SizeLike, SizeLike], region: _Region, threads: int) -> Iterator[KernelCall]:
-        """A region by rows, or by groups of outputs where there is one row."""
+        """A region by rows, or by sets of outputs where there is one row."""
         by_rows = threads > 1 and not certainly(region.rows[1], 1)
-        for number, (_, _, groups) in enumerate(self.runs):
+        for (number, (_, _, sets)), group in product(enumerate(self.runs), range(self.g.groups)):
             for rows in shares(region.rows[1], threads) if by_rows else [(0, region.rows[1])]:
-                for some in [(0, groups)] if by_rows else shares(groups, threads):
-                    yield self.compute(images, region, number, rows, some)
+                for some in [(0, sets)] if by_rows else shares(sets, threads):
+                    yield self.compute(images, region, number, group, rows, some)
 
 
 def direct_over_blocks(work: BlockedWork, target: Target) -> Native:

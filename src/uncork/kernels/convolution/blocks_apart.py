@@ -1,4 +1,4 @@
-"""Winograd's and depthwise convolutions over blocks of channels as calls."""
+"""Winograd's convolutions, and those of small groups of channels, over blocks of channels as calls."""
 
 from __future__ import annotations
 
@@ -123,17 +123,22 @@ def winograd_over_blocks(work: BlockedWork, side: int, target: Target) -> Native
     return Native(maker.spec.name, alone.stages[0], alone.room, [maker.packing], cost, maker.stages)
 
 
+def groups_fit(channels: int, outputs: int, inner: int, lanes: int) -> bool:
+    """Groups of so many channels and outputs lie side by side in blocks, which have the same size in the data and in the result."""
+    return inner == lanes and channels == outputs and lanes % channels == 0
+
+
 def depthwise_over_blocks(work: BlockedWork) -> Native:
-    """The calls of a convolution of each channel for itself."""
+    """The calls of a convolution of each channel, or few channels, for itself."""
     g = work.geometry
     count = g.columns.count
     width = min(_PIXELS, max(1, count - 2)) if isinstance(count, int) else _PIXELS
     strides, dilations = (g.rows.stride, g.columns.stride), (g.rows.dilation, g.columns.dilation)
-    spec = Depthwise(work.lanes, g.rows.taps, g.columns.taps, strides, dilations, width, work.end)
+    spec = Depthwise(work.lanes, g.rows.taps, g.columns.taps, strides, dilations, width, work.end, g.channels)
 
     def made() -> list[Array]:
-        apart = work.filters.reshape(work.channels, work.lanes, g.rows.taps, g.columns.taps)
-        return [np.ascontiguousarray(apart.transpose(0, 2, 3, 1), np.float32)]
+        apart = work.filters.reshape(work.channels, work.lanes, g.channels, g.rows.taps, g.columns.taps)
+        return [np.ascontiguousarray(apart.transpose(0, 3, 4, 2, 1), np.float32)]
 
     packing = packed([work.source], ("depthwise", g.weights, work.lanes), made)
     planes, zeros = g.images * work.channels, g.columns.size * work.lanes * 4

@@ -1,4 +1,6 @@
-"""Depthwise convolutions over blocks of channels: some pixels of a row at a time, their filters in registers.
+"""Convolutions of groups that are parts of a block of channels: some pixels of a row at a time, filters of few taps in registers.
+
+A lane sees its own channel or, where groups have several members, each member of its group in turn.
 
 Rows of taps outside of the data see a row of zeros; pixels whose columns of taps lie outside are computed one by one.
 """
@@ -6,6 +8,8 @@ Rows of taps outside of the data see a row of zeros; pixels whose columns of tap
 from __future__ import annotations
 
 from collections.abc import Mapping
+
+from llvmlite import ir
 
 from uncork.kernels.codegen.emit import F32, Kernel, Value
 from uncork.kernels.codegen.epilogue import advanced, ended, relative
@@ -34,11 +38,11 @@ def emit_depthwise(spec: Depthwise, machine: Target) -> str:
     end = k.maximum(begin, k.minimum(end, a["result_width"]))
     with k.loop(a["first"], a["end"]) as plane:
         block = plane - plane // a["channels"] * a["channels"]
-        filters = a["filters"] + block * (spec.rows * spec.columns * pixel)
+        filters = a["filters"] + block * (spec.rows * spec.columns * spec.members * pixel)
         ends = advanced(spec.end, places, block * pixel)
         source = a["source"] + plane * a["height"] * line_bytes
         target = a["target"] + plane * a["result_height"] * a["result_width"] * pixel
-        count = spec.rows * spec.columns
+        count = spec.rows * spec.columns * spec.members
         held = [k.load(filters + tap * pixel, F32, spec.lanes) for tap in range(count)] if count <= _HELD else []
         with k.loop(0, a["result_height"]) as y:
             made = target + y * a["result_width"] * pixel
@@ -78,11 +82,12 @@ def _inside(
     for row, line in enumerate(lines):
         here = line + column
         for tap in range(spec.columns):
-            number = row * spec.columns + tap
-            weight = held[number] if held else k.load(filters + number * pixel, F32, spec.lanes)
-            for p in range(spec.width):
-                seen = here + (p * spec.stride[1] + tap * spec.dilation[1]) * pixel
-                sums[p] = k.fma(k.load(seen, F32, spec.lanes), weight, sums[p])
+            places = [here + (p * spec.stride[1] + tap * spec.dilation[1]) * pixel for p in range(spec.width)]
+            seen = [k.load(place, F32, spec.lanes) for place in places]
+            for member in range(spec.members):
+                number = (row * spec.columns + tap) * spec.members + member
+                weight = held[number] if held else k.load(filters + number * pixel, F32, spec.lanes)
+                sums = [k.fma(_member(cell, member, spec.members), weight, total) for cell, total in zip(seen, sums)]
     for p, total in enumerate(sums):
         _store(k, spec, total, made + x * pixel + p * pixel, ends)
 
@@ -104,9 +109,19 @@ def _border(
         column = x * spec.stride[1] - a["left"] + tap * spec.dilation[1]
         with k.when(column.below(a["width"])):
             for row, line in enumerate(lines):
-                weight = k.load(filters + (tap + row * spec.columns) * pixel, F32, spec.lanes)
-                total.set(k.fma(k.load(line + column * pixel, F32, spec.lanes), weight, total.get()))
+                cell = k.load(line + column * pixel, F32, spec.lanes)
+                for member in range(spec.members):
+                    weight = k.load(filters + ((tap + row * spec.columns) * spec.members + member) * pixel, F32, spec.lanes)
+                    total.set(k.fma(_member(cell, member, spec.members), weight, total.get()))
     _store(k, spec, total.get(), made + x * pixel, ends)
+
+
+def _member(cell: Value, member: int, members: int) -> Value:
+    """In each lane the member of its group that has a number."""
+    if members == 1:
+        return cell
+    picks = ir.Constant(ir.VectorType(ir.IntType(32), cell.lanes), [lane // members * members + member for lane in range(cell.lanes)])
+    return Value(cell.kernel, cell.kernel.builder.shuffle_vector(cell.llvm, cell.llvm, picks), cell.type, cell.lanes)
 
 
 def _store(k: Kernel, spec: Depthwise, total: Value, place: Value, ends: Mapping[str, Value]) -> None:

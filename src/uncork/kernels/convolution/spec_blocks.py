@@ -77,7 +77,7 @@ class Winograd:
 
 @dataclass(frozen=True, slots=True)
 class Depthwise:
-    """Each channel for itself: `rows` x `columns` taps, `width` pixels of a row at a time."""
+    """Groups of `members` channels, 1 for each channel by itself: `rows` x `columns` taps, `width` pixels of a row at a time."""
 
     emitter: ClassVar[str] = "uncork.kernels.convolution.emit_depthwise:emit_depthwise"
     arguments_of_call: ClassVar[tuple[str, ...]] = (
@@ -91,11 +91,13 @@ class Depthwise:
     dilation: tuple[int, int]
     width: int
     end: Epilogue = PLAIN
+    members: int = 1
 
     @property
     def name(self) -> str:
+        groups = f"_of{self.members}" if self.members > 1 else ""
         windows = f"{self.rows}x{self.columns}_by{self.stride[0]}x{self.stride[1]}_{self.dilation[0]}x{self.dilation[1]}"
-        return f"depthwise_{windows}_{self.width}x{self.lanes}{self.end.name}"
+        return f"depthwise_{windows}_{self.width}x{self.lanes}{groups}{self.end.name}"
 
     @property
     def arguments(self) -> tuple[str, ...]:
