@@ -131,7 +131,7 @@ def _saved(g: Geometry, side: int, block: int, target: Target) -> float:
     whole = known(one.pixels) * g.rows.taps * g.columns.taps
     least = _MEETING if direct(g) and isinstance(g.cells, int) and g.cells * 4 % _PAGE == 0 else _ELSE
     part = least if regions is None else 1 - sum(region.products for region in regions) / whole
-    spent = (1 - _BY_TILES.get(side, part)) * target.lanes / block
+    spent = (1 - _BY_TILES.get(side, part)) * (target.lanes / block if side or g.outputs == block else 1)
     return products / (_DENSE * target.lanes) * (1 - spent)
 
 

@@ -157,6 +157,16 @@ def regions_of(g: Geometry) -> list[_Region] | None:
     return regions if sum(region.products for region in regions) < (1 - _SAVED) * whole else None
 
 
+def _runs(blocks: int, most: int) -> Iterator[tuple[int, int, int]]:
+    """Blocks in sets of as many as can be, at most so many: blocks of a set, the first block, sets."""
+    first = 0
+    while most:
+        sets = (blocks - first) // most
+        if sets:
+            yield most, first, sets
+        first, most = first + sets * most, most // 2
+
+
 class _Maker:
     """The calls of one direct convolution."""
 
@@ -176,9 +186,10 @@ class _Maker:
         self.block = self.height * self.row
         if self.padded and isinstance(self.block, int) and self.block % _PAGE == 0:
             self.block += _LINE
-        pairs, single = divmod(work.group_outputs, 2)
+        #: Blocks that a vector holds: short ones stand side by side.
+        self.together = max(1, target.lanes // work.lanes)
         #: Runs of sets of outputs, in each group: blocks of a set, the first block, sets.
-        self.runs = [run for run in ((2, 0, pairs), (1, 2 * pairs, single)) if run[2]]
+        self.runs = list(_runs(work.group_outputs, 2 * self.together))
         how = ("blocks", g.weights, work.inner, work.lanes, work.kind)
         self.packing = packed([work.source], how, self._packed)
         self.keep: list[object] = [self.packing]
@@ -290,7 +301,8 @@ class _Maker:
         widths, tiles = widths_of(region.columns[1], self.target)
         filters = self.packing.arrays[number][group]
         step = g.columns.stride * work.inner * 4
-        spec = Dense(work.lanes, work.inner, blocks, widths, step, filters.nbytes <= _FEW_FILTERS, work.end)
+        together = min(self.together, blocks)
+        spec = Dense(work.lanes, work.inner, blocks, widths, step, filters.nbytes <= _FEW_FILTERS, work.end, together)
         first = region.rows[0] + rows[0]
         begin = (strip * g.rows.stride, 0) if self.padded else (g.rows.begin, g.columns.begin)
         y = first * g.rows.stride + region.row_taps[0] * g.rows.dilation - begin[0]

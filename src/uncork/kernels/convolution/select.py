@@ -92,7 +92,7 @@ def choose_blocked(operation: Operation, inputs: Sequence[TensorSpec | None], ou
     g, ordered = found
     work = BlockedWork(g, ordered, filters.value, inner, lanes, *epilogue_of(own, plain, result, 1))
     if g.groups > 1 and groups_fit(g.channels, g.outputs, inner, lanes):
-        return depthwise_over_blocks(work)
+        return depthwise_over_blocks(work, target)
     return winograd_over_blocks(work, operation.side, target) if operation.side else direct_over_blocks(work, target)
 
 
