@@ -34,7 +34,8 @@ LAYERS: list[set[str]] = [
 #: The rooms of the kernels. A family imports from those above it, and from another family's room what stands in a layer before.
 ROOMS: list[set[str]] = [
     {"names", "extents", "epilogue", "kernel_spec", "kernel_plan", "select", "select_epilogue", "runtime", "codegen", "entry", "store"},
-    {"gemm", "movement", "elementwise"},
+    {"movement", "elementwise"},
+    {"gemm"},
     {"loops"},
     {
         "attention",

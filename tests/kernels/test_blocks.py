@@ -96,6 +96,38 @@ def test_windows(stride: int, dilation: int, pads: tuple[int, int]) -> None:
     convolved((1, b, 21, 20), (1, 3 * b, b, 3, 3), (b, b), **around, ended=True)
 
 
+@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("members", [1, 2, 4, 8])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_groups_that_are_parts_of_a_block(block: int, members: int, stride: int) -> None:
+    around = {"strides": (stride,) * 2, "begin": (1, 1), "end": (1, 1)}
+    convolved((2, 3 * block, 9, 21), (3 * block // members, members, members, 3, 3), (block, block), **around, ended=True)
+
+
+@pytest.mark.parametrize(("inner", "lanes"), list(itertools.product(BLOCKS, BLOCKS)))
+@pytest.mark.parametrize(("outputs", "channels"), [(1, 1), (3, 2), (2, 3)])
+def test_groups_of_whole_blocks(inner: int, lanes: int, outputs: int, channels: int) -> None:
+    filters = (3, outputs * lanes, channels * inner, 3, 3)
+    convolved((2, 3 * channels * inner, 9, 21), filters, (inner, lanes), begin=(1, 1), end=(1, 1), ended=True)
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_data_larger_than_the_cache_in_strips(stride: int) -> None:
+    """Rows are laid out some at a time, the last time fewer."""
+    b = BLOCKS[0]
+    around = {"strides": (stride,) * 2, "begin": (1, 1), "end": (1, 1)}
+    chosen = convolved((1, 8 * b, 61, 67), (1, b, 8 * b, 3, 3), (b, b), **around, ended=True)
+    assert len(chosen.calls) > 4
+
+
+def test_blocks_that_meet_in_a_cache() -> None:
+    """Pixels of a power of two, and many blocks: the data are laid out before."""
+    b = BLOCKS[0]
+    side = 64 if b == 8 else 32
+    chosen = convolved((1, 20 * b, side, side), (1, 2 * b, 20 * b, 1, 1), (b, b), ended=True)
+    assert len(chosen.calls) > 1
+
+
 def test_few_taps_are_on_the_data() -> None:
     """A dilation as large as the data: the middle tap alone, and at last none."""
     b = BLOCKS[0]

@@ -44,6 +44,45 @@ def test_batches_of_the_call(transpose_b: bool) -> None:
     np.testing.assert_allclose(results[0], a @ (np.swapaxes(b, -1, -2) if transpose_b else b), rtol=1e-5, atol=1e-5)
 
 
+#: Shapes of both, and whether each is transposed: vectors, batches that stretch, one matrix for all, sums longer than a panel's.
+PRODUCTS = [
+    ((7, 5), (7, 20), True, False),
+    ((3, 7, 5), (20, 7), True, True),
+    ((7,), (7,), False, False),
+    ((7,), (3, 7, 4), False, False),
+    ((3, 5, 7), (7,), False, False),
+    ((2, 1, 5, 7), (1, 3, 7, 6), False, False),
+    ((1, 3, 5, 7), (2, 3, 7, 6), False, False),
+    ((7, 5), (2, 3, 6, 7), True, True),
+    ((2, 3), (3, 2), False, False),
+    ((40, 70), (130, 70), False, True),
+    ((9, 20000), (20000, 33), False, False),
+]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize(("left", "right", "transpose_a", "transpose_b"), PRODUCTS)
+def test_products_of_all_kinds(
+    left: tuple[int, ...], right: tuple[int, ...], transpose_a: bool, transpose_b: bool, constant: bool, threads: int
+) -> None:
+    generator = np.random.default_rng(len(left))
+    a, b = (generator.standard_normal(shape).astype(np.float32) for shape in (left, right))
+    builder = uncork.Builder("product")
+    x = builder.parameter("x", "f32", list(left))
+    y = builder.constant(b) if constant else builder.parameter("y", "f32", list(right))
+    (last,) = builder.add("MatMul", 1, x, y, transpose_a=transpose_a, transpose_b=transpose_b)
+    builder.result(last, "z")
+    compiled = compile_model(builder.model(), threads=threads)
+    assert [step.kernel[:6] for step in compiled.plan.steps] == ["linear"]
+    first = np.swapaxes(a, -1, -2) if transpose_a else a
+    second = np.swapaxes(b, -1, -2) if transpose_b else b
+    wide = np.matmul(first.astype(np.float64), second.astype(np.float64))
+    got = np.asarray(compiled(a)["z"] if constant else compiled(a, b)["z"])
+    assert got.shape == wide.shape
+    np.testing.assert_allclose(got, wide, atol=2e-6 * max(1.0, float(np.abs(wide).max())))
+
+
 def network(activation: str, columns: int, bias_shape: tuple[int, ...]) -> uncork.Model:
     generator = np.random.default_rng(columns)
     builder = uncork.Builder("linear")

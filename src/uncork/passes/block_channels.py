@@ -15,8 +15,9 @@ from uncork.internal_ops.blocks import BlockedConvolution, FromBlocks, ToBlocks,
 from uncork.internal_ops.fused import FusedConvolution
 from uncork.ir.model import Model, Node, Port, Source
 from uncork.kernels.convolution.blocks import block_of, is_few, regions_of
-from uncork.kernels.convolution.blocks_apart import filter_bytes, tile_for
+from uncork.kernels.convolution.blocks_apart import filter_bytes, groups_fit, tile_for
 from uncork.kernels.convolution.geometry import Geometry, geometry, known, typical
+from uncork.kernels.convolution.layout import direct
 from uncork.kernels.epilogue import ELEMENT
 from uncork.kernels.extents import KernelDeclined, extents, has_extents, is_empty
 from uncork.kernels.runtime.target import Target
@@ -28,12 +29,14 @@ from uncork.types import ElementType, TensorSpec
 
 #: Transformed filters of a model take at most so many bytes; what comes after that is summed directly.
 _MOST_FILTERS = 1 << 29
-#: Products in a nanosecond per lane: of dense convolutions, and of those of each channel for itself.
-_DENSE, _APART = 6.0, 1.0
+#: Products in a nanosecond per lane: of dense convolutions, of those of each channel for itself, and of those of small groups.
+_DENSE, _APART, _GROUPED = 6.0, 1.0, 3.0
 #: Numbers that change their layout in a nanosecond.
 _TURNED = 5.0
-#: The part of its time that a convolution saves over blocks: by Winograd's tiles, of each channel for itself, of all others.
-_BY_TILES, _BY_CHANNEL, _ELSE = {4: 0.6, 2: 0.4}, 0.6, 0.06
+#: The part of its time that a convolution saves over blocks: by Winograd's tiles, of groups of channels, of all others, and of those
+#: over planes that lie so many bytes apart that they meet in the same sets of a cache.
+_BY_TILES, _BY_CHANNEL, _ELSE, _MEETING = {4: 0.6, 2: 0.4}, 0.6, 0.06, 0.25
+_PAGE = 1 << 12
 #: What an open size is taken to be.
 _SOME = 64
 _ROUNDS = 4
@@ -81,8 +84,9 @@ def _candidate(model: Model, node: Node, target: Target, room: int) -> tuple[_Ca
     if g is None or is_few(g) or not np.isfinite(filters).all():
         return None
     inner, block = block_of(g.groups * g.channels, target), block_of(g.groups * g.outputs, target)
-    apart = g.groups > 1 and g.channels == g.outputs == 1
-    if not inner or not block or (g.groups > 1 and not apart):
+    if not inner or not block:
+        return None
+    if g.groups > 1 and not groups_fit(g.channels, g.outputs, inner, block) and (g.channels % inner or g.outputs % block):
         return None
     try:
         epilogue, others = epilogue_of(operation, specs, node.outputs[0].spec, 1)
@@ -121,11 +125,13 @@ def _saved(g: Geometry, side: int, block: int, target: Target) -> float:
     one = typical(g)
     products = known(one.images) * known(one.pixels) * g.groups * g.outputs * g.inner
     if g.groups > 1:
-        return products / target.lanes * (1 / _APART - (1 - _BY_CHANNEL) / _APART * target.lanes / block)
+        rate = _APART if g.channels == 1 else _GROUPED
+        return products / (rate * target.lanes) * (1 - (1 - _BY_CHANNEL) * target.lanes / block)
     regions = regions_of(g)
     whole = known(one.pixels) * g.rows.taps * g.columns.taps
-    part = _ELSE if regions is None else 1 - sum(region.products for region in regions) / whole
-    spent = (1 - _BY_TILES.get(side, part)) * target.lanes / block
+    least = _MEETING if direct(g) and isinstance(g.cells, int) and g.cells * 4 % _PAGE == 0 else _ELSE
+    part = least if regions is None else 1 - sum(region.products for region in regions) / whole
+    spent = (1 - _BY_TILES.get(side, part)) * (target.lanes / block if side or g.outputs == block else 1)
     return products / (_DENSE * target.lanes) * (1 - spent)
 
 

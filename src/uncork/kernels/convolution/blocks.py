@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from uncork.kernels.convolution.geometry import Axis, Geometry, known, typical
 from uncork.kernels.convolution.spec_blocks import ENTRY, KINDS, Dense
 from uncork.kernels.epilogue import Epilogue
-from uncork.kernels.extents import certainly, is_known, nanoseconds
+from uncork.kernels.extents import certainly, is_known, nanoseconds, same
 from uncork.kernels.gemm.places import placed
 from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Operand, Out, Scratch, Stages, shares
 from uncork.kernels.movement.strided_copy import placing
@@ -29,6 +29,12 @@ _REST = (4, 1)
 _FEW_FILTERS = 1 << 18
 #: Taps outside of the data are left out where that saves such a part of the products.
 _SAVED = 0.25
+#: Data that are laid out at a time take about so many bytes.
+_ROOM = 1 << 19
+#: Bytes of a line of a cache, bytes after which the first-level and the second-level cache begin anew, and lines that meet there.
+_LINE, _PAGE, _SETS, _WAYS = 1 << 6, 1 << 12, 1 << 16, 16
+#: Pixels of a row at most, where all pixels were one.
+_SOME = 128
 #: As many runs of images as there are where only the call knows how many images come.
 _RUNS = 16
 #: Numbers of a vector of which there is no half.
@@ -56,6 +62,16 @@ class BlockedWork:
     def channels(self) -> int:
         """Blocks of the data."""
         return self.geometry.groups * self.geometry.channels // self.inner
+
+    @property
+    def group_channels(self) -> int:
+        """Blocks of the data that a group sees."""
+        return self.geometry.channels // self.inner
+
+    @property
+    def group_outputs(self) -> int:
+        """Blocks of the result that a group makes."""
+        return self.geometry.outputs // self.lanes
 
     @property
     def outputs(self) -> int:
@@ -119,6 +135,19 @@ def runs_of_taps(axis: Axis) -> list[tuple[tuple[int, int], tuple[int, int]]]:
     return found
 
 
+def _meets(work: BlockedWork) -> bool:
+    """The same pixel of all blocks would have the same few places of the second-level cache, and there are more blocks than that."""
+    cells = work.geometry.cells
+    return isinstance(cells, int) and cells * work.inner * 4 % _SETS == 0 and work.group_channels > _WAYS
+
+
+def _by_rows(g: Geometry) -> Geometry:
+    """The same pixels, which lie in one row, as rows of some."""
+    cells = known(g.columns.size)
+    some = max(size for size in range(1, _SOME + 1) if cells % size == 0)
+    return replace(g, rows=Axis(cells // some, 1, cells // some), columns=Axis(some, 1, some)) if certainly(g.rows.size, 1) else g
+
+
 def regions_of(g: Geometry) -> list[_Region] | None:
     """Regions of equal taps, where taps outside of the data are many; None where they are few, or only the call knows."""
     if g.is_open or g.inside or (g.rows.dilation == 1 and g.columns.dilation == 1):
@@ -126,6 +155,16 @@ def regions_of(g: Geometry) -> list[_Region] | None:
     regions = [_Region(y, x, j, i) for (y, j), (x, i) in product(runs_of_taps(g.rows), runs_of_taps(g.columns))]
     whole = known(g.pixels) * g.rows.taps * g.columns.taps
     return regions if sum(region.products for region in regions) < (1 - _SAVED) * whole else None
+
+
+def _runs(blocks: int, most: int) -> Iterator[tuple[int, int, int]]:
+    """Blocks in sets of as many as can be, at most so many: blocks of a set, the first block, sets."""
+    first = 0
+    while most:
+        sets = (blocks - first) // most
+        if sets:
+            yield most, first, sets
+        first, most = first + sets * most, most // 2
 
 
 class _Maker:
@@ -137,15 +176,20 @@ class _Maker:
         whole = _Region((0, g.rows.count), (0, g.columns.count), (0, g.rows.taps), (0, g.columns.taps))
         regions = regions_of(g)
         self.regions = regions or [whole]
-        #: The data are laid out with zeros around them, where windows leave them.
-        self.padded = not g.inside and regions is None
-        self.height = g.rows.reach(g.rows.count) if self.padded else g.rows.size
+        #: The data are laid out: with zeros around them where windows leave them, or apart where blocks would meet in a cache.
+        self.padded = regions is None and (not g.inside or _meets(work))
         self.width = g.columns.reach(g.columns.count) if self.padded else g.columns.size
         self.row = self.width * work.inner * 4
+        #: Rows of the result whose data are laid out together.
+        self.strips = self._strips() if self.padded else [(0, g.rows.count)]
+        self.height = g.rows.reach(self.strips[0][1]) if self.padded else g.rows.size
         self.block = self.height * self.row
-        pairs, single = divmod(work.outputs, 2)
-        #: Runs of groups of outputs: blocks of a group, the first block, groups.
-        self.runs = [run for run in ((2, 0, pairs), (1, 2 * pairs, single)) if run[2]]
+        if self.padded and isinstance(self.block, int) and self.block % _PAGE == 0:
+            self.block += _LINE
+        #: Blocks that a vector holds: short ones stand side by side.
+        self.together = max(1, target.lanes // work.lanes)
+        #: Runs of sets of outputs, in each group: blocks of a set, the first block, sets.
+        self.runs = list(_runs(work.group_outputs, 2 * self.together))
         how = ("blocks", g.weights, work.inner, work.lanes, work.kind)
         self.packing = packed([work.source], how, self._packed)
         self.keep: list[object] = [self.packing]
@@ -154,15 +198,26 @@ class _Maker:
         self.images = shares(images, _RUNS if not isinstance(images, int) else images) if self.padded else [(0, images)]
         self.most = max(known(n) for _, n in self.images) if is_known(images) else -(-images // len(self.images))
 
+    def _strips(self) -> list[tuple[SizeLike, SizeLike]]:
+        """So many rows of the result that their data stay in the second-level cache; all of them where only the call knows sizes."""
+        g = self.g
+        if g.is_open:
+            return [(0, g.rows.count)]
+        count = known(g.rows.count)
+        whole = known(g.rows.reach(count)) * known(self.row) * self.work.channels
+        step = known(self.row) * self.work.channels * g.rows.stride
+        rows = max(1, (_ROOM - (known(g.rows.reach(1)) - g.rows.stride) * known(self.row) * self.work.channels) // step)
+        each = count if whole <= _ROOM else min(count, -(-count // -(-count // rows)))
+        return [(first, min(each, count - first)) for first in range(0, count, each)]
+
     def _packed(self) -> list[Array]:
-        """`[group, block of channels, rows, columns, inner, outputs of the group]` for each run of groups."""
+        """`[group, set of outputs, block of channels, rows, columns, inner, outputs of the set]` for each run of sets."""
         work, found = self.work, []
-        filters = work.filters[0]
-        channels, *taps = filters.shape[1:]
-        for blocks, first, groups in self.runs:
-            some = filters[first * work.lanes : (first + blocks * groups) * work.lanes]
-            apart = some.reshape(groups, blocks * work.lanes, channels // work.inner, work.inner, *taps)
-            found.append(np.ascontiguousarray(apart.transpose(0, 2, 4, 5, 3, 1), np.float32))
+        groups, _, channels, *taps = work.filters.shape
+        for blocks, first, sets in self.runs:
+            some = work.filters[:, first * work.lanes : (first + blocks * sets) * work.lanes]
+            apart = some.reshape(groups, sets, blocks * work.lanes, channels // work.inner, work.inner, *taps)
+            found.append(np.ascontiguousarray(apart.transpose(0, 1, 3, 5, 6, 4, 2), np.float32))
         return found
 
     @property
@@ -175,7 +230,7 @@ class _Maker:
         return 0 if is_known(self.block) else self._entries(self.regions[0]) * ENTRY * len(self.runs)
 
     def _entries(self, region: _Region) -> int:
-        return self.work.channels * region.row_taps[1] * region.column_taps[1]
+        return self.work.group_channels * region.row_taps[1] * region.column_taps[1]
 
     def _steps(self, blocks: int) -> tuple[tuple[SizeLike, ...], tuple[int, ...]]:
         """Bytes from one block of channels, row and column of taps to the next: in the data, in the filters."""
@@ -185,14 +240,14 @@ class _Maker:
         return (self.block, g.rows.dilation * self.row, g.columns.dilation * work.inner * 4), filters
 
     def _table(self, region: _Region, number: int) -> Operand:
-        """The table of a region's taps, for a run of groups; counted from the first of these taps in the data."""
+        """The table of a region's taps, for a run of sets; counted from the first of these taps in the data."""
         blocks = self.runs[number][0]
         if not is_known(self.block):
             return Scratch(self.laid_out + number * self._entries(region) * ENTRY)
         key = (region.row_taps, region.column_taps, blocks)
         if key not in self._tables:
             source, filters = self._steps(blocks)
-            indices = np.indices((self.work.channels, region.row_taps[1], region.column_taps[1])).reshape(3, -1)
+            indices = np.indices((self.work.group_channels, region.row_taps[1], region.column_taps[1])).reshape(3, -1)
             skipped = np.array([[0], [region.row_taps[0]], [region.column_taps[0]]])
             places = [np.dot([known(step) for step in source], indices), np.dot(filters, indices + skipped)]
             self._tables[key] = np.ascontiguousarray(np.stack(places, 1).reshape(-1, 2), np.int64)
@@ -203,53 +258,63 @@ class _Maker:
         """The same tables, made in the call."""
         if is_known(self.block):
             return
-        counts = self.work.channels, self.g.rows.taps, self.g.columns.taps
+        counts = self.work.group_channels, self.g.rows.taps, self.g.columns.taps
         for number, (blocks, _, _) in enumerate(self.runs):
             table = self.laid_out + number * self._entries(self.regions[0]) * ENTRY
             in_table = (counts[1] * counts[2] * ENTRY, counts[2] * ENTRY, ENTRY)
             for word, steps in enumerate(self._steps(blocks)):
                 yield placed(Scratch(table + word * 8), 0, list(zip(counts, in_table, steps)))
 
-    def lay_out(self, images: tuple[SizeLike, SizeLike]) -> Iterator[KernelCall]:
-        """The data of some images with zeros around them."""
+    def lay_out(self, images: tuple[SizeLike, SizeLike], strip: tuple[SizeLike, SizeLike]) -> Iterator[KernelCall]:
+        """What some rows of some images see, with zeros around the data."""
         if not self.padded:
             return
         g, work = self.g, self.work
         pixel = work.inner * 4
-        rows, columns = g.rows.cells(0, self.height), g.columns.cells(0, self.width)
+        height = g.rows.reach(strip[1])
+        rows, columns = g.rows.cells(strip[0] * g.rows.stride, height), g.columns.cells(0, self.width)
         planes = images[1] * work.channels
         source = images[0] * work.channels * g.cells * pixel + (rows.first * g.columns.size + columns.first) * pixel
         target = rows.place * self.row + columns.place * pixel
+        covered = same(rows.number, height) and same(columns.number, self.width)
         loops: list[tuple[SizeLike, SizeLike, SizeLike]] = [
             (1, 0, 0),
             (planes, g.cells * pixel, self.block),
             (rows.number, g.columns.size * pixel, self.row),
             (columns.number * work.inner, 4, 4),
         ]
-        yield placing(self.target.lanes, In(0, source), Scratch(target), loops, Scratch(0), planes * self.block)
+        yield placing(self.target.lanes, In(0, source), Scratch(target), loops, Scratch(0), 0 if covered else planes * self.block)
 
     def compute(
-        self, images: tuple[SizeLike, SizeLike], region: _Region, number: int, rows: tuple[SizeLike, SizeLike], groups: tuple[int, int]
+        self,
+        images: tuple[SizeLike, SizeLike],
+        region: _Region,
+        strip: SizeLike,
+        number: int,
+        group: int,
+        rows: tuple[SizeLike, SizeLike],
+        sets: tuple[int, int],
     ) -> KernelCall:
-        """Some rows of a region, counted in it, for some groups of a run."""
+        """Some rows of a region, of the strip that begins at a row, for some sets of a run, of a group."""
         g, work = self.g, self.work
         blocks, first_block, _ = self.runs[number]
         widths, tiles = widths_of(region.columns[1], self.target)
-        filters = self.packing.arrays[number]
+        filters = self.packing.arrays[number][group]
         step = g.columns.stride * work.inner * 4
-        spec = Dense(work.lanes, work.inner, blocks, widths, step, filters.nbytes <= _FEW_FILTERS, work.end)
+        together = min(self.together, blocks)
+        spec = Dense(work.lanes, work.inner, blocks, widths, step, filters.nbytes <= _FEW_FILTERS, work.end, together)
         first = region.rows[0] + rows[0]
-        begin = (0, 0) if self.padded else (g.rows.begin, g.columns.begin)
+        begin = (strip * g.rows.stride, 0) if self.padded else (g.rows.begin, g.columns.begin)
         y = first * g.rows.stride + region.row_taps[0] * g.rows.dilation - begin[0]
         x = region.columns[0] * g.columns.stride + region.column_taps[0] * g.columns.dilation - begin[1]
-        seen = y * self.row + x * work.inner * 4
+        seen = y * self.row + x * work.inner * 4 + group * work.group_channels * self.block
         image = work.channels * self.block
-        block = first_block + groups[0] * blocks
+        block = group * work.group_outputs + first_block + sets[0] * blocks
         made = images[0] * work.result_image + (block * g.pixels + first * g.columns.count + region.columns[0]) * work.lanes * 4
         words: dict[str, Operand] = {
             "source": Scratch(seen) if self.padded else In(0, images[0] * image + seen),
             "target": Out(0, made),
-            "filters": int(filters.ctypes.data) + groups[0] * filters[0].nbytes,
+            "filters": int(filters.ctypes.data) + sets[0] * filters[0].nbytes,
             "table": self._table(region, number),
             "count": self._entries(region),
             "images": images[1],
@@ -259,7 +324,7 @@ class _Maker:
             "source_row": g.rows.stride * self.row,
             "target_row": g.columns.count * work.lanes * 4,
             "target_block": g.pixels * work.lanes * 4,
-            "groups": groups[1],
+            "groups": sets[1],
             "group": filters[0].nbytes,
             **{f"tiles_{kind}": count for kind, count in enumerate(tiles)},
             **dict(zip(spec.end.arguments, operands_for(spec.end, work.others, block * work.lanes * 4, made))),
@@ -270,23 +335,26 @@ class _Maker:
 
     def stages(self, threads: int) -> Stages:
         found: list[list[KernelCall]] = [[call] for call in self.find_places()]
-        for images in self.images:
-            found += [[call] for call in self.lay_out(images)]
-            calls = [call for region in self.regions for call in self._shared(images, region, threads)]
+        for images, strip in product(self.images, self.strips):
+            found += [[call] for call in self.lay_out(images, strip)]
+            regions = [replace(region, rows=strip) for region in self.regions] if self.padded else self.regions
+            calls = [call for region in regions for call in self._shared(images, region, strip[0], threads)]
             found.append(calls)
         return Stages(found, self.laid_out + self.table_bytes)
 
-    def _shared(self, images: tuple[SizeLike, SizeLike], region: _Region, threads: int) -> Iterator[KernelCall]:
-        """A region by rows, or by groups of outputs where there is one row."""
+    def _shared(self, images: tuple[SizeLike, SizeLike], region: _Region, strip: SizeLike, threads: int) -> Iterator[KernelCall]:
+        """A region, of the strip that begins at a row, by rows, or by sets of outputs where there is one row."""
         by_rows = threads > 1 and not certainly(region.rows[1], 1)
-        for number, (_, _, groups) in enumerate(self.runs):
+        for (number, (_, _, sets)), group in product(enumerate(self.runs), range(self.g.groups)):
             for rows in shares(region.rows[1], threads) if by_rows else [(0, region.rows[1])]:
-                for some in [(0, groups)] if by_rows else shares(groups, threads):
-                    yield self.compute(images, region, number, rows, some)
+                for some in [(0, sets)] if by_rows else shares(sets, threads):
+                    yield self.compute(images, region, strip, number, group, rows, some)
 
 
 def direct_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
     """The calls of a direct convolution over blocks."""
+    if _meets(work) and work.geometry.columns.pointwise:
+        work = replace(work, geometry=_by_rows(work.geometry))
     maker = _Maker(work, target)
     alone = maker.stages(1)
     calls = [call for stage in alone.stages for call in stage]

@@ -1,4 +1,4 @@
-"""Winograd's and depthwise convolutions over blocks of channels as calls."""
+"""Winograd's convolutions, and those of small groups of channels, over blocks of channels as calls."""
 
 from __future__ import annotations
 
@@ -123,19 +123,26 @@ def winograd_over_blocks(work: BlockedWork, side: int, target: Target) -> Kernel
     return KernelPlan(maker.spec.name, alone.stages[0], alone.scratch, [maker.packing], cost, maker.stages)
 
 
-def depthwise_over_blocks(work: BlockedWork) -> KernelPlan:
-    """The calls of a convolution of each channel for itself."""
+def groups_fit(channels: int, outputs: int, inner: int, lanes: int) -> bool:
+    """Groups of so many channels and outputs lie side by side in blocks, which have the same size in the data and in the result."""
+    return inner == lanes and channels == outputs and lanes % channels == 0
+
+
+def depthwise_over_blocks(work: BlockedWork, target: Target) -> KernelPlan:
+    """The calls of a convolution of each channel, or few channels, for itself."""
     g = work.geometry
     count = g.columns.count
-    width = min(_PIXELS, max(1, count - 2)) if isinstance(count, int) else _PIXELS
+    # Neighbouring pixels of short blocks are neighbours in memory, where windows are, too.
+    together = max(1, target.lanes // work.lanes) if g.columns.stride == 1 else 1
+    width = min(_PIXELS, max(1, (count - 2) // together)) if isinstance(count, int) else _PIXELS
     strides, dilations = (g.rows.stride, g.columns.stride), (g.rows.dilation, g.columns.dilation)
-    spec = Depthwise(work.lanes, g.rows.taps, g.columns.taps, strides, dilations, width, work.end)
+    spec = Depthwise(work.lanes, g.rows.taps, g.columns.taps, strides, dilations, width, work.end, g.channels, together)
 
     def made() -> list[Array]:
-        apart = work.filters.reshape(work.channels, work.lanes, g.rows.taps, g.columns.taps)
-        return [np.ascontiguousarray(apart.transpose(0, 2, 3, 1), np.float32)]
+        apart = work.filters.reshape(work.channels, work.lanes, g.channels, g.rows.taps, g.columns.taps)
+        return [np.ascontiguousarray(np.tile(apart.transpose(0, 3, 4, 2, 1), together), np.float32)]
 
-    packing = packed([work.source], ("depthwise", g.weights, work.lanes), made)
+    packing = packed([work.source], ("depthwise", g.weights, work.lanes, together), made)
     planes, zeros = g.images * work.channels, g.columns.size * work.lanes * 4
 
     def compute(some: tuple[SizeLike, SizeLike], share: int) -> KernelCall:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from llvmlite import ir
+
 from uncork.kernels.codegen.emit import F32, I64, Kernel, Value
 from uncork.kernels.codegen.epilogue import advanced, ended, relative
 from uncork.kernels.convolution.microkernel_blocks import tile
@@ -57,15 +61,29 @@ def _tile(outer: Kernel, spec: Dense, width: int) -> Kernel:
         entry = a["table"] + number * ENTRY
         return a["source"] + k.load(entry, I64), a["filters"] + k.load(entry + 8, I64)
 
-    def end(k: Kernel, pixel: int, block: int, total: Value, a: dict[str, Value]) -> None:
-        place = a["target"] + a["target_block"] * block + pixel * spec.lanes * 4
+    def end(k: Kernel, pixel: int, vector: int, total: Value, a: dict[str, Value]) -> None:
+        first = vector * spec.together
+        places = [a["target"] + a["target_block"] * (first + n) + pixel * spec.lanes * 4 for n in range(spec.together)]
 
         def operand(name: str, kind: str) -> Value:
             if kind == ELEMENT:
-                return k.load(place + a[name], F32, spec.lanes)
-            return k.load(a[name] + block * spec.lanes * 4, F32, spec.lanes) if kind == CHANNEL else k.load(a[name], F32)
+                return side_by_side([k.load(place + a[name], F32, spec.lanes) for place in places])
+            return k.load(a[name] + first * spec.lanes * 4, F32, wide) if kind == CHANNEL else k.load(a[name], F32)
 
-        k.store(ended(k, spec.end, total, operand), place)
+        made = ended(k, spec.end, total, operand)
+        for n, place in enumerate(places):
+            k.store(made.part(n * spec.lanes, spec.lanes), place)
 
+    wide = spec.lanes * spec.together
+    vectors = spec.blocks // spec.together
     arguments = (*_ARGUMENTS, *spec.end.arguments)
-    return tile(outer, f"tile_{width}", spec.lanes, spec.inner, spec.blocks, width, spec.step, arguments, places, end)
+    return tile(outer, f"tile_{width}", wide, spec.inner, vectors, width, spec.step, arguments, places, end)
+
+
+def side_by_side(parts: Sequence[Value]) -> Value:
+    """One vector of one or two."""
+    if len(parts) == 1:
+        return parts[0]
+    one, other = parts
+    picks = ir.Constant(ir.VectorType(ir.IntType(32), 2 * one.lanes), list(range(2 * one.lanes)))
+    return Value(one.kernel, one.kernel.builder.shuffle_vector(one.llvm, other.llvm, picks), one.type, 2 * one.lanes)

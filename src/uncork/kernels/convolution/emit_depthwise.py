@@ -1,4 +1,6 @@
-"""Depthwise convolutions over blocks of channels: some pixels of a row at a time, their filters in registers.
+"""Convolutions of groups that are parts of a block of channels: some pixels of a row at a time, filters of few taps in registers.
+
+A lane sees its own channel or, where groups have several members, each member of its group in turn.
 
 Rows of taps outside of the data see a row of zeros; pixels whose columns of taps lie outside are computed one by one.
 """
@@ -7,8 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from llvmlite import ir
+
 from uncork.kernels.codegen.emit import F32, Kernel, Value
 from uncork.kernels.codegen.epilogue import advanced, ended, relative
+from uncork.kernels.convolution.emit_blocks import side_by_side
 from uncork.kernels.convolution.spec_blocks import Depthwise
 from uncork.kernels.epilogue import CHANNEL, ELEMENT
 from uncork.kernels.runtime.target import Target
@@ -34,12 +39,13 @@ def emit_depthwise(spec: Depthwise, machine: Target) -> str:
     end = k.maximum(begin, k.minimum(end, a["result_width"]))
     with k.loop(a["first"], a["end"]) as plane:
         block = plane - plane // a["channels"] * a["channels"]
-        filters = a["filters"] + block * (spec.rows * spec.columns * pixel)
+        filters = a["filters"] + block * (spec.rows * spec.columns * spec.members * pixel * spec.together)
         ends = advanced(spec.end, places, block * pixel)
         source = a["source"] + plane * a["height"] * line_bytes
         target = a["target"] + plane * a["result_height"] * a["result_width"] * pixel
-        count = spec.rows * spec.columns
-        held = [k.load(filters + tap * pixel, F32, spec.lanes) for tap in range(count)] if count <= _HELD else []
+        count = spec.rows * spec.columns * spec.members
+        wide = spec.lanes * spec.together
+        held = [k.load(filters + tap * wide * 4, F32, wide) for tap in range(count)] if count <= _HELD else []
         with k.loop(0, a["result_height"]) as y:
             made = target + y * a["result_width"] * pixel
             lines: list[Value] = []
@@ -48,9 +54,10 @@ def emit_depthwise(spec: Depthwise, machine: Target) -> str:
                 lines.append(k.select(line.below(a["height"]), source + line * line_bytes, a["zeros"]))
             with k.loop(0, begin) as x:
                 _border(k, spec, a, lines, filters, made, x, ends)
-            with k.if_else(end - begin >= spec.width, likely=True) as (long, short):
-                with long, k.loop(begin, end, spec.width) as first:
-                    x = k.minimum(first, end - spec.width)
+            step = spec.width * spec.together
+            with k.if_else(end - begin >= step, likely=True) as (long, short):
+                with long, k.loop(begin, end, step) as first:
+                    x = k.minimum(first, end - step)
                     _inside(k, spec, a, lines, filters, held, made, x, ends)
                 with short, k.loop(begin, end) as x:
                     _border(k, spec, a, lines, filters, made, x, ends)
@@ -74,17 +81,19 @@ def _inside(
     """Pixels of which all columns of taps are on the data."""
     pixel = spec.lanes * 4
     column = (x * spec.stride[1] - a["left"]) * pixel
-    sums = [k.number(0.0, F32, spec.lanes)] * spec.width
+    wide = spec.lanes * spec.together
+    sums = [k.number(0.0, F32, wide)] * spec.width
     for row, line in enumerate(lines):
         here = line + column
         for tap in range(spec.columns):
-            number = row * spec.columns + tap
-            weight = held[number] if held else k.load(filters + number * pixel, F32, spec.lanes)
-            for p in range(spec.width):
-                seen = here + (p * spec.stride[1] + tap * spec.dilation[1]) * pixel
-                sums[p] = k.fma(k.load(seen, F32, spec.lanes), weight, sums[p])
+            places = [here + (p * spec.together * spec.stride[1] + tap * spec.dilation[1]) * pixel for p in range(spec.width)]
+            seen = [k.load(place, F32, wide) for place in places]
+            for member in range(spec.members):
+                number = (row * spec.columns + tap) * spec.members + member
+                weight = held[number] if held else k.load(filters + number * wide * 4, F32, wide)
+                sums = [k.fma(_member(cell, member, spec.members), weight, total) for cell, total in zip(seen, sums)]
     for p, total in enumerate(sums):
-        _store(k, spec, total, made + x * pixel + p * pixel, ends)
+        _store(k, spec, total, made + x * pixel + p * spec.together * pixel, ends)
 
 
 def _border(
@@ -104,15 +113,27 @@ def _border(
         column = x * spec.stride[1] - a["left"] + tap * spec.dilation[1]
         with k.if_(column.below(a["width"])):
             for row, line in enumerate(lines):
-                weight = k.load(filters + (tap + row * spec.columns) * pixel, F32, spec.lanes)
-                total.set(k.fma(k.load(line + column * pixel, F32, spec.lanes), weight, total.get()))
+                cell = k.load(line + column * pixel, F32, spec.lanes)
+                for member in range(spec.members):
+                    number = (tap + row * spec.columns) * spec.members + member
+                    weight = k.load(filters + number * pixel * spec.together, F32, spec.lanes)
+                    total.set(k.fma(_member(cell, member, spec.members), weight, total.get()))
     _store(k, spec, total.get(), made + x * pixel, ends)
+
+
+def _member(cell: Value, member: int, members: int) -> Value:
+    """In each lane the member of its group that has a number."""
+    if members == 1:
+        return cell
+    picks = ir.Constant(ir.VectorType(ir.IntType(32), cell.lanes), [lane // members * members + member for lane in range(cell.lanes)])
+    return Value(cell.kernel, cell.kernel.builder.shuffle_vector(cell.llvm, cell.llvm, picks), cell.type, cell.lanes)
 
 
 def _store(k: Kernel, spec: Depthwise, total: Value, place: Value, ends: Mapping[str, Value]) -> None:
     def operand(name: str, kind: str) -> Value:
         if kind == ELEMENT:
-            return k.load(place + ends[name], F32, spec.lanes)
-        return k.load(ends[name], F32, spec.lanes if kind == CHANNEL else 1)
+            return k.load(place + ends[name], F32, total.lanes)
+        own = k.load(ends[name], F32, spec.lanes if kind == CHANNEL else 1)
+        return side_by_side([own] * (total.lanes // spec.lanes)) if kind == CHANNEL else own
 
     k.store(ended(k, spec.end, total, operand), place)

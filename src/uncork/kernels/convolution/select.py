@@ -9,7 +9,7 @@ from uncork.internal_ops.blocks import BlockedConvolution
 from uncork.internal_ops.fused import FusedConvolution
 from uncork.kernels.convolution import direct, im2col
 from uncork.kernels.convolution.blocks import BlockedWork, block_of, direct_over_blocks
-from uncork.kernels.convolution.blocks_apart import depthwise_over_blocks, winograd_over_blocks
+from uncork.kernels.convolution.blocks_apart import depthwise_over_blocks, groups_fit, winograd_over_blocks
 from uncork.kernels.convolution.by_planes import by_phases, over_volumes, phases_pay
 from uncork.kernels.convolution.geometry import Geometry, Work, geometry, known, typical, windows
 from uncork.kernels.convolution.volumes import fits_blocks, over_volumes_in_blocks
@@ -91,8 +91,8 @@ def select_blocked(operation: Operation, inputs: Sequence[TensorSpec | None], ou
         return found
     g, ordered = found
     work = BlockedWork(g, ordered, filters.value, inner, lanes, *epilogue_of(own, plain, result, 1))
-    if g.groups > 1:
-        return depthwise_over_blocks(work)
+    if g.groups > 1 and groups_fit(g.channels, g.outputs, inner, lanes):
+        return depthwise_over_blocks(work, target)
     return winograd_over_blocks(work, operation.side, target) if operation.side else direct_over_blocks(work, target)
 
 

@@ -33,12 +33,15 @@ class Dense:
     #: All outputs of a tile come before the next tile, so that the source is read once; else the filters are.
     inside: bool
     end: Epilogue = PLAIN
+    #: Blocks that a vector holds, side by side.
+    together: int = 1
 
     @property
     def name(self) -> str:
         widths = "_".join(map(str, self.widths))
         way = "_inside" if self.inside else ""
-        return f"blocks_{self.inner}to{self.blocks}x{self.lanes}_{widths}_by{self.step}{way}{self.end.name}"
+        lanes = f"{self.lanes}x{self.together}" if self.together > 1 else f"{self.lanes}"
+        return f"blocks_{self.inner}to{self.blocks}x{lanes}_{widths}_by{self.step}{way}{self.end.name}"
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -77,7 +80,7 @@ class Winograd:
 
 @dataclass(frozen=True, slots=True)
 class Depthwise:
-    """Each channel for itself: `rows` x `columns` taps, `width` pixels of a row at a time."""
+    """Groups of `members` channels, 1 for each channel by itself: `rows` x `columns` taps, `width` pixels of a row at a time."""
 
     emitter: ClassVar[str] = "uncork.kernels.convolution.emit_depthwise:emit_depthwise"
     arguments_of_call: ClassVar[tuple[str, ...]] = (
@@ -91,11 +94,16 @@ class Depthwise:
     dilation: tuple[int, int]
     width: int
     end: Epilogue = PLAIN
+    members: int = 1
+    #: Neighbouring pixels that a vector holds.
+    together: int = 1
 
     @property
     def name(self) -> str:
+        groups = f"_of{self.members}" if self.members > 1 else ""
         windows = f"{self.rows}x{self.columns}_by{self.stride[0]}x{self.stride[1]}_{self.dilation[0]}x{self.dilation[1]}"
-        return f"depthwise_{windows}_{self.width}x{self.lanes}{self.end.name}"
+        lanes = f"{self.together}x{self.lanes}" if self.together > 1 else f"{self.lanes}"
+        return f"depthwise_{windows}_{self.width}x{lanes}{groups}{self.end.name}"
 
     @property
     def arguments(self) -> tuple[str, ...]:

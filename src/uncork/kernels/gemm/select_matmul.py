@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from uncork.internal_ops.fused import FusedLinear
 from uncork.kernels.epilogue import PLAIN, Epilogue
-from uncork.kernels.extents import certainly, extents, is_empty, nanoseconds, product, same_extents
+from uncork.kernels.extents import certainly, extents, is_empty, nanoseconds
+from uncork.kernels.gemm.matmul_shape import MatMulShape, Run, matmul_shape
 from uncork.kernels.gemm.spec_matmul import MASKED, Linear
 from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Operand, Out, Scratch, Selection, Stages, shares
+from uncork.kernels.movement.select_transpose import arranged
+from uncork.kernels.movement.strided_copy import Loop, placing
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import selects
@@ -21,19 +24,18 @@ from uncork.ops.matmul import MatMul
 from uncork.symbolic import SizeLike
 from uncork.types import Array, ElementType, TensorSpec
 
-#: Inner products longer than this are left to NumPy's BLAS: a panel of them no longer fits the second-level cache.
-_LONGEST = 4096
-#: Products of this many multiplications and more, with a matrix of the call, too: packing it costs more than BLAS's start.
-_LARGE = 1 << 22
-#: Threads share rows by whole blocks of the microkernel, so that every sum is made as by one thread.
+#: A panel of the second matrix takes at most so many bytes, so that it stays in the second-level cache.
+_PANEL = 3 << 18
+#: Threads share rows by whole blocks of the microkernel.
 _BLOCK = 8
 
 
-def specialised(width: int, columns: SizeLike, end: Epilogue = PLAIN, packed: bool = True) -> Linear:
+def specialised(width: int, columns: SizeLike, end: Epilogue = PLAIN, packed: bool = True, inner: SizeLike = 1) -> Linear:
     """The kernel for vectors of `width` lanes and a number of columns; where only the call knows it, the last panel is masked."""
+    most = max(1, min(3, _PANEL // (inner * width * 4))) if isinstance(inner, int) else 3
     if not isinstance(columns, int):
-        return Linear(2, MASKED, width, end, packed)
-    vectors = max(1, min(3, -(-columns // width)))
+        return Linear(min(2, most), MASKED, width, end, packed)
+    vectors = max(1, min(most, -(-columns // width)))
     return Linear(vectors, columns % (vectors * width), width, end, packed)
 
 
@@ -48,13 +50,10 @@ def pack(spec: Linear, matrix: Array) -> Array:
 
 def unsuited(matmul: MatMul, left: Sequence[SizeLike], right: Sequence[SizeLike]) -> str:
     """Why no kernel multiplies matrices of these sizes; nothing where one does."""
-    if len(left) < 2 or len(right) < 2 or matmul.transpose_a:
-        return "no kernel for vectors and a transposed first matrix"
-    if (isinstance(left[-1], int) and left[-1] > _LONGEST) or is_empty((*left, *right)):
-        return "no kernel for empty or very long inner products"
-    if len(right) > 2 and not same_extents(left[:-2], right[:-2]):
-        return "no kernel for batches that stretch"
-    return ""
+    if is_empty((*left, *right)):
+        return "no kernel for empty matrices"
+    shape = matmul_shape(matmul, left, right)
+    return shape if isinstance(shape, str) else ""
 
 
 @selects(MatMul, FusedLinear)
@@ -66,42 +65,95 @@ def select_linear(operation: Operation, inputs: Sequence[TensorSpec | None], out
     if a.element_type is not ElementType.f32:
         return f"no kernel for {a.element_type}"
     left, right = extents(a), extents(b)
-    if reason := unsuited(matmul, left, right):
-        return reason
-    inner = left[-1]
-    columns = right[-2] if matmul.transpose_b else right[-1]
+    if is_empty((*left, *right)):
+        return "no kernel for empty matrices"
+    shape = matmul_shape(matmul, left, right)
+    if isinstance(shape, str):
+        return shape
     end, others = epilogue_of(operation, inputs, outputs[0], -1)
-    rows, batches = left[-2], product(left[:-2])
-    if len(right) == 2:
-        rows, batches = rows * batches, 1  # one matrix for all batches: they are rows of one product
-    spec = specialised(target.lanes, columns, end, packed=b.value is not None and len(right) == 2)
-    keep: list[object] = []
-    table = rows * 8
-    matrix: list[Operand]
-    if spec.packed:
-        assert b.value is not None
-        value, transposed = b.value, matmul.transpose_b
-        packing = packed([value], (replace(spec, end=PLAIN), transposed), lambda: [pack(spec, value.T if transposed else value)])
-        keep.append(packing)
-        matrix, scratch = [packing.arrays[0].ctypes.data, 0, 0, 0], table
-    else:
-        if isinstance(work := rows * inner * columns, int) and work >= _LARGE:
-            return "NumPy's BLAS is faster for large matrices of the call"
-        strides = (4, inner * 4) if matmul.transpose_b else (columns * 4, 4)
-        matrix, scratch = [In(1), *strides, inner * columns * 4], table + (columns + (spec.width - 1)) // spec.width * spec.width * inner * 4
+    constant = b.value if shape.batches == 1 and len(shape.runs) == 1 else None
+    return _Maker(shape, constant, end, others, target).native()
 
-    def rows_of(first: SizeLike, count: SizeLike) -> KernelCall:
-        """The product of some rows, of every batch."""
-        words: list[Operand] = [In(0, first * inner * 4), inner * 4, rows * inner * 4, *matrix]
-        words += [Out(0, first * columns * 4), batches, count, inner, columns, Scratch(first * 8), Scratch(table)]
-        words += operands_for(end, others, 0, first * columns * 4)
-        assert len(words) == len(spec.arguments)
-        return spec, words
 
-    def split(threads: int) -> Stages:
-        return Stages([[rows_of(first, count) for first, count in shares(rows, threads, _BLOCK)]], scratch)
+class _Maker:
+    """The calls of one product."""
 
-    cost = nanoseconds(batches * rows * inner * columns, 1 / 30)
-    # A matrix of the call is brought into order by every call of the kernel, and rows of a batch lie apart.
-    whole = not spec.packed or not certainly(batches, 1)
-    return KernelPlan(spec.name, [rows_of(0, rows)], scratch=scratch, keep=keep, cost=cost, split=None if whole else split)
+    def __init__(self, shape: MatMulShape, constant: Array | None, end: Epilogue, others: Sequence[int], target: Target) -> None:
+        self.shape, self.others, self.target = shape, others, target
+        #: One matrix is brought into panels before all rows are multiplied; of several, each by the call that needs it.
+        self.alone = certainly(shape.batches, 1) and len(shape.runs) == 1
+        self.spec = spec = specialised(target.lanes, shape.columns, end, packed=self.alone, inner=shape.inner)
+        self.packing = None
+        if constant is not None:
+            matrix = constant.reshape(constant.shape[-2:] if constant.ndim > 1 else (-1, 1))
+            turned = matrix.T if shape.turned_second else matrix
+            self.packing = packed([constant], (replace(spec, end=PLAIN), shape.turned_second), lambda: [pack(spec, turned)])
+        panels = (shape.columns + (spec.width - 1)) // spec.width
+        #: Bytes in the step's memory: of the first matrices the right way round, of panels, of addresses of rows.
+        self.turned = shape.firsts * shape.rows * shape.inner * 4 if shape.turned_first else 0
+        self.panels = 0 if self.packing else panels * spec.width * shape.inner * 4
+        self.scratch = self.turned + self.panels + shape.rows * 8
+
+    def turn_first(self) -> Iterator[KernelCall]:
+        """The first matrices the right way round."""
+        if self.shape.turned_first:
+            rows, inner = self.shape.rows, self.shape.inner
+            loops: list[Loop] = [(1, 0, 0), (self.shape.firsts, rows * inner * 4, rows * inner * 4)]
+            yield arranged(self.target.lanes, In(0), Scratch(0), loops, (inner, rows * 4), (rows, inner * 4))
+
+    def pack_second(self) -> Iterator[KernelCall]:
+        """The only second matrix, where it is one of the call, as panels: whole ones, then what is left."""
+        if self.packing or not self.alone:
+            return
+        inner, columns, width = self.shape.inner, self.shape.columns, self.spec.width
+        whole = columns // width
+        panel = inner * width * 4
+        for first, number, wide in ((0, whole, width), (whole, 1, columns - whole * width)):
+            if is_empty((number, wide)):
+                continue
+            target = Scratch(self.turned + first * panel)
+            if self.shape.turned_second:
+                loops: list[Loop] = [(1, 0, 0), (number, width * inner * 4, panel)]
+                source = In(1, first * width * inner * 4)
+                yield arranged(self.target.lanes, source, target, loops, (wide, inner * 4), (inner, width * 4))
+            else:
+                nest: list[Loop] = [(1, 0, 0), (number, width * 4, panel), (inner, columns * 4, width * 4), (wide, 4, 4)]
+                yield placing(self.target.lanes, In(1, first * width * 4), target, nest)
+
+    def multiply(self, run: Run, first: SizeLike, count: SizeLike) -> KernelCall:
+        """Some rows of every batch of a run."""
+        shape, inner, columns = self.shape, self.shape.inner, self.shape.columns
+        matrix = shape.rows * inner * 4
+        begin = run.first * matrix + first * inner * 4
+        source = Scratch(begin) if shape.turned_first else In(0, begin)
+        if self.packing:
+            second: list[Operand] = [self.packing.arrays[0].ctypes.data, 0, 0, 0]
+        elif self.alone:
+            second = [Scratch(self.turned), 0, 0, 0]
+        else:
+            strides = (4, inner * 4) if shape.turned_second else (columns * 4, 4)
+            each = inner * columns * 4
+            second = [In(1, run.second * each), *strides, 0 if run.one_second else each]
+        made = (run.result * shape.rows + first) * columns * 4
+        words: list[Operand] = [source, inner * 4, 0 if run.one_first else matrix, *second, Out(0, made)]
+        words += [shape.batches, count, inner, columns, Scratch(self.turned + self.panels + first * 8), Scratch(self.turned)]
+        words += operands_for(self.spec.end, self.others, 0, made)
+        assert len(words) == len(self.spec.arguments)
+        return self.spec, words
+
+    def stages(self, threads: int) -> Stages:
+        before = [[call] for call in (*self.turn_first(), *self.pack_second())]
+        rows = self.shape.rows
+        parts = shares(rows, threads, _BLOCK) if threads > 1 and self.alone else [(0, rows)]
+        runs = [[self.multiply(run, first, count) for first, count in parts] for run in self.shape.runs]
+        return Stages([*before, *runs], self.scratch)
+
+    def native(self) -> KernelPlan:
+        """The product."""
+        shape = self.shape
+        alone = self.stages(1)
+        calls = [call for stage in alone.stages for call in stage]
+        cost = nanoseconds(len(shape.runs) * shape.batches * shape.rows * shape.inner * shape.columns, 1 / 30)
+        keep = [self.packing] if self.packing else []
+        # A matrix of several is brought into order by every call of the kernel, and rows of a batch lie apart.
+        return KernelPlan(self.spec.name, calls, self.scratch, keep, cost, self.stages if self.alone else None)

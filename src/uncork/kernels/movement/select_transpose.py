@@ -11,6 +11,7 @@ from uncork.kernels.extents import certainly, extents, is_empty, nanoseconds, pr
 from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Operand, Out, Selection, Stages, shares
 from uncork.kernels.movement.select_copy_table import select_move
 from uncork.kernels.movement.spec_transpose import LOOPS, Blocks
+from uncork.kernels.movement.strided_copy import placing
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import selects
 from uncork.ops import Operation
@@ -51,6 +52,20 @@ def turning(
 
     words: list[Operand] = [source, target, *(word for loop in loops for word in loop), *rows, *columns]
     return spec, words
+
+
+def arranged(
+    widest: int,
+    source: Operand,
+    target: Operand,
+    loops: Sequence[Loop],
+    rows: tuple[SizeLike, SizeLike],
+    columns: tuple[SizeLike, SizeLike],
+) -> KernelCall:
+    """What `turning` does, also for matrices that have no block."""
+    if blocks_fit(rows[0], columns[0]):
+        return turning(widest, source, target, loops, rows, columns)
+    return placing(widest, source, target, [*loops, (*rows, 4), (columns[0], 4, columns[1])])
 
 
 @selects(Transpose1)
