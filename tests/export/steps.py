@@ -66,19 +66,22 @@ class Case:
 
     def __init__(self, folder: Path, kind: str, before: str) -> None:
         self.folder, self.kind = folder, kind
-        self.before, self.out = before == "overwrite", folder / "out"
+        self.out = folder / "out"
         self.old: Contents = {}
-        if self.before:
+        self.prepare()
+        export(kind, folder, 0, lambda *_: None)  # imported once, before the forks
+        if before == "overwrite":
             self.prepare()
+            assert not in_a_fork(lambda: export(kind, folder, 1, lambda *_: None))
             self.old = contents(self.out)
         self.number, self.new = self.whole()
 
     def prepare(self) -> None:
         shutil.rmtree(self.out, ignore_errors=True)
-        if self.kind != "torch":
+        if self.old or self.kind != "torch":
             self.out.mkdir()
-        if self.before:
-            assert not in_a_fork(lambda: export(self.kind, self.folder, 1, lambda *_: None))
+        for name, data in self.old.items():
+            (self.out / name).write_bytes(data)
 
     def whole(self) -> tuple[int, Contents]:
         """How many steps there are, and what is there after them."""
@@ -111,16 +114,20 @@ class Case:
         with contextlib.suppress(KeyboardInterrupt, UncorkError, OSError):
             export(self.kind, self.folder, 2, step)
 
-    def look(self, how: str) -> None:
+    def wrong(self, how: str) -> str:
         """All files are the old ones or all are new; after a kill they may be without a head."""
         found = contents(self.out)
         assert set(self.new) == set(FILES[self.kind])
         if how == "killed" and FILES[self.kind][-1] not in found:
-            assert all(found[n] in (self.old.get(n), self.new[n]) for n in found), sorted(found)
-            return
-        assert found in (self.old, self.new), sorted(found)
-        if how == "interrupted" and self.out.exists():
-            assert not [p.name for p in self.out.iterdir() if p.name.startswith(".")]
+            mixed = [n for n in found if found[n] not in (self.old.get(n), self.new[n])]
+            return f"half-written: {mixed}" if mixed else ""
+        if found not in (self.old, self.new):
+            return f"neither the old nor the new: {sorted(found)}"
+        return f"left: {self.hidden()}" if how == "interrupted" and self.hidden() else ""
+
+    def hidden(self) -> list[str]:
+        names = os.listdir(self.out) if self.out.exists() else []
+        return [name for name in names if name.startswith(".")]
 
 
 def main(case: Case) -> None:
@@ -130,10 +137,9 @@ def main(case: Case) -> None:
             case.prepare()
             status = in_a_fork(lambda how=how, step=step: case.hurt(step, how))  # type: ignore[misc]
             assert status == (-signal.SIGKILL if how == "killed" else 0), (how, step, status)
-            if in_a_fork(lambda how=how: case.look(how)):  # type: ignore[misc]
-                failed.append((how, step))
-            names = os.listdir(case.out) if case.out.exists() else []
-            hidden += any(name.startswith(".") for name in names)
+            if case.wrong(how):
+                failed.append((how, step, case.wrong(how)))
+            hidden += bool(case.hidden())
     print(json.dumps({"steps": case.number, "failed": failed, "hidden": hidden}))
 
 
