@@ -105,6 +105,21 @@ def mapped_file(array: Array) -> MappedFile | None:
     return base if isinstance(base, MappedFile) else None
 
 
+def let_go(array: Array) -> None:
+    """Tell the system that a part of a mapped file is not needed in memory for now.
+
+    It is read from the file again where it is looked at; other arrays are left alone.
+    """
+    mapped = mapped_file(array)
+    if mapped is None or not hasattr(mmap, "MADV_DONTNEED") or not array.flags.c_contiguous:
+        return
+    start = array.ctypes.data - np.frombuffer(mapped, np.uint8).ctypes.data
+    end = start + array.nbytes
+    start += -start % mmap.PAGESIZE
+    if end - start >= mmap.PAGESIZE:
+        mapped.madvise(mmap.MADV_DONTNEED, start, end - start)
+
+
 @functools.lru_cache(maxsize=1)
 def size_function() -> int:
     """The address of the C library's `lseek`, which tells a file's size; 0 where there is none.

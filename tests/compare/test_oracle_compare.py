@@ -91,3 +91,27 @@ def test_torch(tmp_path: Path, command: Command) -> None:
     other = command("compare", "model.xml", "--against", "torch:other.pt2", "--random", "--shape", "input=2,3", "--json")
     assert other.status == 1
     assert "linear_1" in other.json["first"]["layer"]
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
+def test_torch_parts_of_tuples(tmp_path: Path, command: Command) -> None:
+    """OpenVINO decomposes the batch normalisation into a tuple: "getitem" is its result there, and the first part of the split here."""
+    needs("torch", "openvino")
+    torch, openvino = importlib.import_module("torch"), importlib.import_module("openvino")
+
+    class Parts(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = torch.nn.BatchNorm1d(12)
+
+        def forward(self, x):  # type: ignore[no-untyped-def]
+            a, b, c = torch.split(self.norm(x), [4, 4, 4], 1)
+            return torch.relu(a) * torch.tanh(b) + torch.sigmoid(c)
+
+    program = torch.export.export(Parts().eval(), (torch.randn(3, 12, 5),))
+    torch.export.save(program, tmp_path / "model.pt2")
+    openvino.save_model(openvino.convert_model(program), tmp_path / "model.xml", compress_to_fp16=False)
+    answer = command("compare", "model.xml", "--against", "torch:model.pt2", "--random", "--shape", "x=3,12,5", "--json")
+    assert answer.status == 0, answer.err + answer.out
+    compared = [layer["layer"] for layer in answer.json["layers"] if layer["verdict"] in ("same", "rounding")]
+    assert sum("VariadicSplit" in name for name in compared) == 3

@@ -1,21 +1,17 @@
 """Ends a scoring run at its n-th step on the file system, for every n, and looks at what is left.
 
 Run by `test_every_step.py` in a process of its own, which has no threads: each run is a fork of it.
-A step is a file that is opened to be written, renamed, deleted or flushed, or a folder made. It ends
-by SIGKILL, by Ctrl-C or by an error of the disk, before the step is taken.
+It ends by SIGKILL, by Ctrl-C or by an error of the disk, before the step is taken (`tests._steps`).
 """
 
 from __future__ import annotations
 
-import builtins
 import contextlib
-import errno
 import json
 import os
 import shutil
 import signal
 import sys
-import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +19,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 import uncork
+from tests._steps import count_steps, end, in_a_fork
 from uncork.errors import UncorkError
 from uncork.score.columns import Fault
 from uncork.score.engine import write_unit
@@ -31,8 +28,6 @@ from uncork.score.source import Unit
 from uncork.score.summary import Summary
 from uncork.score.target import finished_note
 from uncork.score.unit import Job, UnitScorer
-
-STEPS = ("rename", "replace", "unlink", "rmdir", "mkdir", "fsync")
 
 
 class Here:
@@ -64,47 +59,6 @@ def score(folder: Path, output: str, rejects: str | None, **options: Any) -> Sum
     source = folder / ("rows.parquet" if rejects else "good.parquet")
     common: dict[str, Any] = {"rows_per_part": 10, "batch_size": 5, "backend": "reference", **on_error, **options}
     return uncork.score(folder / "model.xml", source, output, **common)
-
-
-def count_steps(ends: Callable[[int], None]) -> None:
-    """Call `ends` with the number of each step, before it is taken."""
-    taken = 0
-
-    def counted(real: Callable[..., Any], is_step: Callable[..., bool]) -> Callable[..., Any]:
-        def step(*arguments: Any, **options: Any) -> Any:
-            nonlocal taken
-            if is_step(*arguments, **options):
-                taken += 1
-                ends(taken)
-            return real(*arguments, **options)
-
-        return step
-
-    for name in STEPS:
-        setattr(os, name, counted(getattr(os, name), lambda *_, **__: True))
-    builtins.open = counted(open, lambda _, mode="r", *__, **___: mode not in ("r", "rb"))
-
-
-def in_a_fork(body: Callable[[], object]) -> int:
-    """Its exit status; negative when a signal ended it."""
-    process = os.fork()
-    if not process:
-        try:
-            body()
-        except BaseException:
-            traceback.print_exc()
-            os._exit(1)
-        os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
-
-
-def end(how: str) -> None:
-    if how == "killed":
-        os.kill(os.getpid(), signal.SIGKILL)
-    if how == "interrupted":
-        raise KeyboardInterrupt
-    number = errno.ENOSPC if how == "full" else errno.EACCES
-    raise OSError(number, os.strerror(number))
 
 
 class Case:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from uncork.compare.pairs import consistent
 from uncork.ir.model import Model, Node, Source
 
 
@@ -19,20 +20,31 @@ class PeerTensor:
     output: int
     names: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
+    #: None where it is not known, and for a dimension that is not.
+    shape: tuple[int | None, ...] | None = None
 
 
 @dataclass(frozen=True)
 class PeerModel:
-    """All tensors of a peer in an order in which each comes after what it reads, and how its inputs are called, in order."""
+    """All tensors of a peer in an order in which each comes after what it reads, and how its inputs are called, in order.
+
+    `numbered`: names count the operations of one graph (mul, mul_1), so that in another graph of the same
+    model the same name may be another tensor. A pair of names must then also fit in shape and ancestors.
+    """
 
     tensors: tuple[PeerTensor, ...]
     inputs: tuple[str, ...]
+    numbered: bool = False
 
 
 def matched(model: Model, peer: PeerModel) -> dict[Source, str]:
     """The peer's key of each tensor of ours that it has."""
     found = _by_layer(model, peer)
     by_name = _by_name(model, peer)
+    if peer.numbered:
+        by_position = zip((Source(p, 0) for p in model.parameters), peer.inputs)
+        inputs, shapes = {t.key: t.inputs for t in peer.tensors}, {t.key: t.shape for t in peer.tensors}
+        by_name = consistent(model, {**dict(by_position), **by_name}, inputs, shapes)
     for source, key in by_name.items():
         found.setdefault(source, key)
     _by_structure(model, peer, found)
@@ -67,7 +79,7 @@ def _by_name(model: Model, peer: PeerModel) -> dict[Source, str]:
         if not _is_computed(node):
             continue
         for output, port in enumerate(node.outputs):
-            own = (node.name, f"{node.name}:0") if len(node.outputs) == 1 else (f"{node.name}:{output}",)
+            own = (node.name, f"{node.name}:0") if len(node.outputs) == 1 else (f"{node.name}:{output}", f"{_converted(node)}:{output}")
             keys = {key for name in (*port.names, *own) for key in theirs.get(name, ())}
             if len(keys) == 1:
                 found[Source(node.id, output)] = keys.pop()
@@ -101,6 +113,11 @@ def _by_structure(model: Model, peer: PeerModel, found: dict[Source, str]) -> No
 
 def _is_computed(node: Node) -> bool:
     return node.type_name != "Const"
+
+
+def _converted(node: Node) -> str:
+    """What a layer was converted from, in names that end in its type: "split/aten.split.Tensor/VariadicSplit"."""
+    return node.name.rpartition("/")[0]
 
 
 def describe(model: Model) -> PeerModel:

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from uncork.errors import ReadError
+from uncork.files import let_go
 from uncork.storage import decode
 from uncork.types import Array, ElementType
 
@@ -69,6 +70,7 @@ def write_tensors(
             part = flat[start : start + _BLOCK]
             part = np.ascontiguousarray(part.astype(part.dtype.newbyteorder("<"), copy=False))
             file.write(part.view(np.uint8).data)
+            let_go(part)
             done += part.nbytes
             if progress is not None:
                 progress(done, end)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import secrets
@@ -11,47 +12,101 @@ from typing import BinaryIO
 
 
 class Replacement:
-    """Files that take their final names together, in the order opened, when the block ends well, and leave no trace otherwise."""
+    """Files that take their final names when the block ends well, and leave no trace otherwise.
+
+    The file that is opened last is the one that tells of the others, as model.xml of its weights.
+    Whenever the process ends, it stands for files that are whole: it is put aside before any other
+    is replaced, and comes back after them. What is written has no name until then, where the
+    system has such files, so that not even a kill leaves any of it.
+    """
 
     def __init__(self) -> None:
         self._token = secrets.token_hex(6)
         self._finals: list[Path] = []
+        self._nameless: dict[Path, int] = {}  # open file descriptors
 
     def open(self, final: Path) -> BinaryIO:
         """A new file that will become `final`."""
         if final.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(final))
         self._finals.append(final)
-        return open(self._scratch(final, "new"), "xb")
+        handle = _nameless(final.parent)
+        if handle is None:
+            return open(self._scratch(final, "new"), "xb")
+        self._nameless[final] = handle
+        return open(final, "xb", opener=lambda *_: os.dup(handle))
 
     def __enter__(self) -> Replacement:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        new: list[Path] = []  # files that were not there before
-        done = False
-        try:
-            if kind is None:
+        with contextlib.ExitStack() as last:  # all of it happens, whatever fails meanwhile
+            # Twice: an interrupt may come just before one is deleted.
+            for kind_of in ("new", "old") * 2:
                 for final in self._finals:
-                    if final.exists():
-                        shutil.copymode(final, self._scratch(final, "new"))
-                        _keep(final, self._scratch(final, "old"))
-                    else:
-                        new.append(final)
-                    os.replace(self._scratch(final, "new"), final)
-                done = True
-        finally:
-            for final in () if done else self._finals:
-                if self._scratch(final, "old").exists():
-                    os.replace(self._scratch(final, "old"), final)
-                elif final in new:
-                    final.unlink(missing_ok=True)
-            for final in self._finals:
-                for kind_of in ("new", "old"):
-                    self._scratch(final, kind_of).unlink(missing_ok=True)
+                    last.callback(self._scratch(final, kind_of).unlink, missing_ok=True)
+            for handle in self._nameless.values():
+                last.callback(os.close, handle)
+            if kind is None and self._finals:
+                with contextlib.ExitStack() as back:
+                    for final in self._finals:
+                        back.callback(self._put_back, final, final.exists())
+                    self._replace()
+                    back.pop_all()
+
+    def _put_back(self, final: Path, was_there: bool) -> None:
+        """What was there before, or nothing."""
+        old = self._scratch(final, "old")
+        if old.exists():
+            os.replace(old, final)
+        elif not was_there:
+            final.unlink(missing_ok=True)
+
+    def _replace(self) -> None:
+        for final in self._finals:
+            new = self._scratch(final, "new")
+            if final in self._nameless:
+                _name(self._nameless[final], new)
+            if final.exists():
+                shutil.copymode(final, new)
+        *others, head = self._finals
+        if others and head.exists():
+            os.replace(head, self._scratch(head, "old"))
+        for final in others:
+            if final.exists():
+                _keep(final, self._scratch(final, "old"))
+            os.replace(self._scratch(final, "new"), final)
+        os.replace(self._scratch(head, "new"), head)
 
     def _scratch(self, final: Path, kind: str) -> Path:
         return final.with_name(f".{final.stem[:100]}.{self._token}{final.suffix[:20]}.{kind}")
+
+
+def _nameless(folder: Path) -> int | None:
+    """A file without a name, which is gone when nobody has it open; None where there are none (other systems than Linux)."""
+    if not hasattr(os, "O_TMPFILE"):
+        return None
+    try:
+        return os.open(folder, os.O_TMPFILE | os.O_RDWR, 0o666)
+    except OSError:  # not on every file system; what is really wrong shows when one with a name is made
+        return None
+
+
+def _name(handle: int, name: Path) -> None:
+    """Give a nameless file its name. Where that is not allowed, a copy gets it."""
+    try:
+        # Only with a folder given does Python follow the link to the file itself.
+        folder = os.open(name.parent, os.O_RDONLY)
+        try:
+            os.link(f"/proc/self/fd/{handle}", name.name, dst_dir_fd=folder, follow_symlinks=True)
+        finally:
+            os.close(folder)
+    except (OSError, NotImplementedError):
+        with contextlib.suppress(FileNotFoundError):
+            name.unlink()
+        with os.fdopen(os.dup(handle), "rb") as file, open(name, "xb") as copy:
+            file.seek(0)
+            shutil.copyfileobj(file, copy)
 
 
 def _keep(path: Path, name: Path) -> None:

@@ -278,6 +278,25 @@ def test_constants_in_a_file_of_their_own(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["m.onnx", "m.onnx.data"]
 
 
+def test_a_file_with_its_constants_is_the_message(tmp_path: Path) -> None:
+    """Lengths of one to four bytes, strings, and constants of four bits."""
+    builder = uncork.Builder("constants")
+    sizes = (3, 50, 5000, 600_000)
+    for size in sizes:
+        zeros = builder.constant(np.arange(size, dtype=np.float32), name=f"of {size}")
+        x = builder.parameter(f"x{size}", "f32", [size])
+        builder.result(builder.add("Add", 1, zeros, x)[0], f"y{size}")
+    builder.result(builder.constant(np.array(["a", "much longer"], object)), "words")
+    small = builder.constant(np.arange(5000).astype(np.uint8) % 16, "u4", name="small")
+    builder.result(builder.add("Convert", 1, small, destination_type="f32")[0], "wide")
+    model, done = builder.model(), list[tuple[int, int]]()
+    uncork.write_onnx(model, tmp_path / "m.onnx", progress=lambda a, b: done.append((a, b)))
+    written = onnx.load_from_string((tmp_path / "m.onnx").read_bytes())
+    assert written == uncork.to_onnx(model)
+    onnx.checker.check_model(written, full_check=True)
+    assert done[-1][0] == done[-1][1] == 4 * sum(sizes) + 2500
+
+
 def test_an_interrupted_export_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "m.onnx").write_bytes(b"before")
     builder = uncork.Builder("large")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+import operator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,13 +23,7 @@ class TorchPeer:
         graph = self._module.graph
         names = [node.name for node in graph.nodes if node.op == "placeholder"]
         self._inputs = [self._tensor(given) for given in in_order(inputs, [(n, f"{n}:0") for n in names])]
-        tensors = []
-        for node in graph.nodes:
-            if node.op not in ("output", "get_attr"):
-                read = tuple(other.name for other in node.all_input_nodes)
-                type_name = "Parameter" if node.op == "placeholder" else str(node.target)
-                tensors.append(PeerTensor(node.name, node.name, type_name, 0, (node.name, f"{node.name}:0"), read))
-        self.model = PeerModel(tuple(tensors), tuple(names))
+        self.model = PeerModel(tuple(_tensors(graph)), tuple(names), numbered=True)
 
     def _tensor(self, given: GivenInput) -> Any:
         if given.element_type == "bf16":
@@ -69,3 +64,30 @@ def _array(torch: Any, value: Any) -> Array:
     if value.dtype == torch.bfloat16:
         return of_bf16(value.view(torch.int16).numpy())
     return np.array(value.numpy())
+
+
+def _tensors(graph: Any) -> Iterator[PeerTensor]:
+    """What the nodes of a program give. The parts of a tuple are outputs of the operation that gives it.
+
+    "getitem_3" is no name of a tensor: every part of every tuple of the graph is called so.
+    """
+    for node in graph.nodes:
+        if node.op not in ("placeholder", "call_function"):
+            continue
+        if node.target is operator.getitem:
+            made, output = node.args
+            names = (f"{made.name}:{output}", f"{made.name}/{made.target}:{output}")
+            yield PeerTensor(node.name, made.name, str(made.target), output, names, _read(made), _shape(node))
+        elif not isinstance(node.meta.get("val"), (tuple, list)):
+            type_name = "Parameter" if node.op == "placeholder" else str(node.target)
+            yield PeerTensor(node.name, node.name, type_name, 0, (node.name, f"{node.name}:0"), _read(node), _shape(node))
+
+
+def _read(node: Any) -> tuple[str, ...]:
+    return tuple(other.name for other in node.all_input_nodes)
+
+
+def _shape(node: Any) -> tuple[int | None, ...] | None:
+    """As far as the program knows it: a size may be an expression."""
+    shape = getattr(node.meta.get("val"), "shape", None)
+    return None if shape is None else tuple(size if isinstance(size, int) else None for size in shape)

@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from uncork.errors import UncorkError, UnsupportedError
+from uncork.export.onnx.framing import framed
 from uncork.export.onnx.model import Exported, export
-from uncork.export.onnx.tensors import stored_bytes, stored_size
+from uncork.export.onnx.tensors import ONNX_TYPES, stored_bytes, stored_size
 from uncork.ir.model import Model
 from uncork.ir.read import read_structure
 from uncork.ir.replacement import Replacement
@@ -48,8 +50,8 @@ def filled(exported: Exported) -> Any:
             "write files with uncork.write_onnx"
         )
     for tensor in exported.proto.graph.initializer:
-        if tensor.name in exported.weights and tensor.data_type != 8:
-            tensor.raw_data = b"".join(stored_bytes(exported.weights[tensor.name]))
+        if tensor.name in exported.weights and tensor.data_type != ONNX_TYPES[ElementType.string]:
+            _fill(tensor, exported.weights[tensor.name])
     return exported.proto
 
 
@@ -81,42 +83,66 @@ def write_onnx(
         )
     try:
         with Replacement() as files:
+            count = _Count(sum(map(_size_of_bytes, exported.weights.values())), progress)
             if outside:
                 data = path.with_name(path.name + ".data")
                 with files.open(data) as file:
-                    _stream(exported, data.name, file, total, progress or (lambda done, of: None))
-            proto = exported.proto if outside else filled(exported)
+                    _stream(exported, data.name, file, count)
             with files.open(path) as file:
-                file.write(proto.SerializeToString())
+                if outside:
+                    file.write(exported.proto.SerializeToString())
+                else:
+                    framed(exported, file.write, count)
     except OSError as error:
         raise UncorkError(f"cannot be written: {error.strerror or error}", str(path)) from None
     return list(exported.approximations)
 
 
-def _stream(
-    exported: Exported, location: str, file: BinaryIO, total: int, progress: Progress
-) -> None:
-    position = written = 0
+def _fill(tensor: Any, constant: Const) -> None:
+    """Put the bytes of a constant into its initializer."""
+    with BytesIO() as file:  # gives its bytes without a copy, which joined pieces would be
+        for piece in stored_bytes(constant):
+            file.write(piece)
+        tensor.raw_data = file.getvalue()
+
+
+class _Count:
+    """Tells of bytes as they are written."""
+
+    def __init__(self, total: int, progress: Progress | None) -> None:
+        self._done, self._total, self._progress = 0, total, progress
+
+    def __call__(self, more: int) -> None:
+        self._done += more
+        if self._progress is not None:
+            self._progress(self._done, self._total)
+
+
+def _stream(exported: Exported, location: str, file: BinaryIO, count: _Count) -> None:
+    position = 0
     for tensor in exported.proto.graph.initializer:
         constant = exported.weights.get(tensor.name)
         if constant is None or not _goes_outside(constant):
             if constant is not None and constant.element_type is not ElementType.string:
-                tensor.raw_data = b"".join(stored_bytes(constant))
+                _fill(tensor, constant)
+                count(stored_size(constant))
             continue
         padding = -position % _ALIGNMENT
         file.write(bytes(padding))
         position += padding
         size = 0
         for piece in stored_bytes(constant):
-            file.write(piece)
-            size += len(piece)
-            progress(written + size, total)
+            size += file.write(piece)
+            count(len(piece))
         tensor.data_location = 1  # EXTERNAL
         for key, value in (("location", location), ("offset", position), ("length", size)):
             entry = tensor.external_data.add()
             entry.key, entry.value = key, str(value)
         position += size
-        written += size
+
+
+def _size_of_bytes(constant: Const) -> int:
+    return 0 if constant.element_type is ElementType.string else stored_size(constant)
 
 
 def _goes_outside(constant: Const) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from uncork.files import let_go
 from uncork.internal_ops.quantized_lookup import PackedConst
 from uncork.ops.parameter import Const
 from uncork.storage import pack, packed_size
@@ -74,7 +75,10 @@ def stored_size(constant: Const) -> int:
 
 
 def stored_bytes(constant: Const) -> Iterator[Any]:
-    """The bytes of a constant in pieces; strings have none."""
+    """The bytes of a constant in pieces, each good until the next; strings have none.
+
+    Of a mapped file no more is in memory than a piece.
+    """
     if isinstance(constant, PackedConst):
         yield constant.packed.data
         return
@@ -89,3 +93,4 @@ def stored_bytes(constant: Const) -> Iterator[Any]:
                 .view(np.uint8)
                 .data
             )
+        let_go(part)

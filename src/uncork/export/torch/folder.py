@@ -99,13 +99,13 @@ def write_torch(
             with Replacement() as files:
                 with files.open(folder / "weights.safetensors") as file:
                     write_tensors(file, _entries(source), _metadata(source), progress)
-                with files.open(folder / "model.py") as file:
-                    file.write(module_text(source).encode())
                 if sample is not None:
                     with files.open(folder / "check.py") as file:
                         file.write(_CHECK.encode())
                     with files.open(folder / "sample.npz") as file:
                         file.write(_packed(sample))
+                with files.open(folder / "model.py") as file:
+                    file.write(module_text(source).encode())
         except BaseException:
             if not existed:
                 folder.rmdir()

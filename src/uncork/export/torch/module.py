@@ -12,10 +12,13 @@ import numpy as np
 from uncork.errors import UncorkError
 from uncork.export.torch import types
 from uncork.export.torch.model import TorchSource
+from uncork.files import let_go
 from uncork.ops.parameter import Const
 from uncork.types import ElementType
 
 _numbers = itertools.count(1)
+#: Elements that are copied at a time.
+_BLOCK = 1 << 22
 
 
 def import_torch() -> Any:
@@ -49,9 +52,17 @@ def module_of(source: TorchSource) -> Any:
 
 
 def tensor_of(torch: Any, constant: Const) -> Any:
-    """A constant's values as a tensor of its own."""
-    array = types.stored(constant.element_type, constant.value)
-    copied = torch.from_numpy(np.array(array, order="C", copy=True))
+    """A constant's values as a tensor of its own.
+
+    Of a mapped file no more is in memory than a block.
+    """
+    given = constant.value.reshape(-1)
+    array = np.empty(given.size, types.stored(constant.element_type, given[:0]).dtype)
+    for start in range(0, given.size, _BLOCK):
+        part = given[start : start + _BLOCK]
+        array[start : start + _BLOCK] = types.stored(constant.element_type, part)
+        let_go(part)
+    copied = torch.from_numpy(array)
     if constant.element_type is ElementType.bf16:
         copied = copied.view(torch.bfloat16)
     return copied.reshape(constant.shape.static)
