@@ -167,6 +167,19 @@ def test_needs_only_numpy(path: Path) -> None:
     assert "environ" not in path.read_text(encoding="utf-8"), "options are arguments, never environment variables"
 
 
+def test_operations_are_declared_in_two_places() -> None:
+    """Those of files in `ops`, those that passes make in `internal_ops`."""
+    declaring = {part(path) for path in FILES if _declares_operation(path)}
+    assert declaring == {"ops", "internal_ops"}
+
+
+def _declares_operation(path: Path) -> bool:
+    """Only an operation has outputs to declare."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    values = (node.value for node in ast.walk(tree) if isinstance(node, ast.Assign))
+    return any(isinstance(v, ast.Call) and ast.unparse(v.func) == "Output" for v in values)
+
+
 def test_every_public_name_is_documented() -> None:
     for name in uncork.__all__:
         assert getattr(uncork, name).__doc__, f"uncork.{name} has no docstring"

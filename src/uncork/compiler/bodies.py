@@ -141,10 +141,8 @@ def with_kernel_bodies(model: Model, executor_of: ExecutorOf) -> Model:
 def _with_kernels(node: Node, operation: SubGraphOperation, executor_of: ExecutorOf) -> Node:
     if not all(isinstance(b.body, GraphBody) for b in operation.bodies.values()):
         return node
-    twin: SubGraphOperation = object.__new__(type(operation))
-    twin.__dict__.update(operation.__dict__)
-    twin.bodies = {name: _compiled(body, executor_of) for name, body in operation.bodies.items()}
-    return replace(node, operation=twin)
+    bodies = {name: _compiled(body, executor_of) for name, body in operation.bodies.items()}
+    return replace(node, operation=operation.replace(bodies=bodies))
 
 
 def _compiled(body: BodyMap, executor_of: ExecutorOf) -> BodyMap:

@@ -74,17 +74,17 @@ def configure(model: Model, strict: bool, loop_limit: int | None, direct_sums: b
     nodes = []
     variable: set[int] = set()  # nodes whose results differ from call to call
     for node in model.nodes:
-        operation = node.operation
+        operation, hints = node.operation, node.hints
         varies = operation is None or not operation.deterministic or node.type_name == "Parameter"
         if varies or any(source.node in variable for source in node.inputs):
             variable.add(node.id)
         if isinstance(operation, SubGraphOperation):
             operation = operation.configured(strict, loop_limit, direct_sums)
         if operation is not None and direct_sums and operation.multiplies:
-            operation = operation.with_direct_sums()
+            hints = replace(hints, direct_sums=True)
         if operation is None or not strict or isinstance(operation, SubGraphOperation):
             pass
         elif operation.strict_on_constants or node.id in variable:
-            operation = operation.with_strict()
-        nodes.append(replace(node, operation=operation))
+            operation = operation.replace(strict=True)
+        nodes.append(replace(node, operation=operation, hints=hints))
     return replace(model, nodes=tuple(nodes))
