@@ -53,6 +53,8 @@ class Operation:
     deterministic: ClassVar[bool] = True
     #: What an operation has beside attributes, under these names.
     fields: ClassVar[dict[str, Field[Any]]] = {}
+    #: The values of fields that nobody has to give.
+    defaults: ClassVar[dict[str, Any]] = {}
     #: Tolerated oddities of the data are errors (decisions.md, rule 4).
     strict = Field(False)
     #: Oddities of constants are errors then, too. Where not, the model's author meant them.
@@ -68,11 +70,14 @@ class Operation:
         cls.outputs = tuple(f for f in named.values() if isinstance(f, Output))
         cls.attributes = {n: f for n, f in named.items() if isinstance(f, Attribute)}
         cls.fields = {n: f for n, f in named.items() if isinstance(f, Field) and n not in cls.attributes}
+        cls.defaults = {n: f.default for n, f in cls.fields.items() if f.default is not REQUIRED}
 
     def __init__(self, **values: Any) -> None:
         given = self._accepted(values)
-        missing = {n: a.read(None) for n, a in self.attributes.items() if n not in given}
-        vars(self).update({**self._field_defaults(), **missing, **given})
+        kept = vars(self)
+        kept.update(self.defaults)
+        kept.update({n: a.read(None) for n, a in self.attributes.items() if n not in given})
+        kept.update(given)
         self._complete()
 
     @classmethod
@@ -90,7 +95,7 @@ class Operation:
                 problems.append(error.message)
         if problems:
             raise ValidationError("; ".join(problems))
-        return cls._made({**cls._field_defaults(), **values})
+        return cls._made({**cls.defaults, **values})
 
     def to_text(self) -> dict[str, str]:
         """The attributes as the file spells them."""
@@ -113,14 +118,11 @@ class Operation:
         return made
 
     @classmethod
-    def _field_defaults(cls) -> dict[str, Any]:
-        """The fields that nobody has to give."""
-        return {n: f.default for n, f in cls.fields.items() if f.default is not REQUIRED}
-
-    @classmethod
     def _accepted(cls, values: Mapping[str, Any]) -> dict[str, Any]:
         """Values from Python as they are kept."""
-        declared = cls.attributes | cls.fields
+        if not values:
+            return {}
+        declared: dict[str, Field[Any]] = {**cls.attributes, **cls.fields}
         cls.refuse_unknown(values, declared)
         return {name: declared[name].given(value) for name, value in values.items()}
 
