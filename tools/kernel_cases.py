@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests import test_plans
+from tests.compiler import test_plans
 from tests.kernels import _fences
 from tests.kernels.test_every_kernel import in_f32
-from tests.test_every_op import ALL
+from tests.ops.test_every_op import ALL
 
 import uncork
 from tools.kernel_recorder import Recorder, text_digest
@@ -105,7 +105,7 @@ def _unknown(specs: Sequence[TensorSpec], last: int) -> list[TensorSpec]:
 
 
 def built(recorder: Recorder) -> Iterator[Line]:
-    """The models that tests/test_plans.py builds."""
+    """The models that tests/compiler/test_plans.py builds."""
     for family, layers in test_plans.FAMILIES.items():
         builder = uncork.Builder(family)
         for number, source in enumerate(layers(builder)):

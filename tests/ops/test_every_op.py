@@ -33,7 +33,7 @@ def _each(kind: str) -> list[object]:
 WITH_LOOP = [pytest.param(e, id=e.operation.label()) for e in ALL.values() if e.cases is not None]
 
 
-#: These need a graph around them: tests/ir, tests/test_subgraphs.py and tests/test_state.py have theirs.
+#: These need a graph around them: tests/ir and tests/compiler/test_state.py have theirs.
 WITHOUT_SAMPLES = ("Parameter", "Const", "If", "Loop", "TensorIterator", "ReadValue", "Assign")
 
 
