@@ -16,7 +16,7 @@ from uncork.ir.bodies import GraphBody
 from uncork.ir.interpret import interpret
 from uncork.ir.model import Model, Node
 from uncork.ir.validate import infer
-from uncork.ops._body import Body, BodyMap, SubGraphOperation
+from uncork.ops._body import BodyMap, SubGraphOperation
 from uncork.types import Array, TensorSpec
 
 #: Specs whose descriptions are kept; the oldest are forgotten.
@@ -95,12 +95,6 @@ class KernelBody:
             return interpret(self.body.model, inputs)
         arrays = [array if array.flags.c_contiguous else np.ascontiguousarray(array).reshape(array.shape) for array in inputs]
         return executor.run_patiently(arrays)
-
-    def configured(self, strict: bool, loop_limit: int | None, direct_sums: bool = False) -> Body:
-        """The same body with other options of `compile_model`."""
-        configured = self.body.configured(strict, loop_limit, direct_sums)
-        assert isinstance(configured, GraphBody)
-        return KernelBody(configured, self._executor_of)
 
 
 def _tells(spec: TensorSpec) -> bool:

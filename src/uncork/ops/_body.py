@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Protocol, TypeVar
 
 from uncork.ops._operation import Operation
@@ -28,10 +28,6 @@ class Body(Protocol):
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """Carrier arrays of the results."""
-        ...
-
-    def configured(self, strict: bool, loop_limit: int | None, direct_sums: bool = False) -> Body:
-        """The same body with other options of `compile_model`."""
         ...
 
 
@@ -114,11 +110,6 @@ class SubGraphOperation(Operation):
         counts = {sum(o.port is not None for o in b.outputs) for b in bodies.values()}
         self.require(len(counts) == 1, "the bodies give different numbers of outputs: {}", sorted(counts))
         return self.replace(bodies=dict(bodies))
-
-    def configured(self: Self, strict: bool, loop_limit: int | None, direct_sums: bool = False) -> Self:
-        """The same operation, and everything in its bodies, with these options."""
-        bodies = {name: replace(joined, body=joined.body.configured(strict, loop_limit, direct_sums)) for name, joined in self.bodies.items()}
-        return self.replace(strict=strict, loop_limit=loop_limit, bodies=bodies)
 
     def external(self, inputs: Sequence[TensorSpec], entry: BodyInput) -> TensorSpec:
         """The spec of the layer's input that a body's input takes."""
