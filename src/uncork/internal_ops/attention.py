@@ -9,7 +9,7 @@ from typing import Union
 import numpy as np
 
 from uncork.ops._operation import Operation
-from uncork.ops._ports import BOOLEAN, REAL, Input, Output
+from uncork.ops._ports import BOOLEAN, REAL, Field, Input, Output
 from uncork.types import Array, PartialShape, TensorSpec
 
 
@@ -82,14 +82,15 @@ class FusedAttention(Operation):
     sink = Input(REAL, "T", optional=True)
     output = Output("T")
 
+    attention = Field[Operation]()
+    moves = Field[tuple[tuple[Move, ...], ...]]()
+    order = Field[tuple[int, ...]]()
+    factor = Field[float | None]()
+
     def __init__(
         self, attention: Operation, moves: Sequence[Sequence[Move]] = ((), (), ()), order: Sequence[int] = (), factor: float | None = None
     ) -> None:
-        super().__init__()
-        self.attention = attention
-        self.moves = tuple(map(tuple, moves))
-        self.order = tuple(order)
-        self.factor = factor
+        super().__init__(attention=attention, moves=tuple(map(tuple, moves)), order=tuple(order), factor=factor)
 
     def infer(
         self,

@@ -44,7 +44,7 @@ def functionalize_variables(model: Model) -> Lifted | None:
                 return None
             reads.append(node)
             parameter = Parameter(element_type=spec.element_type, shape=spec.shape)
-            node = replace(node, type_name="Parameter", inputs=(), operation=parameter, outputs=(Port(spec),))
+            node = replace(node, inputs=(), operation=parameter, outputs=(Port(spec),))
         elif any(source in passed for source in node.inputs):
             node = replace(node, inputs=tuple(passed.get(source, source) for source in node.inputs))
         nodes.append(node)
