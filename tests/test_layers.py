@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import importlib
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import uncork
+from uncork.ops import Operation
 
 ROOT = Path(uncork.__file__).parent
 #: From the ground up. What stands together may not import each other.
@@ -167,6 +170,23 @@ def test_needs_only_numpy(path: Path) -> None:
         top = module.split(".")[0]
         assert top in sys.stdlib_module_names or top in allowed, f"{path} imports {module}"
     assert "environ" not in path.read_text(encoding="utf-8"), "options are arguments, never environment variables"
+
+
+def test_operations_are_declared_in_two_places() -> None:
+    """Those of files in `ops`, those that passes and exporters make in `internal_ops`."""
+    for module in MODULES:
+        with contextlib.suppress(ImportError):  # of extras that are not installed
+            importlib.import_module(module)
+    declaring = {kind.__module__.split(".")[1] for kind in _kinds(Operation)}
+    assert declaring == {"ops", "internal_ops"}
+
+
+def _kinds(kind: type[Operation]) -> Iterator[type[Operation]]:
+    """The operations of the project that are of this kind."""
+    for inner in kind.__subclasses__():
+        if inner.__module__.startswith("uncork."):
+            yield inner
+        yield from _kinds(inner)
 
 
 def test_every_public_name_is_documented() -> None:

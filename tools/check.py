@@ -2,8 +2,8 @@
 
 Lint, format and types, then the tests that are quick for what they find: rules of the layout, one worked example of every
 operation, reading, writing and the calls of a model. Whatever changed since `main` and has tests of its own name is added:
-`src/uncork/score/source.py` brings in `tests/score/test_source.py` and `tests/test_score.py`, where they are. Tests that
-take minutes are left to `pytest`.
+`src/uncork/score/source.py` brings in `tests/score/test_source.py`, and `score/batch.py`, which has none of its own,
+`tests/score/test_score.py`. Tests that take minutes are left to `pytest`.
 
     python -m tools.check            # all of it
     python -m tools.check --durations 10
@@ -20,7 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Tests of everything, a little of each.
-QUICK = ("tests/test_layers.py", "tests/test_errors.py", "tests/test_arguments.py", "tests/ir/test_read.py")
+QUICK = ("tests/test_layers.py", "tests/test_errors.py", "tests/compiler/test_arguments.py", "tests/ir/test_read.py")
 #: Tests that kill, fork and wait: they take minutes, and `pytest` runs them.
 LONG = ("tests/processes/", "tests/fuzz/", "tests/score/test_faults.py", "tests/score/test_every_step.py", "tests/score/test_ray")
 #: Seconds that all of it should take; more is said, and fails nothing: machines differ.
@@ -55,7 +55,7 @@ def steps(files: Iterable[str], durations: int) -> list[tuple[str, list[str]]]:
         ("lint", ["ruff", "check", "."]),
         ("format", ["ruff", "format", "--check", "."]),
         ("types", ["mypy"]),
-        ("every operation", ["pytest", "-n", "2", "tests/test_every_op.py", "-k", "test_sample or test_refusal", *shown]),
+        ("every operation", ["pytest", "-n", "2", "tests/ops/test_every_op.py", "-k", "test_sample or test_refusal", *shown]),
         ("tests", ["pytest", "-n", "2", *tests, *shown]),
     ]
 
@@ -68,15 +68,15 @@ def changed(base: str) -> list[str]:
 
 
 def named_tests(files: Iterable[str]) -> list[str]:
-    """The test files that are changed, or named as a changed file or its folder is."""
+    """The test files that are changed, or named as a changed file is, or else as its folder."""
     found: list[str] = []
     for file in map(Path, files):
         if file.parts[:1] == ("tests",):
             wanted = [file] if file.name.startswith("test_") else []
         elif file.parts[:2] == ("src", "uncork"):
             folder, name = Path("tests", *file.parts[2:-1]), file.stem.strip("_")
-            wanted = [folder / f"test_{name}.py", Path("tests", f"test_{name}.py")]
-            wanted += [Path("tests", f"test_{folder.name}.py")]
+            own = folder / f"test_{name}.py"
+            wanted = [own if (ROOT / own).is_file() else folder / f"test_{folder.name}.py"]
         else:
             wanted = []
         found += [str(path) for path in wanted if (ROOT / path).is_file()]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,14 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests import test_plans
+from tests.compiler import test_plans
 from tests.kernels import _fences
 from tests.kernels.test_every_kernel import in_f32
-from tests.test_every_op import ALL
+from tests.ops.test_every_op import ALL
 
 import uncork
 from tools.kernel_recorder import Recorder, text_digest
 from uncork.compiler.compile import compile_for
+from uncork.ir.hints import NO_HINTS, Hints
 from uncork.kernels import select
 from uncork.kernels.recurrent.select import supports
 from uncork.kernels.runtime import cpython_entry
@@ -50,13 +50,13 @@ def everything(recorder: Recorder, folders: Sequence[Path]) -> Iterator[Line]:
         yield from files("models", recorder, sorted(folder.glob("*/model.xml")))
 
 
-def selected(recorder: Recorder, operation: Operation, specs: Sequence[TensorSpec], known: Any = None) -> str:
+def selected(recorder: Recorder, operation: Operation, specs: Sequence[TensorSpec], known: Any = None, hints: Hints = NO_HINTS) -> str:
     """What is selected for an operation on these values; `known` is all that selection may see."""
     try:
         outputs = [TensorSpec(o.element_type, o.shape) for o in operation.describe(specs)]
     except uncork.UncorkError as error:
         return f"refused: {error}"
-    return recorder.described(select.select_kernel(operation, known or specs, outputs, recorder.target))
+    return recorder.described(select.select_kernel(operation, known or specs, outputs, recorder.target, hints))
 
 
 def samples(recorder: Recorder) -> Iterator[Line]:
@@ -75,29 +75,27 @@ def edges(recorder: Recorder) -> Iterator[Line]:
     """Sizes around the edges of blocks, for every family of kernels."""
     for family, cases in _fences.EDGES.items():
         for label, operation, specs in cases(np.random.default_rng(1)):
-            for variant, other, known in _variants(family, operation, specs):
+            for variant, known, hints in _variants(family, operation, specs):
                 with pytest.MonkeyPatch.context() as patch:
                     if variant == "team":
                         patch.setattr("uncork.kernels.recurrent.select._suits_team", lambda *_: True)
                     patch.setattr(recorder, "tables_begin_lines", variant != "between lines")
-                    found = selected(recorder, other, specs, known)
+                    found = selected(recorder, operation, specs, known, hints)
                 yield f"edges of {family}", f"{label} {variant}".strip(), found
 
 
-def _variants(family: str, operation: Operation, specs: Sequence[TensorSpec]) -> Iterator[tuple[str, Operation, Sequence[TensorSpec]]]:
-    yield "", operation, specs
+def _variants(family: str, operation: Operation, specs: Sequence[TensorSpec]) -> Iterator[tuple[str, Sequence[TensorSpec], Hints]]:
+    yield "", specs, NO_HINTS
     if family in ("embedding.bags", "embedding.quantized"):
-        yield "between lines", operation, specs
+        yield "between lines", specs, NO_HINTS
     if family == "gemm.matmul":
-        yield "unknown", operation, _unknown(specs, len(specs))
+        yield "unknown", _unknown(specs, len(specs)), NO_HINTS
     if family not in ("recurrent", "recurrent.final_states") or not isinstance(operation, RecurrentSequence):
         return
-    yield "team", operation, specs
-    yield "unknown weights", operation, _unknown(specs, 3)
+    yield "team", specs, NO_HINTS
+    yield "unknown weights", _unknown(specs, 3), NO_HINTS
     for precision in ("bf16", "bf16x3"):
-        other = copy.copy(operation)
-        other.precision = precision
-        yield precision, other, specs
+        yield precision, specs, Hints(precision=precision)
 
 
 def _unknown(specs: Sequence[TensorSpec], last: int) -> list[TensorSpec]:
@@ -107,7 +105,7 @@ def _unknown(specs: Sequence[TensorSpec], last: int) -> list[TensorSpec]:
 
 
 def built(recorder: Recorder) -> Iterator[Line]:
-    """The models that tests/test_plans.py builds."""
+    """The models that tests/compiler/test_plans.py builds."""
     for family, layers in test_plans.FAMILIES.items():
         builder = uncork.Builder(family)
         for number, source in enumerate(layers(builder)):

@@ -4,7 +4,7 @@
     python -m tools.kernel_digests --compare before.txt    # after it: exit 1 and the differences
 
 The kernels are those that are selected for the samples of all operations, for the sizes around the
-edges of blocks that tests/kernels/_fences.py has, for the models of tests/test_plans.py and of
+edges of blocks that tests/kernels/_fences.py has, for the models of tests/compiler/test_plans.py and of
 examples/, and for every model under the folders of `--models` (each with its inputs.npz). LLVM is
 not run: the text is what the emitters write. Names inside the text are numbered, so that a digest
 changes when code changes and not when a value is renamed.

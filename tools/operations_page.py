@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tests.test_every_op import ALL
+from tests.ops.test_every_op import ALL
 
 from tools.pages import write_or_check
 from uncork import ops

@@ -109,7 +109,7 @@ class Graph:
         assert cls is not None, type_name
         operation = cls(**attributes)
         if isinstance(operation, SubGraphOperation):
-            operation.attach(bodies or {})
+            operation = operation.with_bodies(bodies or {})
         given = [TensorSpec(self.builder._spec(v.source).element_type, PartialShape(v.array.shape), v.array) for v in inputs]
         results = operation.evaluate(given)
         sources = [v.source for v in inputs]

@@ -13,6 +13,7 @@ import numpy as np
 
 from tests.kernels import _amx as amx
 from tests.kernels import _fences
+from uncork.ir.hints import Hints
 from uncork.kernels import select
 from uncork.kernels.kernel_plan import KernelPlan
 from uncork.kernels.runtime.target import Target, host_target, with_tiles
@@ -31,11 +32,9 @@ def _between_fences(target: Target) -> None:
     for label, operation, specs in _fences.recurrent(generator):
         outputs = [TensorSpec(o.element_type, o.shape) for o in operation.describe(specs)]
         for precision in ("bf16", "bf16x3"):
-            operation.precision = precision
-            chosen = select.select_kernel(operation, specs, outputs, target)
+            chosen = select.select_kernel(operation, specs, outputs, target, Hints(precision=precision))
             assert isinstance(chosen, KernelPlan), chosen
             assert "tiles" in chosen.kernel or precision == "bf16x3"
-            operation.precision = "f32"
             expected = operation.evaluate(specs)
             for first, threads in ((False, 1), (True, 3)):
                 results = _fences.run_fenced(chosen, specs, outputs, first, threads, target)

@@ -127,7 +127,7 @@ def run_fenced(
 
 def check(operation: Operation, specs: Sequence[TensorSpec], known: Sequence[TensorSpec] | None = None) -> bool:
     """Run a case both ways and hold it against the reference; False when no kernel took it. `known` is what the choice may look at."""
-    from tests.test_every_op import agree
+    from tests.ops.test_every_op import agree
 
     outputs = [TensorSpec(o.element_type, o.shape) for o in operation.describe(specs)]
     chosen: Selection = select.select_kernel(operation, known or specs, outputs, host_target())
@@ -627,7 +627,7 @@ EDGES = {
 
 def registered(family: str) -> Iterator[Case]:
     """Samples and random cases of all operations that a family chooses for."""
-    from tests.test_every_op import ALL
+    from tests.ops.test_every_op import ALL
 
     for entry in ALL.values():
         own = select.family_of(entry.operation.type_name)

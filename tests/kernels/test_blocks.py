@@ -17,6 +17,7 @@ from tests.kernels._run import spec_of
 from tests.kernels.test_convolution import by_formula, numbers
 from uncork.internal_ops.blocks import BlockedConvolution, FromBlocks, ToBlocks, from_blocks, to_blocks
 from uncork.internal_ops.fused import FusedConvolution, FusedMember
+from uncork.ir.hints import NO_HINTS, Hints
 from uncork.kernels.kernel_plan import KernelPlan
 from uncork.kernels.runtime.target import Target, host_target
 from uncork.kernels.select import select_kernel
@@ -28,11 +29,16 @@ BLOCKS = [LANES] if LANES < 16 else [16, 8]
 
 
 def run(
-    operation: Operation, arrays: Sequence[np.ndarray], expected: np.ndarray, threads: Sequence[int] = (1,), tolerance: float = 2e-5
+    operation: Operation,
+    arrays: Sequence[np.ndarray],
+    expected: np.ndarray,
+    threads: Sequence[int] = (1,),
+    tolerance: float = 2e-5,
+    hints: Hints = NO_HINTS,
 ) -> KernelPlan:
     specs = [spec_of(array, ElementType.f32) for array in arrays]
     outputs = [TensorSpec(o.element_type, o.shape) for o in operation.describe(specs)]
-    chosen = select_kernel(operation, specs, outputs, host_target())
+    chosen = select_kernel(operation, specs, outputs, host_target(), hints)
     assert isinstance(chosen, KernelPlan), chosen
     scale = max(1.0, float(np.abs(expected).max()))
     for count, first in itertools.product(threads, (False, True)):
@@ -241,7 +247,7 @@ def test_three_axes(
     expected = by_formula(x, w, strides, (1, 1, 1), begin, counts)
     for direct_sums in (False, True):
         operation = find("Convolution", 1)(strides=strides, dilations=(1, 1, 1), pads_begin=begin, pads_end=begin)
-        chosen = run(operation.with_direct_sums() if direct_sums else operation, [x, w[0]], expected, (1, 2))
+        chosen = run(operation, [x, w[0]], expected, (1, 2), hints=Hints(direct_sums=direct_sums))
         assert not direct_sums or "winograd" not in chosen.kernel
 
 

@@ -14,8 +14,8 @@ pytest.importorskip("llvmlite")
 import uncork
 from tests.kernels._run import run_native, spec_of
 from tests.kernels.test_open_sizes import hold
+from tests.ops.test_every_op import ALL, agree
 from tests.samples._sample import Sample, Samples
-from tests.test_every_op import ALL, agree
 from uncork.errors import UncorkError
 from uncork.ir.model import Model, Node, Source
 from uncork.ops import Operation

@@ -15,8 +15,8 @@ pytest.importorskip("llvmlite")
 
 from tests.kernels._declined import DECLINED, REFUSED
 from tests.kernels._run import run_native, spec_of
+from tests.ops.test_every_op import ALL, agree
 from tests.samples._sample import Case, Sample, Samples
-from tests.test_every_op import ALL, agree
 from uncork import storage
 from uncork.errors import UncorkError
 from uncork.kernels import select

@@ -14,7 +14,7 @@ pytest.importorskip("llvmlite")
 import uncork
 from tests.kernels._run import run_native, spec_of
 from tests.kernels.test_open_sizes import hold
-from tests.test_every_op import agree
+from tests.ops.test_every_op import agree
 from uncork import storage
 from uncork.kernels.kernel_plan import KernelPlan
 from uncork.kernels.loops.language import linear, parse

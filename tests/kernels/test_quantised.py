@@ -203,7 +203,7 @@ def test_bad_index_is_refused(bad: int, position: int, stored: str) -> None:
     results, choice = run_native(CompressedBag(find("EmbeddingBagOffsetsSum", 3)(), table), [i64(ids), i64(np.arange(0, 200, 7))])
     assert isinstance(choice, KernelPlan) and results is None
     if not -ROWS <= bad < ROWS:
-        strict = CompressedGather(find("Gather", 8)().with_strict(), table)
+        strict = CompressedGather(find("Gather", 8)().replace(strict=True), table)
         assert run_native(strict, [i64(ids), i64(0)])[0] is None
         assert run_native(CompressedGather(find("Gather", 8)(), table), [i64(ids), i64(0)])[0] is not None
 

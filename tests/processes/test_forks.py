@@ -155,7 +155,7 @@ def test_a_fork_waits_for_llvm(tmp_path: Path) -> None:
 
 IMPORTS = """
 from uncork import concurrency
-from tests.test_every_op import ALL
+from tests.ops.test_every_op import ALL
 outside = []
 class Watch:  # asked for every module that is not imported yet
     def find_spec(self, name, path=None, target=None):

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import uncork
+from tests.ops.test_every_op import ALL
 from tests.processes._children import run_child
-from tests.test_every_op import ALL
 from uncork import blas
 from uncork.ops.matmul import MatMul
 

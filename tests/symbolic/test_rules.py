@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.ops.test_every_op import WITH_LOOP, _each
 from tests.samples._sample import Case, Refusal, Sample, Samples
-from tests.test_every_op import WITH_LOOP, _each
 from uncork import ops
 from uncork.errors import UncorkError
 from uncork.symbolic import Facts, Origin, Size, Symbol

@@ -17,7 +17,7 @@ from uncork.ir.bodies import GraphBody
 from uncork.ir.interpret import interpret
 from uncork.ir.model import Model, Node
 from uncork.ir.validate import infer
-from uncork.ops._body import Body, BodyMap, SubGraphOperation
+from uncork.ops._body import BodyMap, SubGraphOperation
 from uncork.types import Array, TensorSpec
 
 #: Specs whose descriptions are kept; the oldest are forgotten.
@@ -99,12 +99,6 @@ class KernelBody:
         arrays = [array if array.flags.c_contiguous else np.ascontiguousarray(array).reshape(array.shape) for array in inputs]
         return executor.run_patiently(arrays)
 
-    def configured(self, strict: bool, loop_limit: int | None, direct_sums: bool = False, in_f32: bool = False) -> Body:
-        """The same body with other options of `compile_model`."""
-        configured = self.body.configured(strict, loop_limit, direct_sums, in_f32)
-        assert isinstance(configured, GraphBody)
-        return KernelBody(configured, self._executor_of)
-
 
 def _tells(spec: TensorSpec) -> bool:
     return spec.value is not None and spec.value.size <= _SMALL and (spec.element_type.is_integer or spec.value.dtype == bool)
@@ -144,10 +138,8 @@ def with_kernel_bodies(model: Model, executor_of: ExecutorOf) -> Model:
 def _with_kernels(node: Node, operation: SubGraphOperation, executor_of: ExecutorOf) -> Node:
     if not all(isinstance(b.body, GraphBody) for b in operation.bodies.values()):
         return node
-    twin: SubGraphOperation = object.__new__(type(operation))
-    twin.__dict__.update(operation.__dict__)
-    twin.bodies = {name: _compiled(body, executor_of) for name, body in operation.bodies.items()}
-    return replace(node, operation=twin)
+    bodies = {name: _compiled(body, executor_of) for name, body in operation.bodies.items()}
+    return replace(node, operation=operation.replace(bodies=bodies))
 
 
 def _compiled(body: BodyMap, executor_of: ExecutorOf) -> BodyMap:

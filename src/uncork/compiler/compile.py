@@ -25,6 +25,7 @@ from uncork.concurrency import renews_locks
 from uncork.errors import InputError, UncorkError, UnsupportedError, ValidationError
 from uncork.ir.bodies import configure
 from uncork.ir.constants import mapped_files
+from uncork.ir.hints import Hints
 from uncork.ir.model import Model
 from uncork.ir.ports import PORT_HEADING, ModelPort, find_port, port_of, port_rows
 from uncork.ir.read import read_structure
@@ -345,7 +346,7 @@ def compile_model(
         from uncork.compiler.tables import with_tables  # few models need it: the others do not pay for it
 
         model = with_tables(model, tables, mmap)
-    model = configure(model, strict, loop_limit, exact_convolutions, exact_fake_quantize)
+    model = configure(model, strict, loop_limit, Hints(direct_sums=exact_convolutions, in_f32=exact_fake_quantize))
     threads = available_threads() if threads is None else threads
     if backend == "reference":
         options = pipeline.Options(None, precision, ids, reference=True)

@@ -216,7 +216,7 @@ def planned(
             outputs = [_numbers(port.spec, values) for port in part.node.outputs]
             if None in inputs or None in outputs:
                 continue
-            choice = select.select_kernel(part.node.operation, inputs, [spec for spec in outputs if spec is not None], target)
+            choice = select.select_kernel(part.node.operation, inputs, [spec for spec in outputs if spec is not None], target, part.node.hints)
             if not isinstance(choice, str):
                 raise NotPlanned(f"{part.node.label}: its kernels are made for sizes that are known")
     return plan

@@ -154,7 +154,7 @@ class Planner(Placement):
         if any(spec.element_type.dtype == object for spec in outputs):
             return "no kernel for strings"
         try:
-            return select.select_kernel(node.operation, [self._spec(source) for source in node.inputs], outputs, self.target)
+            return select.select_kernel(node.operation, [self._spec(source) for source in node.inputs], outputs, self.target, node.hints)
         except (TypeError, ValueError) as error:
             if all(spec.shape.is_static for spec in (*outputs, *(self.model.spec(s) for s in node.inputs))):
                 raise
@@ -327,7 +327,7 @@ class Planner(Placement):
                 segment.steps.append(replace(steps[0] if len(steps) == 1 else _together(steps), condition=condition))
         self._keep += choice.keep
         segment.cost = segment.cost + whole_cost(choice.cost)
-        self._print(node, choice.kernel + work.threads, node.operation.note if node.operation else "")
+        self._print(node, choice.kernel + work.threads, node.hints.note)
         self._step += 1
 
     def _work(self, node: Node, choice: kernel_plan.KernelPlan) -> Work:

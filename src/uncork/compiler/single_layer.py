@@ -50,12 +50,10 @@ def _constant(producer: Node, output: int) -> Const | None:
     """A constant, or a value that constants alone give."""
     if isinstance(producer.operation, Const):
         return producer.operation
-    value = producer.outputs[output].spec.value
-    if value is None:
+    spec = producer.outputs[output].spec
+    if spec.value is None:
         return None
-    found = Const(element_type=producer.outputs[output].spec.element_type, shape=producer.outputs[output].spec.shape)
-    found.value = value
-    return found
+    return Const(element_type=spec.element_type, shape=spec.shape, value=spec.value)
 
 
 def _spec(constant: Const) -> TensorSpec:

@@ -169,8 +169,7 @@ class Specialisation:
             scratch = self._buffer(size, step) if size else None
             self.steps.append(_NativeStep(node, choice, scratch, stages))
             together = max(len(stage) for stage in stages.stages) if stages else 1
-            note = node.operation.note if node.operation else ""
-            self._print(node, choice.kernel + (f" in {together} threads" if together > 1 else ""), note)
+            self._print(node, choice.kernel + (f" in {together} threads" if together > 1 else ""), node.hints.note)
         else:
             for position in range(len(specs)):
                 self.places[Source(node.id, position)] = _Argument(self._arguments)
@@ -193,7 +192,7 @@ class Specialisation:
             return "the shapes of the call alone do not tell that its inputs fit"
         if not lengths_agree(self.model, node):
             return "the shape of an input is known at the call only"
-        return select.select_kernel(node.operation, [self.model.spec(source) for source in node.inputs], outputs, self.target)
+        return select.select_kernel(node.operation, [self.model.spec(source) for source in node.inputs], outputs, self.target, node.hints)
 
     def _place_output(self, source: Source, spec: TensorSpec, step: int) -> None:
         if source in self._direct:

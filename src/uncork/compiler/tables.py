@@ -111,8 +111,7 @@ def _filled(node: Node, table: Table, mmap: bool) -> Node:
         raise InputError(f"expected {expected}, {where} has {got}", node.label)
     if not array.flags.c_contiguous:
         raise InputError(f"{where} is not in C order, in which rows lie one after the other: save np.ascontiguousarray(table)", node.label)
-    filled = Const(element_type=constant.element_type, shape=constant.shape)
-    filled.value = array
+    filled = Const(element_type=constant.element_type, shape=constant.shape, value=array)
     return replace(node, operation=filled, outputs=(replace(node.outputs[0], spec=replace(expected, value=array)),))
 
 

@@ -98,8 +98,8 @@ class Call:
             raise AssertionError(f"{self.type_name}-{self.opset} is not registered")
         names = dict(zip((port.name for port in operation.inputs), self.specs))
         try:
-            called = operation(**self.attributes)
-            outputs = (called.with_strict() if self.strict else called).evaluate(list(self.specs.values()))
+            called = operation(**self.attributes, strict=self.strict)
+            outputs = called.evaluate(list(self.specs.values()))
         except (InputError, ValidationError) as error:
             known = error.problems[0].known()
             if "input" in known:

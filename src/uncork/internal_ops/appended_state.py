@@ -12,7 +12,7 @@ import numpy as np
 
 from uncork.ops._common.vectors import size
 from uncork.ops._operation import Operation
-from uncork.ops._ports import ANY, I32_I64, INTEGER, Input, Output
+from uncork.ops._ports import ANY, I32_I64, INTEGER, Field, Input, Output
 from uncork.ops.parameter import Parameter
 from uncork.symbolic import Size
 from uncork.types import DYNAMIC, Array, Dimension, Element, ElementType, PartialShape, TensorSpec
@@ -31,9 +31,10 @@ class StateLength(Parameter):
 class _OfState(Operation):
     """An operation of a storage with its length along `axis`."""
 
-    def __init__(self, axis: int) -> None:
-        super().__init__()
-        self.axis = axis
+    axis = Field[int]()
+
+    def __init__(self, axis: int, **others: object) -> None:
+        super().__init__(axis=axis, **others)
 
     def _along(self, shape: PartialShape, dim: Dimension) -> PartialShape:
         return PartialShape([dim if axis == self.axis else other for axis, other in enumerate(shape)])
@@ -74,9 +75,10 @@ class AppendState(_OfState):
     picks = Input(INTEGER, optional=True)
     output = Output("T")
 
+    picked_axis = Field[int]()
+
     def __init__(self, axis: int, picked_axis: int = 0) -> None:
-        super().__init__(axis)
-        self.picked_axis = picked_axis
+        super().__init__(axis, picked_axis=picked_axis)
 
     def infer(self, storage: TensorSpec, length: TensorSpec, new: TensorSpec, picks: TensorSpec | None) -> PartialShape:
         merged = self._along(storage.shape, DYNAMIC).merge(self._along(new.shape, DYNAMIC))

@@ -10,7 +10,7 @@ import numpy as np
 
 from uncork.ops._common.vectors import size
 from uncork.ops._operation import Operation
-from uncork.ops._ports import BOOLEAN, I32_I64, REAL, Input, Output
+from uncork.ops._ports import BOOLEAN, I32_I64, REAL, Field, Input, Output
 from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 
@@ -85,6 +85,13 @@ class FusedAttention(Operation):
     others = Input(REAL | BOOLEAN | I32_I64, optional=True, variadic=True)
     output = Output("T")
 
+    attention = Field[Operation]()
+    moves = Field[tuple[tuple[Move, ...], ...]]()
+    order = Field[tuple[int, ...]]()
+    factor = Field[float | None]()
+    #: The axis of keys, and of values, along which a count tells how many are there; None: all are.
+    counted = Field[dict[str, int | None]]()
+
     def __init__(
         self,
         attention: Operation,
@@ -93,12 +100,13 @@ class FusedAttention(Operation):
         factor: float | None = None,
         counted: tuple[int | None, int | None] = (None, None),
     ) -> None:
-        super().__init__()
-        self.attention = attention
-        self.moves = tuple(map(tuple, moves))
-        self.order = tuple(order)
-        self.factor = factor
-        self.counted = dict(zip(("key", "value"), counted))
+        super().__init__(
+            attention=attention,
+            moves=tuple(map(tuple, moves)),
+            order=tuple(order),
+            factor=factor,
+            counted=dict(zip(("key", "value"), counted)),
+        )
 
     def named(self, inputs: Sequence[Given | None]) -> dict[str, Given | None]:
         """The inputs by name: those of the attention, "key_count" and "value_count"; None where there is none."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from uncork.ops._operation import Operation
-from uncork.ops._ports import ANY, Input, Output
+from uncork.ops._ports import ANY, Field, Input, Output
 from uncork.types import Array, PartialShape, TensorSpec
 
 
@@ -44,9 +44,10 @@ class ToBlocks(Operation):
     data = Input(ANY, "T", moved=True)
     output = Output("T")
 
+    block = Field[int]()
+
     def __init__(self, block: int) -> None:
-        super().__init__()
-        self.block = block
+        super().__init__(block=block)
 
     def infer(self, data: TensorSpec) -> PartialShape:
         return blocked_shape(data.shape, self.block)
@@ -78,9 +79,12 @@ class OnBlocks(Operation):
     values = Input(ANY, variadic=True)
     output = Output()
 
-    def __init__(self, operation: Operation, lies: Sequence[bool], block: int) -> None:
-        super().__init__()
-        self.operation, self.lies, self.block = operation, tuple(lies), block
+    operation = Field[Operation]()
+    lies = Field[tuple[bool, ...]]()
+    block = Field[int]()
+
+    def __init__(self, operation: Operation, lies: Sequence[bool], block: int, **others: object) -> None:
+        super().__init__(operation=operation, lies=tuple(lies), block=block, **others)
 
     def plain(self, specs: Sequence[TensorSpec | None]) -> list[TensorSpec | None]:
         """The inputs as the operation takes them."""
@@ -106,9 +110,10 @@ class BlockedConvolution(OnBlocks):
     multiplies = True
     type_name, opset = "BlockedConvolution", 0
 
+    side = Field[int]()
+
     def __init__(self, operation: Operation, lies: Sequence[bool], block: int, side: int = 0) -> None:
-        super().__init__(operation, lies, block)
-        self.side = side
+        super().__init__(operation, lies, block, side=side)
 
 
 def _plain(spec: TensorSpec) -> TensorSpec:

@@ -13,7 +13,7 @@ import numpy as np
 
 from uncork.internal_ops.fused import FusedProduct
 from uncork.ops._operation import Operation
-from uncork.ops._ports import REAL, Input, Output
+from uncork.ops._ports import REAL, Field, Input, Output
 from uncork.storage import decode
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
@@ -69,9 +69,11 @@ class CompressedLinear(Operation):
     data = Input(REAL, "T")
     output = Output("T")
 
+    product = Field[Operation]()
+    weights = Field[CompressedMatrix]()
+
     def __init__(self, product: Operation, weights: CompressedMatrix) -> None:
-        super().__init__()
-        self.product, self.weights = product, weights
+        super().__init__(product=product, weights=weights)
 
     @property
     def _transposed(self) -> bool:

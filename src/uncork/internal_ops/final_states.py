@@ -10,7 +10,7 @@ from uncork.ops._common.indices import refuse_first
 from uncork.ops._common.recurrent import RecurrentSequence
 from uncork.ops._common.sequences import check_lengths
 from uncork.ops._operation import Operation
-from uncork.ops._ports import ANY, INTEGER, Input, Output
+from uncork.ops._ports import ANY, INTEGER, Field, Input, Output
 from uncork.symbolic import SizeLike
 from uncork.types import Array, Dimension, ElementType, PartialShape, TensorSpec
 
@@ -22,9 +22,10 @@ class LastStates(Operation):
     values = Input(ANY, variadic=True)
     states = Output()
 
+    sequence = Field[RecurrentSequence]()
+
     def __init__(self, sequence: RecurrentSequence) -> None:
-        super().__init__()
-        self.sequence = sequence
+        super().__init__(sequence=sequence)
 
     def describe(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
         return self.sequence.describe(specs)[1:]
@@ -46,13 +47,14 @@ class StepLengths(Operation):
     lengths = Input(INTEGER)
     output = Output(ElementType.i64)
 
+    steps = Field[SizeLike]()
+    stride = Field[int]()
+    counts_from_end = Field[bool]()
+    zeros = Field[bool]()
+
     def __init__(self, steps: SizeLike, stride: int, counts_from_end: bool, zeros: bool) -> None:
         """`counts_from_end`: a negative p does. A p that is outside of 0..steps - 1 gives 0 where `zeros` says so, else it is refused."""
-        super().__init__()
-        self.steps = steps
-        self.stride = stride
-        self.counts_from_end = counts_from_end
-        self.zeros = zeros
+        super().__init__(steps=steps, stride=stride, counts_from_end=counts_from_end, zeros=zeros)
 
     def infer(self, indices: TensorSpec, lengths: TensorSpec) -> PartialShape:
         check_lengths(self, "lengths", lengths, Dimension.of(self.steps), "seq_length")

@@ -7,7 +7,7 @@ import numpy as np
 from uncork.internal_ops.found_sizes import counted
 from uncork.ops._common.suppression import Suppression
 from uncork.ops._operation import Operation
-from uncork.ops._ports import I32_I64, INTEGER, REAL, Input, Output
+from uncork.ops._ports import I32_I64, INTEGER, REAL, Field, Input, Output
 from uncork.symbolic import Size, minimum, plain
 from uncork.types import Array, Dimension, ElementType, PartialShape, TensorSpec
 
@@ -26,11 +26,12 @@ class TakenBoxes(Operation):
     row_scores = Output()
     count = Output()
 
+    layer = Field[Suppression]()
+    limit = Field[int | None]()
+
     def __init__(self, layer: Suppression, limit: int | None) -> None:
         """`limit` is max_output_boxes_per_class where that is known before any call."""
-        super().__init__()
-        self.layer = layer
-        self.limit = limit
+        super().__init__(layer=layer, limit=limit)
 
     def infer(
         self,

@@ -9,7 +9,7 @@ import numpy as np
 
 from uncork.ops._common.vectors import size
 from uncork.ops._operation import Operation
-from uncork.ops._ports import ANY, I32_I64, STRING, Input, Output
+from uncork.ops._ports import ANY, I32_I64, STRING, Field, Input, Output
 from uncork.ops.non_zero import NonZero3
 from uncork.ops.sparse_fill_empty_rows import SparseFillEmptyRows16
 from uncork.ops.unique import Unique10
@@ -47,9 +47,10 @@ class NonZeroPlaces(Operation):
     count = Input(I32_I64)
     output = Output()
 
+    layer = Field[NonZero3]()
+
     def __init__(self, layer: NonZero3) -> None:
-        super().__init__()
-        self.layer = layer
+        super().__init__(layer=layer)
 
     def infer(self, data: TensorSpec, count: TensorSpec) -> TensorSpec:
         found = self.layer.infer(data)
@@ -88,9 +89,10 @@ class UniqueElements(Operation):
     reverse_indices = Output()
     counts = Output()
 
+    layer = Field[Unique10]()
+
     def __init__(self, layer: Unique10) -> None:
-        super().__init__()
-        self.layer = layer
+        super().__init__(layer=layer)
 
     def infer(self, data: TensorSpec, places: TensorSpec, count: TensorSpec) -> list[TensorSpec]:
         found = self.layer.infer(data, None)
@@ -131,9 +133,10 @@ class FilledRows(Operation):
     output_values = Output("T")
     empty_row_indicator = Output(ElementType.boolean)
 
+    layer = Field[SparseFillEmptyRows16]()
+
     def __init__(self, layer: SparseFillEmptyRows16) -> None:
-        super().__init__()
-        self.layer = layer
+        super().__init__(layer=layer)
 
     def infer(
         self, values: TensorSpec, dense_shape: TensorSpec, indices: TensorSpec, default_value: TensorSpec, count: TensorSpec

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from uncork.ops._operation import Operation
-from uncork.ops._ports import ANY, ARITHMETIC, Input, Output
+from uncork.ops._ports import ANY, ARITHMETIC, Field, Input, Output
 from uncork.types import ElementType, PartialShape, TensorSpec
 
 
@@ -21,9 +21,10 @@ class NarrowedBag(Operation):
     offsets = Input(frozenset({ElementType.i64}))
     output = Output("T")
 
+    bag = Field[Operation]()
+
     def __init__(self, bag: Operation) -> None:
-        super().__init__()
-        self.bag = bag
+        super().__init__(bag=bag)
 
     def infer(self, emb_table: TensorSpec, indices: TensorSpec, offsets: TensorSpec) -> PartialShape:
         ids = [TensorSpec(ElementType.i32, spec.shape) for spec in (indices, offsets)]
@@ -56,9 +57,10 @@ class Fused(Operation):
     values = Input(ANY, variadic=True)
     output = Output()
 
+    members = Field[tuple[FusedMember, ...]]()
+
     def __init__(self, members: Sequence[FusedMember]) -> None:
-        super().__init__()
-        self.members = tuple(members)
+        super().__init__(members=tuple(members))
 
     def describe(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
         return self._each(specs, lambda operation, given: operation.describe(given))
@@ -87,9 +89,12 @@ class FusedProduct(Operation):
     values = Input(ANY, variadic=True)
     output = Output()
 
+    product = Field[Operation]()
+    given = Field[int]()
+    members = Field[tuple[FusedMember, ...]]()
+
     def __init__(self, product: Operation, given: int, members: Sequence[FusedMember]) -> None:
-        super().__init__()
-        self.product, self.given, self.members = product, given, tuple(members)
+        super().__init__(product=product, given=given, members=tuple(members))
 
     def describe(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
         known = [self.product.describe(specs[: self.given])[0], *specs[self.given :]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from uncork.ops._operation import Operation
-from uncork.ops._ports import ANY, Input, Output
+from uncork.ops._ports import ANY, Field, Input, Output
 from uncork.types import TensorSpec
 
 
@@ -19,10 +19,11 @@ class LookedUp(Operation):
     values = Input(ANY, variadic=True)
     results = Output()
 
+    gather = Field[Operation]()
+    sequence = Field[Operation]()
+
     def __init__(self, gather: Operation, sequence: Operation) -> None:
-        super().__init__()
-        self.gather = gather
-        self.sequence = sequence
+        super().__init__(gather=gather, sequence=sequence)
 
     def describe(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
         ids, *others, table, axis = specs

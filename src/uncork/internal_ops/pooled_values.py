@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from uncork.ops._operation import Operation
-from uncork.ops._ports import ANY, Input, Output
+from uncork.ops._ports import ANY, Field, Input, Output
 from uncork.types import TensorSpec
 
 
@@ -16,9 +16,10 @@ class PooledValues(Operation):
     values = Input(ANY, variadic=True)
     output = Output()
 
+    pool = Field[Operation]()
+
     def __init__(self, pool: Operation) -> None:
-        super().__init__()
-        self.pool = pool
+        super().__init__(pool=pool)
 
     def describe(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
         return self.pool.describe(specs)[:1]

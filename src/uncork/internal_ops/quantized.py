@@ -12,7 +12,7 @@ import numpy as np
 
 from uncork.internal_ops.fused import FusedProduct
 from uncork.ops._operation import Operation
-from uncork.ops._ports import ANY, Input, Output
+from uncork.ops._ports import ANY, Field, Input, Output
 from uncork.ops.parameter import Const
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
@@ -142,9 +142,11 @@ class Reheld(Operation):
     data = Input(ANY)
     output = Output()
 
+    source = Field[Held]()
+    target = Field[Held]()
+
     def __init__(self, source: Held, target: Held) -> None:
-        super().__init__()
-        self.source, self.target = source, target
+        super().__init__(source=source, target=target)
 
     def infer(self, data: TensorSpec) -> TensorSpec:
         return self.target.spec(self.source.plain_shape(data.shape))
@@ -178,7 +180,7 @@ class QuantizedWeights:
 class QuantizedConstant(Const):
     """A constant of f32 that remembers the small numbers it was made of."""
 
-    weights: QuantizedWeights
+    weights = Field[QuantizedWeights]()
 
 
 class OnCodes(Operation):
@@ -187,9 +189,12 @@ class OnCodes(Operation):
     values = Input(ANY, variadic=True)
     output = Output()
 
-    def __init__(self, operation: Operation, held: Sequence[Held], result: Held) -> None:
-        super().__init__()
-        self.operation, self.held, self.result = operation, tuple(held), result
+    operation = Field[Operation]()
+    held = Field[tuple[Held, ...]]()
+    result = Field[Held]()
+
+    def __init__(self, operation: Operation, held: Sequence[Held], result: Held, **others: object) -> None:
+        super().__init__(operation=operation, held=tuple(held), result=result, **others)
 
     def plain(self, specs: Sequence[TensorSpec | None]) -> list[TensorSpec | None]:
         """The inputs as the operation takes them."""
@@ -215,9 +220,10 @@ class QuantizedProduct(OnCodes):
     multiplies = True
     type_name, opset = "QuantizedProduct", 0
 
+    weights = Field[QuantizedWeights]()
+
     def __init__(self, operation: Operation, weights: QuantizedWeights, held: Sequence[Held], result: Held) -> None:
-        super().__init__(operation, held, result)
-        self.weights = weights
+        super().__init__(operation, held, result, weights=weights)
 
     @property
     def product(self) -> Operation:

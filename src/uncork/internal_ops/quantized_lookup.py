@@ -17,6 +17,7 @@ import numpy as np
 
 from uncork.concurrency import lazy
 from uncork.ops._operation import Operation
+from uncork.ops._ports import Field
 from uncork.ops.parameter import Const
 from uncork.storage import decode, unpack
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
@@ -28,13 +29,11 @@ class PackedConst(Const):
     `packed` are those bytes, flat. `value` is unpacked when it is first asked for; inference does not ask.
     """
 
-    packed: Array
+    packed = Field[Array]()
 
     @staticmethod
     def of(element_type: ElementType, shape: tuple[int, ...], packed: Array) -> PackedConst:
-        constant = PackedConst(element_type=element_type, shape=PartialShape(shape))
-        constant.packed = packed
-        return constant
+        return PackedConst(element_type=element_type, shape=PartialShape(shape), packed=packed)
 
     @lazy
     def value(self) -> Array:
@@ -137,10 +136,12 @@ class CompressedLookup(Operation):
 
     type_name, opset = "CompressedLookup", 0
 
+    lookup = Field[Operation]()
+    table = Field[CompressedTable]()
+    narrowed = Field[bool]()
+
     def __init__(self, lookup: Operation, table: CompressedTable, narrowed: bool = False) -> None:
-        super().__init__()
-        self.lookup, self.table, self.narrowed = lookup, table, narrowed
-        self.strict = lookup.strict
+        super().__init__(lookup=lookup, table=table, narrowed=narrowed, strict=lookup.strict)
 
     def label(self) -> str:  # type: ignore[override]  # of this very look-up: plans and errors name the layer of the file
         return self.lookup.label()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from uncork.ops._operation import Operation
-from uncork.ops._ports import I32_I64, REAL, Input, Output
+from uncork.ops._ports import I32_I64, REAL, Field, Input, Output
 from uncork.types import Array, PartialShape, TensorSpec
 
 
@@ -27,12 +27,13 @@ class SparseLookup(Operation):
     dense_shape = Input(I32_I64, "I")
     output = Output("T")
 
+    fill = Field[Operation]()
+    gather = Field[Operation]()
+    pick = Field[Operation | None]()
+    mean = Field[bool]()
+
     def __init__(self, fill: Operation, gather: Operation, pick: Operation | None, mean: bool) -> None:
-        super().__init__()
-        self.fill = fill
-        self.gather = gather
-        self.pick = pick
-        self.mean = mean
+        super().__init__(fill=fill, gather=gather, pick=pick, mean=mean)
 
     def infer(self, table: TensorSpec, values: TensorSpec, indices: TensorSpec, dense_shape: TensorSpec) -> PartialShape:
         default = TensorSpec(values.element_type, PartialShape([]))

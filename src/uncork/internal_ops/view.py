@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from uncork.ops._operation import Operation
-from uncork.ops._ports import ANY, Input, Output
+from uncork.ops._ports import ANY, Field, Input, Output
 from uncork.types import Array, PartialShape, TensorSpec
 
 
@@ -14,9 +14,10 @@ class View(Operation):
     data = Input(ANY, "T", moved=True)
     output = Output("T")
 
+    shape = Field[PartialShape]()
+
     def __init__(self, shape: PartialShape) -> None:
-        super().__init__()
-        self.shape = shape
+        super().__init__(shape=shape)
 
     def infer(self, data: TensorSpec) -> PartialShape:
         self.require(data.shape.size.agrees(self.shape.size), "data {} does not have the elements of {}", data.shape, self.shape)

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from uncork.concurrency import lazy
 from uncork.errors import ValidationError
+from uncork.ir.hints import NO_HINTS, Hints
 from uncork.ir.interpret import interpret
 from uncork.ir.model import Model
 from uncork.ir.validate import infer
-from uncork.ops._body import Body, SubGraphOperation
+from uncork.ops._body import BodyMap, SubGraphOperation
 from uncork.symbolic import facts_of
 from uncork.types import Array, TensorSpec
 
@@ -63,13 +64,10 @@ class GraphBody:
         self.check(inputs)
         return interpret(self.model, inputs)
 
-    def configured(self, strict: bool, loop_limit: int | None, direct_sums: bool = False, in_f32: bool = False) -> Body:
-        return GraphBody(configure(self.model, strict, loop_limit, direct_sums, in_f32))
 
-
-def configure(model: Model, strict: bool, loop_limit: int | None, direct_sums: bool = False, in_f32: bool = False) -> Model:
-    """The model with options of `compile_model` set on every operation, those in bodies included."""
-    if not strict and loop_limit is None and not direct_sums and not in_f32:
+def configure(model: Model, strict: bool, loop_limit: int | None, hints: Hints = NO_HINTS) -> Model:
+    """The model with options of `compile_model` for every layer, those in bodies included."""
+    if not strict and loop_limit is None and hints == NO_HINTS:
         return model
     nodes = []
     variable: set[int] = set()  # nodes whose results differ from call to call
@@ -79,14 +77,17 @@ def configure(model: Model, strict: bool, loop_limit: int | None, direct_sums: b
         if varies or any(source.node in variable for source in node.inputs):
             variable.add(node.id)
         if isinstance(operation, SubGraphOperation):
-            operation = operation.configured(strict, loop_limit, direct_sums, in_f32)
-        if operation is not None and direct_sums and operation.multiplies:
-            operation = operation.with_direct_sums()
-        if operation is not None and in_f32:
-            operation = operation.with_f32()
-        if operation is None or not strict or isinstance(operation, SubGraphOperation):
-            pass
-        elif operation.strict_on_constants or node.id in variable:
-            operation = operation.with_strict()
-        nodes.append(replace(node, operation=operation))
+            operation = _configured(operation, strict, loop_limit, hints)
+        elif operation is not None and strict and (operation.strict_on_constants or node.id in variable):
+            operation = operation.replace(strict=True)
+        nodes.append(replace(node, operation=operation, hints=hints))
     return replace(model, nodes=tuple(nodes))
+
+
+def _configured(operation: SubGraphOperation, strict: bool, loop_limit: int | None, hints: Hints) -> SubGraphOperation:
+    bodies: dict[str, BodyMap] = {}
+    for name, joined in operation.bodies.items():
+        assert isinstance(joined.body, GraphBody), "options are set before bodies get kernels"
+        model = configure(joined.body.model, strict, loop_limit, hints)
+        bodies[name] = replace(joined, body=GraphBody(model))
+    return operation.replace(strict=strict, loop_limit=loop_limit, bodies=bodies)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,8 @@ from uncork.ops import Operation, find
 from uncork.ops._body import BodyMap, SubGraphOperation
 from uncork.ops.parameter import Const, Parameter, Result
 from uncork.types import Array, DimensionLike, ElementType, PartialShape, TensorSpec, describe_array
+
+Kind = TypeVar("Kind", bound=Operation)
 
 
 class Builder:
@@ -51,8 +53,8 @@ class Builder:
         element_type = ElementType.of_dtype(array.dtype) if element_type is None else _type_of_name(element_type)
         if element_type is None:
             raise ValidationError(f"there is no element type for arrays of {array.dtype}")
-        operation = Const(element_type=element_type, shape=PartialShape(array.shape))
-        operation.value = _carried(array, element_type, isinstance(value, (np.ndarray, np.generic)))
+        carried = _carried(array, element_type, isinstance(value, (np.ndarray, np.generic)))
+        operation = Const(element_type=element_type, shape=PartialShape(array.shape), value=carried)
         return self._append(operation, name, (), ())[0]
 
     def add(
@@ -62,7 +64,7 @@ class Builder:
         cls = find(type_name, opset)
         if cls is None:
             raise UnsupportedError(f"operation {type_name}@opset{opset} is not supported")
-        return self._append(cls(**attributes), name, inputs, tensor_names)
+        return self._append(_of_attributes(cls, attributes), name, inputs, tensor_names)
 
     def add_with_bodies(
         self, type_name: str, opset: int, *inputs: Source, bodies: Mapping[str, BodyMap], name: str = "", **attributes: Any
@@ -71,8 +73,7 @@ class Builder:
         cls = find(type_name, opset)
         if cls is None or not issubclass(cls, SubGraphOperation):
             raise UnsupportedError(f"{type_name}@opset{opset} is not an operation with sub-graphs")
-        operation = cls(**attributes)
-        operation.attach(bodies)
+        operation = _of_attributes(cls, attributes).with_bodies(bodies)
         return self._append(operation, name, inputs, ())
 
     def result(self, source: Source, name: str = "") -> None:
@@ -129,7 +130,7 @@ class Builder:
             Node(
                 id=node_id,
                 name=name,
-                type_name=operation.type_name,
+                file_type=operation.type_name,
                 opset=f"opset{operation.opset}",
                 attributes=operation.to_text(),
                 inputs=tuple(inputs),
@@ -189,3 +190,9 @@ def _grouped(info: Mapping[str, str]) -> tuple[XmlElement, ...]:
         else:
             lines.append(XmlElement("info", (("name", name), ("value", value))))
     return (*lines, *(XmlElement(group, children=tuple(children)) for group, children in groups.items()))
+
+
+def _of_attributes(kind: type[Kind], attributes: Mapping[str, Any]) -> Kind:
+    """An operation made of attributes alone, as a file has them."""
+    kind.refuse_unknown(attributes, kind.attributes)
+    return kind(**attributes)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from uncork._html import html_table
 from uncork.concurrency import lazy
 from uncork.errors import Label, ValidationError, shortened
+from uncork.ir.hints import NO_HINTS, Hints
 from uncork.ir.ports import PORT_HEADING, ModelPort, best_name, port_of, port_rows
 from uncork.ops import Operation
 from uncork.types import TensorSpec
@@ -47,11 +48,12 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One layer of the file. `operation` is None while its type is not known to this version of uncork."""
+    """One layer of the file. `operation` is None where its type is not known to this version of uncork."""
 
     id: int
     name: str
-    type_name: str
+    #: The type as the file has it; `type_name` is the type of the operation.
+    file_type: str
     opset: str
     attributes: Mapping[str, str]
     inputs: tuple[Source, ...]
@@ -63,6 +65,12 @@ class Node:
     layer_attributes: tuple[tuple[str, str], ...] = ()
     #: What the file keeps at each input port (runtime information); empty when there is nothing at any.
     input_extras: tuple[tuple[XmlElement, ...], ...] = ()
+    hints: Hints = NO_HINTS
+
+    @property
+    def type_name(self) -> str:
+        """The type of the operation; as the file has it where the operation is not known."""
+        return self.file_type if self.operation is None else self.operation.type_name
 
     @property
     def label(self) -> str:

@@ -20,7 +20,7 @@ from uncork.internal_ops.quantized_lookup import PackedConst
 from uncork.ir import foreign, xml
 from uncork.ir.diagnostics import Findings, Refused, inputs_of, listed, opset_number, ports_of, shown, unsigned
 from uncork.ir.model import Model, Node, Port, Source, XmlElement, split_names
-from uncork.ir.subgraphs import attach
+from uncork.ir.subgraphs import with_bodies
 from uncork.ir.validate import agree, settled
 from uncork.ir.weights import MissingBytes, Weights
 from uncork.ops import Operation, find
@@ -357,7 +357,7 @@ class _Reader:
         return Node(
             id=layer.id,
             name=layer.name,
-            type_name=layer.type_name,
+            file_type=layer.type_name,
             opset=layer.opset,
             attributes=attributes,
             inputs=arguments,
@@ -410,7 +410,7 @@ class _Reader:
             if isinstance(operation, Const):
                 operation = self._read_constant(operation, attributes)
             elif isinstance(operation, SubGraphOperation):
-                attach(operation, layer.element, bodies, layer.inputs, layer.outputs)
+                operation = with_bodies(operation, layer.element, bodies, layer.inputs, layer.outputs)
             elif place and isinstance(operation, (ReadValue3, Assign3)):
                 raise UnsupportedError("a variable inside a sub-graph is not supported")
             return operation
@@ -439,8 +439,7 @@ class _Reader:
             # As arrays these would take twice the room, and memory of their own: they stay mapped until somebody asks for values.
             return PackedConst.of(constant.element_type, constant.shape.static, np.frombuffer(data, np.uint8, needed))
         values = storage.unpack(data, constant.element_type, constant.count)
-        constant.value = values.reshape(constant.shape.static)
-        return constant
+        return constant.replace(value=values.reshape(constant.shape.static))
 
 
 def _extras(port: ElementTree.Element) -> tuple[XmlElement, ...]:

@@ -12,14 +12,17 @@ from uncork.ir.model import Model
 from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing, SubGraphOperation
 
 
-def attach(
+def with_bodies(
     operation: SubGraphOperation,
     element: ElementTree.Element,
     bodies: Sequence[tuple[str, Model]],
     input_ports: Mapping[int, int],
     output_ports: Mapping[int, int],
-) -> None:
-    """Give an operation the bodies of its <layer>, joined as the port maps say. Raises ReadError or ValidationError."""
+) -> SubGraphOperation:
+    """The operation with the bodies of its <layer>, joined as the port maps say.
+
+    Raises ReadError or ValidationError.
+    """
     maps: dict[str, BodyMap] = {}
     for tag, model in bodies:
         prefix = tag.removesuffix("body")  # "", "then_", "else_"
@@ -28,7 +31,7 @@ def attach(
             raise ReadError(f"has no <{prefix}port_map>")
         edges = element.findall("back_edges/edge")
         maps[tag] = _read_map(port_map, edges, model, input_ports, output_ports)
-    operation.attach(maps)
+    return operation.with_bodies(maps)
 
 
 def _read_map(

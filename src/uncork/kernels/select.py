@@ -14,6 +14,7 @@ from typing import TypeVar, Union
 
 from uncork.concurrency import unforked
 from uncork.errors import warn_once
+from uncork.ir.hints import NO_HINTS, Hints
 from uncork.kernels.extents import KernelDeclined
 from uncork.kernels.kernel_plan import Alias, Selection
 from uncork.kernels.runtime.kernel_cache import CannotCompile
@@ -76,10 +77,13 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
 }
 _FAMILY_OF = {type_name: family for family, type_names in FAMILIES.items() for type_name in type_names}
 
-Selector = Callable[[Operation, Sequence[Union[TensorSpec, None]], Sequence[TensorSpec], Target], Selection]
-_selectors: dict[type[Operation], Selector] = {}
-_selectors_of_types: dict[str, Selector] = {}
+Inputs = Sequence[Union[TensorSpec, None]]
+Selector = Callable[[Operation, Inputs, Sequence[TensorSpec], Target], Selection]
+HintedChooser = Callable[[Operation, Inputs, Sequence[TensorSpec], Target, Hints], Selection]
+_selectors: dict[type[Operation], HintedChooser] = {}
+_selectors_of_types: dict[str, HintedChooser] = {}
 Function = TypeVar("Function", bound=Selector)
+HintedFunction = TypeVar("HintedFunction", bound=HintedChooser)
 
 
 def selects(*operations: type[Operation] | str) -> Callable[[Function], Function]:
@@ -89,6 +93,28 @@ def selects(*operations: type[Operation] | str) -> Callable[[Function], Function
     """
 
     def add(function: Function) -> Function:
+        @functools.wraps(function)
+        def unhinted(
+            operation: Operation,
+            inputs: Inputs,
+            outputs: Sequence[TensorSpec],
+            target: Target,
+            hints: Hints,
+        ) -> Selection:
+            return function(operation, inputs, outputs, target)
+
+        chooses_with_hints(*operations)(unhinted)
+        return function
+
+    return add
+
+
+def chooses_with_hints(
+    *operations: type[Operation] | str,
+) -> Callable[[HintedFunction], HintedFunction]:
+    """Decorator like `selects`, for a function that is also given the hints of the layer."""
+
+    def add(function: HintedFunction) -> HintedFunction:
         for operation in operations:
             if isinstance(operation, str):
                 _selectors_of_types[operation] = function
@@ -99,7 +125,13 @@ def selects(*operations: type[Operation] | str) -> Callable[[Function], Function
     return add
 
 
-def select_kernel(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
+def select_kernel(
+    operation: Operation,
+    inputs: Inputs,
+    outputs: Sequence[TensorSpec],
+    target: Target,
+    hints: Hints = NO_HINTS,
+) -> Selection:
     """The kernels' calls for an operation on these specs, or the reason why there are none. Nothing is compiled."""
     if is_view(operation):
         # The reference refuses values that do not fit: without a look at them the shape alone does not tell.
@@ -113,7 +145,7 @@ def select_kernel(operation: Operation, inputs: Sequence[TensorSpec | None], out
     if selector is None:
         return "no kernel"
     try:
-        return selector(operation, inputs, outputs, target)
+        return selector(operation, inputs, outputs, target, hints)
     except KernelDeclined as declined:
         return str(declined)
 

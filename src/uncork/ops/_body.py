@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeVar
 
 from uncork.ops._operation import Operation
+from uncork.ops._ports import Field
 from uncork.symbolic import facts_of
 from uncork.types import Array, PartialShape, TensorSpec
 
@@ -27,10 +28,6 @@ class Body(Protocol):
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """Carrier arrays of the results."""
-        ...
-
-    def configured(self, strict: bool, loop_limit: int | None, direct_sums: bool = False, in_f32: bool = False) -> Body:
-        """The same body with other options of `compile_model`."""
         ...
 
 
@@ -79,18 +76,22 @@ Self = TypeVar("Self", bound="SubGraphOperation")
 
 
 class SubGraphOperation(Operation):
-    """Base of If, Loop and TensorIterator. `bodies` is set by whoever builds the node."""
+    """Base of If, Loop and TensorIterator. It has its bodies when the node is built."""
 
     # What a body computes may depend on its state or not end: nothing of it is evaluated while shapes are inferred.
     deterministic = False
     #: Names of the bodies, as in the file: `then_body`, `body`.
-    body_names: tuple[str, ...] = ()
-    bodies: Mapping[str, BodyMap]
+    body_names: ClassVar[tuple[str, ...]] = ()
+    bodies = Field[Mapping[str, BodyMap]]()
     #: The most iterations a loop may make; None leaves it to the model.
-    loop_limit: int | None = None
+    loop_limit = Field[int | None](None)
 
-    def attach(self, bodies: Mapping[str, BodyMap]) -> None:
-        """Set the bodies, checked: every Parameter is fed once, every output of the layer has a source in every body."""
+    def with_bodies(self: Self, bodies: Mapping[str, BodyMap]) -> Self:
+        """The same operation with these bodies.
+
+        Raises ValidationError unless every Parameter is fed once and every output of the layer has
+        a source in every body.
+        """
         self.require(set(bodies) == set(self.body_names), "expected {}, got {}", _listed(self.body_names), _listed(sorted(bodies)))
         for name, body in bodies.items():
             fed = sorted(i.parameter for i in body.inputs)
@@ -108,21 +109,7 @@ class SubGraphOperation(Operation):
             self.require(len(set(targets)) == len(targets), "<{}>: two back edges end at one parameter", name)
         counts = {sum(o.port is not None for o in b.outputs) for b in bodies.values()}
         self.require(len(counts) == 1, "the bodies give different numbers of outputs: {}", sorted(counts))
-        self.bodies = dict(bodies)
-
-    def with_strict(self) -> Operation:
-        return self.configured(True, self.loop_limit)
-
-    def configured(self: Self, strict: bool, loop_limit: int | None, direct_sums: bool = False, in_f32: bool = False) -> Self:
-        """The same operation, and everything in its bodies, with these options."""
-        twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__)
-        twin.strict, twin.loop_limit = strict, loop_limit
-        twin.bodies = {
-            name: BodyMap(b.body.configured(strict, loop_limit, direct_sums, in_f32), b.inputs, b.outputs, b.back_edges)
-            for name, b in self.bodies.items()
-        }
-        return twin
+        return self.replace(bodies=dict(bodies))
 
     def external(self, inputs: Sequence[TensorSpec], entry: BodyInput) -> TensorSpec:
         """The spec of the layer's input that a body's input takes."""

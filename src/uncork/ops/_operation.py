@@ -14,7 +14,7 @@ memory, and the propagation of small constant values that shapes are computed fr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, NoReturn, TypeVar
 
 import numpy as np
@@ -24,14 +24,19 @@ from uncork.errors import InputError, UncorkError, ValidationError
 from uncork.memory import available
 from uncork.ops._elements import FOLD_LIMIT as FOLD_LIMIT
 from uncork.ops._elements import Elements, by_moving, by_place, carried
-from uncork.ops._ports import Attribute, Input, Output, describe_types
+from uncork.ops._ports import REQUIRED, Attribute, Field, Input, Output, describe_types
 from uncork.storage import decode, encode
 from uncork.symbolic import Size
 from uncork.types import MAX_RANK, Array, Element, ElementType, PartialShape, TensorSpec
 
+Self = TypeVar("Self", bound="Operation")
+
 
 class Operation:
-    """One operation at one version, with its attribute values. Create it with keywords: `Gather8(batch_dims=1)`."""
+    """One operation at one version, with its attribute values: `Gather8(batch_dims=1)`.
+
+    It does not change. `operation.replace(batch_dims=0)` is the same one with another value.
+    """
 
     type_name: ClassVar[str]
     opset: ClassVar[int]
@@ -46,71 +51,98 @@ class Operation:
     multiplies: ClassVar[bool] = False
     #: The same inputs give the same outputs.
     deterministic: ClassVar[bool] = True
-    #: Tolerated oddities of the data become errors (decisions.md, rule 4). Set by `with_strict`.
-    strict: bool = False
-    #: Kernels multiply every pair that the formula has, by no algorithm with fewer products. Set by `with_direct_sums`.
-    direct_sums: bool = False
+    #: What an operation has beside attributes, under these names.
+    fields: ClassVar[dict[str, Field[Any]]] = {}
+    #: The values of fields that nobody has to give.
+    defaults: ClassVar[dict[str, Any]] = {}
+    #: Tolerated oddities of the data are errors (decisions.md, rule 4).
+    strict = Field(False)
     #: Oddities of constants are errors then, too. Where not, the model's author meant them.
     strict_on_constants: ClassVar[bool] = True
-    #: What the compiler has to say of this layer where it prints its plan; set by passes.
-    note: str = ""
 
     def __init_subclass__(cls) -> None:
-        fields: dict[str, Any] = {}
+        named: dict[str, Any] = {}
         for base in reversed(cls.__mro__):
-            fields.update(vars(base))
-        cls.inputs = tuple(f for f in fields.values() if isinstance(f, Input))
+            named.update(vars(base))
+        cls.inputs = tuple(f for f in named.values() if isinstance(f, Input))
         if "moves_values" not in vars(cls):
             cls.moves_values = any(port.moved for port in cls.inputs)
-        cls.outputs = tuple(f for f in fields.values() if isinstance(f, Output))
-        cls.attributes = {n: f for n, f in fields.items() if isinstance(f, Attribute)}
+        cls.outputs = tuple(f for f in named.values() if isinstance(f, Output))
+        cls.attributes = {n: f for n, f in named.items() if isinstance(f, Attribute)}
+        cls.fields = {n: f for n, f in named.items() if isinstance(f, Field) and n not in cls.attributes}
+        cls.defaults = {n: f.default for n, f in cls.fields.items() if f.default is not REQUIRED}
 
     def __init__(self, **values: Any) -> None:
-        unknown = sorted(set(values) - set(self.attributes))
-        if unknown:
-            raise ValidationError(f"{self.label()} has no attribute '{unknown[0]}'; it has {sorted(self.attributes) or 'none'}")
-        self._values: dict[str, Any] = {
-            name: attribute.given(values[name]) if name in values else attribute.read(None) for name, attribute in self.attributes.items()
-        }
-        self.check_attributes()
+        given = self._accepted(values)
+        kept = vars(self)
+        kept.update(self.defaults)
+        kept.update({n: a.read(None) for n, a in self.attributes.items() if n not in given})
+        kept.update(given)
+        self._complete()
 
     @classmethod
     def from_text(cls, texts: Mapping[str, str]) -> Operation:
-        """From the attributes of a file's <data> element. Attributes that the operation does not have are ignored."""
+        """The operation of a file's <data> element.
+
+        Attributes that the operation does not have are ignored.
+        """
         problems: list[str] = []
-        operation = cls.__new__(cls)
-        operation._values = {}
+        values: dict[str, Any] = {}
         for name, attribute in cls.attributes.items():
             try:
-                operation._values[name] = attribute.read(texts.get(name))
+                values[name] = attribute.read(texts.get(name))
             except ValidationError as error:
                 problems.append(error.message)
         if problems:
             raise ValidationError("; ".join(problems))
-        operation.check_attributes()
-        return operation
+        return cls._made({**cls.defaults, **values})
 
     def to_text(self) -> dict[str, str]:
         """The attributes as the file spells them."""
-        return {name: attribute.kind.format(self._values[name]) for name, attribute in self.attributes.items()}
+        return {name: attribute.kind.format(getattr(self, name)) for name, attribute in self.attributes.items()}
 
-    def with_strict(self) -> Operation:
-        """The same operation, refusing tolerated oddities."""
-        twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__)
-        twin.strict = True
-        return twin
+    def replace(self: Self, **changes: Any) -> Self:
+        """The same operation, but with these attributes and fields.
 
-    def with_direct_sums(self) -> Operation:
-        """The same operation, whose kernels multiply every pair that the formula has."""
-        twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__)
-        twin.direct_sums = True
-        return twin
+        Raises ValidationError for values that it does not take.
+        """
+        values = {n: v for n, v in vars(self).items() if n in self.attributes or n in self.fields}
+        return self._made({**values, **self._accepted(changes)})
 
-    def with_f32(self) -> Operation:
-        """The same operation, after which no layer multiplies in integers; only those that round to levels are told."""
-        return self
+    @classmethod
+    def _made(cls: type[Self], values: Mapping[str, Any]) -> Self:
+        """The operation of these values, which are accepted."""
+        made = object.__new__(cls)
+        vars(made).update(values)
+        made._complete()
+        return made
+
+    @classmethod
+    def _accepted(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Values from Python as they are kept."""
+        if not values:
+            return {}
+        declared: dict[str, Field[Any]] = {**cls.attributes, **cls.fields}
+        cls.refuse_unknown(values, declared)
+        return {name: declared[name].given(value) for name, value in values.items()}
+
+    @classmethod
+    def refuse_unknown(cls, names: Collection[str], known: Collection[str]) -> None:
+        """Refuse names of which one is none of these."""
+        unknown = sorted(set(names) - set(known))
+        if unknown:
+            raise ValidationError(f"{cls.label()} has no attribute '{unknown[0]}'; it has {sorted(cls.attributes) or 'none'}")
+
+    def _complete(self) -> None:
+        """Check the values of a new operation and write in full what follows from others."""
+        self.check_attributes()
+        vars(self).update(self.implied_attributes())
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"{type(self).__name__} does not change: use operation.replace({name}=...)")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"{type(self).__name__} does not change: it keeps '{name}'")
 
     @classmethod
     def label(cls) -> str:
@@ -122,8 +154,12 @@ class Operation:
     def check_attributes(self) -> None:
         """Rules between attributes; raise by `self.require`."""
 
-    infer: Callable[..., PartialShape | TensorSpec | Sequence[PartialShape | TensorSpec]]
-    reference: Callable[..., Array | Sequence[Array]]
+    def implied_attributes(self) -> Mapping[str, Any]:
+        """Attributes that a file may leave out and that follow from others."""
+        return {}
+
+    infer: ClassVar[Callable[..., PartialShape | TensorSpec | Sequence[PartialShape | TensorSpec]]]
+    reference: ClassVar[Callable[..., Array | Sequence[Array]]]
 
     def settled(self, specs: Sequence[TensorSpec | None]) -> Operation:
         """The operation when this is known of its inputs before any call. Itself, unless that settles its meaning."""

@@ -12,6 +12,7 @@ from uncork.errors import ValidationError
 from uncork.types import ElementType, PartialShape
 
 V = TypeVar("V")
+Self = TypeVar("Self", bound="Field[Any]")
 Types = frozenset[ElementType]
 
 ANY: Types = frozenset(ElementType)
@@ -85,28 +86,39 @@ class Kind(Generic[V]):
     format: Callable[[V], str]
 
 
-class Attribute(Generic[V]):
-    """An attribute of an operation; reading it from an operation gives the parsed value."""
+class Field(Generic[V]):
+    """A value that an operation has beside the attributes of the file: a constant's array, a loop's bodies."""
 
-    def __init__(self, kind: Kind[V], default: V | _Required = REQUIRED, check: Callable[[V], str | None] | None = None) -> None:
-        """`check` returns what is expected instead when a value is not acceptable, else None."""
-        self.kind = kind
+    def __init__(self, default: V | _Required = REQUIRED) -> None:
         self.default = default
-        self.check = check
         self.name = ""
 
     def __set_name__(self, owner: type[object], name: str) -> None:
         self.name = name
 
     @overload
-    def __get__(self, operation: None, owner: type[object]) -> Attribute[V]: ...
+    def __get__(self: Self, operation: None, owner: type[object]) -> Self: ...
     @overload
     def __get__(self, operation: object, owner: type[object]) -> V: ...
-    def __get__(self, operation: object | None, owner: type[object]) -> Attribute[V] | V:
+    def __get__(self: Self, operation: object | None, owner: type[object]) -> Self | V:
+        # An operation keeps its values under these names, where Python looks first.
         if operation is None:
             return self
-        value: V = operation.__dict__["_values"][self.name]
+        raise AttributeError(f"'{self.name}' of this {owner.__name__} was not given")
+
+    def given(self, value: V) -> V:
+        """A value from Python, as it is kept."""
         return value
+
+
+class Attribute(Field[V]):
+    """An attribute of an operation, as the file spells it; an operation has the parsed value."""
+
+    def __init__(self, kind: Kind[V], default: V | _Required = REQUIRED, check: Callable[[V], str | None] | None = None) -> None:
+        """`check` returns what is expected instead when a value is not acceptable, else None."""
+        super().__init__(default)
+        self.kind = kind
+        self.check = check
 
     def read(self, text: str | None) -> V:
         """The value from the file's text, or the default when the file does not have the attribute."""

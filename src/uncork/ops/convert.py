@@ -101,9 +101,7 @@ class ConvertLike1(Operation):
 
 def convert_to(destination: ElementType, strict: bool) -> Convert1:
     """The conversion to an element type."""
-    operation = Convert1(destination_type=destination)
-    operation.strict = strict
-    return operation
+    return Convert1(destination_type=destination, strict=strict)
 
 
 def limits(element_type: ElementType) -> tuple[int, int]:

@@ -19,8 +19,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from uncork.errors import ValidationError
 from uncork.ops._operation import Operation, register
-from uncork.ops._ports import Attribute, Input, Output, boolean, element_type
+from uncork.ops._ports import Attribute, Field, Input, Output, boolean, element_type
 from uncork.ops.convert import Convert1, convert_to
 from uncork.types import ElementType, TensorSpec
 
@@ -44,8 +45,21 @@ class ConvertPromoteTypes14(Operation):
     pytorch_scalar_promotion = Attribute(boolean, default=False)
     u64_integer_promotion_target = Attribute(element_type, default=ElementType.f32)
 
-    def check_attributes(self) -> None:
-        self._decided: dict[tuple[ElementType, ElementType], ElementType] = {}
+    #: Both types of the inputs, and the type that they become: what holds at load holds for every
+    #: call, whatever the ranks turn out to be.
+    decided = Field[tuple[ElementType, ElementType, ElementType] | None](None)
+
+    def settled(self, specs: Sequence[TensorSpec | None]) -> Operation:
+        if self.decided is not None or len(specs) != 2:
+            return self
+        a, b = specs
+        if a is None or b is None or not {a.element_type, b.element_type} <= _TYPES:
+            return self
+        try:
+            common = self.common_type(a, b)
+        except ValidationError:
+            return self  # which `infer` says with the layer's name
+        return self.replace(decided=(a.element_type, b.element_type, common))
 
     def infer(self, input_0: TensorSpec, input_1: TensorSpec) -> list[TensorSpec]:
         common = self.common_type(input_0, input_1)
@@ -65,11 +79,11 @@ class ConvertPromoteTypes14(Operation):
         return convert_to(self.common_type(*both), self.strict), both
 
     def common_type(self, input_0: TensorSpec, input_1: TensorSpec) -> ElementType:
-        """The type that both become; the same for all calls on the same types, whatever their ranks turn out to be."""
-        pair = input_0.element_type, input_1.element_type
-        if pair not in self._decided:
-            self._decided[pair] = self.decide(*pair, input_0.rank == 0, input_1.rank == 0)
-        return self._decided[pair]
+        """The type that both become."""
+        a, b = input_0.element_type, input_1.element_type
+        if self.decided is not None and self.decided[:2] == (a, b):
+            return self.decided[2]
+        return self.decide(a, b, input_0.rank == 0, input_1.rank == 0)
 
     def decide(self, a: ElementType, b: ElementType, a_is_scalar: bool, b_is_scalar: bool) -> ElementType:
         if a is b or b is ElementType.boolean:

@@ -35,15 +35,6 @@ class FakeQuantize(Broadcasting):
     output_high = Input(REAL, "T")
     output = Output("T")
     levels = Attribute(integer, check=at_least(2))
-    #: What reads the result computes in f32. Set by `with_f32`.
-    in_f32: bool = False
-
-    def with_f32(self) -> FakeQuantize:
-        """The same operation, after which no layer multiplies in integers."""
-        twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__)
-        twin.in_f32 = True
-        return twin
 
     def infer(self, x: TensorSpec, *limits: TensorSpec) -> PartialShape:
         mode = "onto" if self.auto_broadcast == "numpy" else self.auto_broadcast

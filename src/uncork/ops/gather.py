@@ -20,7 +20,7 @@ import numpy as np
 from uncork.ops._common.indices import normalised_axis, refuse_first
 from uncork.ops._common.shapes import require_one
 from uncork.ops._operation import Operation, register
-from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Output, integer
+from uncork.ops._ports import ANY, INTEGER, Attribute, Field, Input, Output, integer
 from uncork.types import Array, PartialShape, TensorSpec
 
 
@@ -32,7 +32,7 @@ class _Gather(Operation):
     axis = Input(INTEGER)
     output = Output("T")
     #: A negative index counts from the end of the axis.
-    counts_from_end = False
+    counts_from_end = Field(False)
 
     def batch_count(self, indices_rank: int) -> int:
         """`batch_dims`, counted from the front."""
@@ -67,9 +67,7 @@ class _Gather(Operation):
         along = int(axis.value.reshape(-1)[0])
         if not -data.rank <= along < data.rank or not data.shape[along].is_static:
             return self
-        twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__, counts_from_end=True)
-        return twin
+        return self.replace(counts_from_end=True)
 
     def reference(self, data: Array, indices: Array, axis: Array) -> Array:
         along = int(axis.reshape(-1)[0]) % data.ndim
@@ -113,4 +111,4 @@ class Gather7(_Gather):
 class Gather8(Gather7):
     """With batches; a negative index counts from the end."""
 
-    counts_from_end = True
+    counts_from_end = Field(True)

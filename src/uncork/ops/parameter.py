@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from uncork.ops._operation import Operation, register
-from uncork.ops._ports import ANY, Attribute, Input, Output, element_type, shape
+from uncork.ops._ports import ANY, Attribute, Field, Input, Output, element_type, shape
 from uncork.types import MAX_RANK, Array, PartialShape, TensorSpec
 
 
@@ -26,12 +26,12 @@ class Parameter(Operation):
 
 @register("Const", 1)
 class Const(Operation):
-    """A value stored with the model. `value` is set by whoever builds the node; it is a view of the mapped file where it can be."""
+    """A value stored with the model. `value` is a view of the mapped file where it can be."""
 
     element_type = Attribute(element_type)
     shape = Attribute(shape)
     output = Output()
-    value: Array
+    value = Field[Array]()
     moves_values = True
 
     def check_attributes(self) -> None:

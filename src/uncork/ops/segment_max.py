@@ -10,13 +10,14 @@ sorted are refused.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from uncork.ops._common.indices import refuse_first
 from uncork.ops._common.shapes import require_rank
 from uncork.ops._operation import Operation, register
-from uncork.ops._ports import ARITHMETIC, I32_I64, Attribute, Input, Output, one_of
+from uncork.ops._ports import ARITHMETIC, I32_I64, Attribute, Field, Input, Output, one_of
 from uncork.ops.bucketize import refuse_unsorted
 from uncork.storage import decode
 from uncork.types import DYNAMIC, Array, Dimension, ElementType, PartialShape, TensorSpec
@@ -31,11 +32,15 @@ class SegmentMax16(Operation):
     num_segments = Input(I32_I64, optional=True, ids=True)
     output = Output("T")
     fill_mode = Attribute(one_of("zero", "lowest"))
-    #: The element type of data, which `infer` sees and `reference` needs: it is handed f16 and bf16 as f32.
-    data_type: ElementType
+    #: The element type of data, which `reference` needs: it is handed f16 and bf16 as f32.
+    data_type = Field[ElementType]()
+
+    def evaluate(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
+        data = specs[0] if specs else None
+        known = self if data is None else self.replace(data_type=data.element_type)
+        return super(SegmentMax16, known).evaluate(specs)
 
     def infer(self, data: TensorSpec, segment_ids: TensorSpec, num_segments: TensorSpec | None) -> PartialShape:
-        self.data_type = data.element_type
         require_rank(self, "segment_ids", segment_ids, 1)
         self.require(data.rank != 0, "input 'data' is a scalar: it has no rows")
         self.require(

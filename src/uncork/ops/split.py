@@ -15,7 +15,7 @@ from uncork.ops._common.indices import normalised_axis
 from uncork.ops._common.shapes import divided
 from uncork.ops._common.vectors import length, scalar, size_or_minus_one, vector
 from uncork.ops._operation import Operation, register
-from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Output, integer
+from uncork.ops._ports import ANY, INTEGER, Attribute, Field, Input, Output, integer
 from uncork.symbolic import facts_of
 from uncork.types import DYNAMIC, Array, Dimension, Element, PartialShape, TensorSpec
 
@@ -76,20 +76,26 @@ class VariadicSplit1(_Split):
 
     split_lengths = Input(INTEGER)
     output = Output("T")
-    #: A layer has a fixed number of outputs: the first known length of `split_lengths` is kept for later calls of `infer`.
-    parts: int | None = None
+    #: The number of outputs, which is that of the layer: known at load, it holds for every call.
+    parts = Field[int | None](None)
+
+    def settled(self, specs: Sequence[TensorSpec | None]) -> Operation:
+        if self.parts is not None or len(specs) != 3 or specs[2] is None:
+            return self
+        parts = length(specs[2]).static_size
+        return self if parts is None else self.replace(parts=parts)
 
     def infer(self, data: TensorSpec, axis: TensorSpec, split_lengths: TensorSpec) -> list[TensorSpec]:
         along = self.along(data, axis)
         numbers = vector(self, "split_lengths", split_lengths)
-        self.parts = length(split_lengths).static_size if self.parts is None else self.parts
+        parts = length(split_lengths).static_size if self.parts is None else self.parts
         self.require(
-            self.parts is not None,
+            parts is not None,
             "input 'split_lengths': its length is the number of outputs and must be known, got shape {}",
             split_lengths.shape,
         )
-        numbers = [None] * (self.parts or 0) if numbers is None else numbers
-        self.require(len(numbers) == self.parts, "input 'split_lengths': expected {} lengths, one for each output, got {}", self.parts, numbers)
+        numbers = [None] * (parts or 0) if numbers is None else numbers
+        self.require(len(numbers) == parts, "input 'split_lengths': expected {} lengths, one for each output, got {}", parts, numbers)
         self.require(all(n is None or n >= -1 for n in numbers), "input 'split_lengths': expected lengths of at least -1, got {}", numbers)
         self.require(numbers.count(-1) <= 1, "input 'split_lengths': expected at most one -1, got {}", numbers)
         sizes = [Dimension.of(n) for n in numbers]

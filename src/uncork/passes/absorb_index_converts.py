@@ -22,7 +22,7 @@ def absorb_index_converts(model: Model) -> Model:
         ids, offsets = (model.by_id[source.node] for source in node.inputs[1:])
         if _narrows(model, ids) and _narrows(model, offsets):
             inputs = (node.inputs[0], ids.inputs[0], offsets.inputs[0])
-            new[node.id] = replace(node, inputs=inputs, operation=NarrowedBag(node.operation), type_name="NarrowedBag")
+            new[node.id] = replace(node, inputs=inputs, operation=NarrowedBag(node.operation))
     return replaced(model, new) if new else model
 
 

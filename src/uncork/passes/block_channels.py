@@ -95,7 +95,7 @@ def _candidate(model: Model, node: Node, target: Target, room: int) -> tuple[_Ca
     like = {position for position, kind in zip(others, epilogue.operands) if kind == ELEMENT}
     if any(specs[position].value is not None for position in like):
         return None
-    side = 0 if product.direct_sums else _side(g, room)
+    side = 0 if node.hints.direct_sums else _side(g, room)
     lies = tuple(position == 0 or position in like for position in range(len(specs)))
     found = _Candidate(node, lies, block, side, _saved(g, side, block, target))
     return found, filter_bytes(g, side) if side else 0
@@ -246,5 +246,5 @@ def _rewritten(model: Model, chosen: Mapping[int, _Candidate], target: Target) -
         operation = BlockedConvolution(node.operation, candidate.lies, candidate.block, candidate.side)
         spec = node.outputs[0].spec
         port = replace(node.outputs[0], spec=replace(spec, shape=blocked_shape(spec.shape, candidate.block)))
-        nodes.append(replace(node, inputs=inputs, outputs=(port,), operation=operation, type_name=operation.type_name))
+        nodes.append(replace(node, inputs=inputs, outputs=(port,), operation=operation))
     return replace(model, nodes=tuple(nodes))

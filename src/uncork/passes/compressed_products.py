@@ -44,7 +44,7 @@ def compressed_products(model: Model, target: Target) -> Model:
         weights = known[key]
         if weights is not None and not declined(weights, target):
             operation = CompressedLinear(product, weights)
-            new[node.id] = replace(node, inputs=node.inputs[:1], operation=operation, type_name=operation.type_name)
+            new[node.id] = replace(node, inputs=node.inputs[:1], operation=operation)
     return replaced(model, new) if new else model
 
 

@@ -60,7 +60,7 @@ def _as_two(model: Model, node: Node, two: _Two, number: int) -> list[Node]:
     ports = tuple(Port(spec) for spec in two.first.describe([model.spec(source) for source in inputs]))
     first = Node(number, f"{node.name}/count", two.first.type_name, "", {}, inputs, ports, two.first)
     given = tuple(node.inputs[n] if kind == "own" else Source(number, n) for kind, n in two.given)
-    second = replace(node, type_name=two.second.type_name, operation=two.second, inputs=given)
+    second = replace(node, operation=two.second, inputs=given)
     return [first, second]
 
 

@@ -23,6 +23,5 @@ def drop_unread_indices(model: Model) -> Model:
                 node,
                 outputs=node.outputs[:1],
                 operation=PooledValues(operation),
-                type_name="PooledValues",
             )
     return replaced(model, new) if new else model

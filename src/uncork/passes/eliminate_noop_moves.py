@@ -34,7 +34,7 @@ def eliminate_noop_moves(model: Model) -> Model:
             continue
         if _as_many(inputs[position], output):
             operation = View(output.shape)
-            new[node.id] = replace(node, inputs=(node.inputs[position],), operation=operation, type_name=operation.type_name)
+            new[node.id] = replace(node, inputs=(node.inputs[position],), operation=operation)
     return replaced(model, new) if new else model
 
 

@@ -62,7 +62,6 @@ def _may_fold(model: Model, node: Node, made: Mapping[Source, TensorSpec]) -> bo
 
 
 def _constant(node: Node, spec: TensorSpec, value: Array) -> Node:
-    operation = Const(element_type=spec.element_type, shape=spec.shape)
-    operation.value = value
+    operation = Const(element_type=spec.element_type, shape=spec.shape, value=value)
     port = Port(spec, node.outputs[0].names, node.outputs[0].extras)
-    return replace(node, type_name="Const", opset="opset1", attributes={}, inputs=(), outputs=(port,), operation=operation)
+    return replace(node, opset="opset1", attributes={}, inputs=(), outputs=(port,), operation=operation)

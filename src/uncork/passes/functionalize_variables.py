@@ -115,9 +115,7 @@ class _Lifting:
             **plain,
             **{append.variable: self.after[append.variable] for append in self.appended},
         }
-        results = [
-            self._add(f"{variable} assigned", Result(), self._instead(source), type_name="Result").node for variable, source in given.items()
-        ]
+        results = [self._add(f"{variable} assigned", Result(), self._instead(source)).node for variable, source in given.items()]
         parameters = [node.id for node in (*self.reads, *(append.read for append in self.appended))]
         parameters += [self.before[append.variable].node for append in self.appended]
         lifted = replace(
@@ -137,7 +135,7 @@ class _Lifting:
         storage = self.specs[Source(append.read.id, 0)] = self.nodes[-1].outputs[0].spec
         assert storage.rank is not None
         name = append.variable
-        self.before[name] = self._add(f"{name} length", StateLength(), type_name="Parameter")
+        self.before[name] = self._add(f"{name} length", StateLength())
         value = self._add(f"{name} value", StateValue(append.axis), Source(append.read.id, 0), self.before[name])
         self.instead[Source(append.read.id, 0)] = value
         if append.pick is not None:  # whoever runs the model has done it
@@ -163,20 +161,20 @@ class _Lifting:
         self.after[name] = self._add(f"{name} length after", LengthAfter(append.axis), before, new)
         value = StateValue(append.axis)
         inputs = (storage, self.after[name])
-        self.nodes.append(replace(node, type_name=value.type_name, inputs=inputs, operation=value, attributes={}))
+        self.nodes.append(replace(node, inputs=inputs, operation=value, attributes={}))
 
     def _instead(self, source: Source) -> Source:
         while source in self.instead:
             source = self.instead[source]
         return source
 
-    def _add(self, name: str, operation: Operation, *inputs: Source, type_name: str = "") -> Source:
+    def _add(self, name: str, operation: Operation, *inputs: Source) -> Source:
         """A new node of one output."""
         (spec,) = operation.describe([self.specs[source] for source in inputs])
         node = Node(
             self.next,
             name,
-            type_name or operation.type_name,
+            operation.type_name,
             "opset1",
             {},
             inputs,
@@ -203,7 +201,6 @@ def _parameter(node: Node, parameter: Parameter) -> Node:
     """An input in the place of a node."""
     return replace(
         node,
-        type_name="Parameter",
         inputs=(),
         operation=parameter,
         outputs=(Port(parameter.infer()),),

@@ -96,7 +96,7 @@ def _fused(model: Model, found: _Found, target: Target) -> Node | None:
     choice = select_kernel(operation, [model.spec(source) for source in inputs], [output], target)
     if not isinstance(choice, KernelPlan):
         return None
-    return replace(found.last, inputs=inputs, operation=operation, type_name=operation.type_name)
+    return replace(found.last, inputs=inputs, operation=operation)
 
 
 # ---- spelled by products

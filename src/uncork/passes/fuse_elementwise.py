@@ -114,4 +114,4 @@ def _fused(model: Model, members: list[Node], target: Target) -> Node | None:
         assert node.operation is not None
         fused.append(FusedMember(node.operation, tuple(outside[s] if s in outside else len(outside) + inside[s] for s in node.inputs)))
     name = " + ".join(node.name for node in members)
-    return replace(members[-1], name=name, inputs=tuple(outside), operation=Fused(fused), type_name="Fused")
+    return replace(members[-1], name=name, inputs=tuple(outside), operation=Fused(fused))

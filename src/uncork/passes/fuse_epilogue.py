@@ -123,4 +123,5 @@ def _fused(product: Node, members: list[Node]) -> Node:
         fused.append(FusedMember(node.operation, tuple(inside[s] if s in inside else place[s] for s in node.inputs)))
     assert product.operation is not None
     operation = made(product.operation, len(product.inputs), fused)
-    return replace(members[-1], inputs=(*product.inputs, *others), operation=operation, type_name=operation.type_name)
+    inputs = (*product.inputs, *others)
+    return replace(members[-1], inputs=inputs, operation=operation, hints=product.hints)

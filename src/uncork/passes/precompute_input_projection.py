@@ -12,7 +12,6 @@ from dataclasses import replace
 from uncork.internal_ops.final_states import LastStates
 from uncork.internal_ops.looked_up_sequence import LookedUp
 from uncork.ir.model import Model, Node, Source
-from uncork.ops import Operation
 from uncork.ops._common.recurrent import RecurrentSequence
 from uncork.ops.gather import Gather7
 from uncork.passes.rewrite import replaced
@@ -31,15 +30,14 @@ def precompute_input_projection(model: Model) -> Model:
     new: dict[int, Node] = {}
     for node in model.nodes:
         sequence = node.operation.sequence if isinstance(node.operation, LastStates) else node.operation
-        if not isinstance(sequence, RecurrentSequence) or sequence.precision != "f32":
+        if not isinstance(sequence, RecurrentSequence) or node.hints.precision != "f32":
             continue
         gather = by_output.get(node.inputs[0])
         if gather is None or not _suits(model, gather, node, sequence):
             continue
         assert node.operation is not None and gather.operation is not None
         table, ids, axis = gather.inputs
-        operation: Operation = LookedUp(gather.operation, node.operation)
-        operation.note = node.operation.note
+        operation = LookedUp(gather.operation, node.operation)
         new[node.id] = replace(node, operation=operation, inputs=(ids, *node.inputs[1:], table, axis))
     return replaced(model, new) if new else model
 

@@ -203,7 +203,7 @@ class _Rewriting:
             if operation.result != PLAIN:
                 self.states[Source(node.id, 0)] = _as_read(operation.result)
                 port = replace(port, spec=operation.result.spec(port.spec.shape))
-            self.nodes.append(replace(node, inputs=inputs, outputs=(port,), operation=operation, type_name=operation.type_name))
+            self.nodes.append(replace(node, inputs=inputs, outputs=(port,), operation=operation))
         return replaced(replace(self.old, nodes=tuple(self.nodes)), {})
 
     def _held(self, source: Source, wanted: Held) -> Source:

@@ -71,7 +71,7 @@ def compressed_tables(model: Model) -> Model:
             fused = ids_fused[node.id]
             narrowed = isinstance(fused.operation, NarrowedBag)
             operation = LOOKUPS[type(node.operation)](node.operation, tables[node.inputs[0]], narrowed)
-            new[node.id] = replace(node, inputs=fused.inputs[1:], operation=operation, type_name=operation.type_name)
+            new[node.id] = replace(node, inputs=fused.inputs[1:], operation=operation)
     return replaced(model, new)
 
 

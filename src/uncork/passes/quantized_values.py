@@ -33,6 +33,8 @@ def grids(model: Model) -> dict[Source, Grid]:
 def rounding_of(model: Model, node: Node) -> Grid | None:
     """The grid of a FakeQuantize, or of one that ends a product, with its own limits."""
     operation = node.operation
+    if node.hints.in_f32:
+        return None
     if not isinstance(operation, FusedProduct):
         return grid_of(operation, [model.spec(source) for source in node.inputs[1:]])
     member = operation.members[-1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import replace
 
 from uncork.ir.model import Model
@@ -14,8 +13,6 @@ def set_precision(model: Model, precision: str) -> Model:
     nodes = []
     for node in model.nodes:
         if isinstance(node.operation, RecurrentSequence):
-            operation = copy.copy(node.operation)
-            operation.precision = precision
-            node = replace(node, operation=operation)
+            node = replace(node, hints=replace(node.hints, precision=precision))
         nodes.append(node)
     return replace(model, nodes=tuple(nodes))

@@ -12,7 +12,6 @@ one place for all rows or one for each. What the step's number means outside of 
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -46,7 +45,7 @@ def sink_selection(model: Model) -> Model:
             continue
         found = _found(model, node, operation, read_by)
         if isinstance(found, str):
-            rewrite.note(node, operation, found)
+            rewrite.note(node, found)
         elif found is not None:
             rewrite.to_step(node, operation, found)
     return rewrite.made()
@@ -167,11 +166,9 @@ class _Rewrite:
             nodes = [replace(node, inputs=tuple(self.moved.get(source, source) for source in node.inputs)) for node in nodes]
         return replaced(replace(self.model, nodes=tuple(nodes)), {})
 
-    def note(self, sequence: Node, operation: RecurrentSequence, reason: str) -> None:
+    def note(self, sequence: Node, reason: str) -> None:
         """Why all steps run, for the plan."""
-        noted = copy.copy(operation)
-        noted.note = reason
-        self.new[sequence.id] = [replace(sequence, operation=noted)]
+        self.new[sequence.id] = [replace(sequence, hints=replace(sequence.hints, note=reason))]
 
     def without_y(self, sequence: Node, operation: RecurrentSequence) -> None:
         """Nobody reads Y."""
@@ -180,7 +177,7 @@ class _Rewrite:
 
     def _states(self, sequence: Node, operation: RecurrentSequence, inputs: tuple[Source, ...]) -> Node:
         states = LastStates(operation)
-        return replace(sequence, operation=states, type_name=states.type_name, inputs=inputs, outputs=sequence.outputs[1:])
+        return replace(sequence, operation=states, inputs=inputs, outputs=sequence.outputs[1:])
 
     def to_step(self, sequence: Node, operation: RecurrentSequence, found: _Found) -> None:
         """The sequence and all layers behind it with one step, where the step was taken."""

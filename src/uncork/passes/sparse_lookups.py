@@ -36,7 +36,7 @@ def sparse_lookups(model: Model) -> Model:
     for node in model.nodes:
         if node.type_name == "Select" and (found := _Lookup(model).found(node)) is not None:
             inputs, operation = found
-            new[node.id] = replace(node, inputs=inputs, operation=operation, type_name=operation.type_name)
+            new[node.id] = replace(node, inputs=inputs, operation=operation)
     return replaced(model, new) if new else model
 
 

@@ -194,10 +194,7 @@ class _Uncut:
         if all(bodies[name] is joined for name, joined in operation.bodies.items()):
             return node
         self.changed = True
-        twin: SubGraphOperation = object.__new__(type(operation))
-        twin.__dict__.update(operation.__dict__)
-        twin.bodies = bodies
-        return replace(node, operation=twin)
+        return replace(node, operation=operation.replace(bodies=bodies))
 
     def _body(self, node: Node, joined: BodyMap) -> BodyMap:
         given = given_to(node, joined)

@@ -227,7 +227,7 @@ class _Rewriting:
         return Node(
             id=self.next_id - 1,
             name=name,
-            type_name=operation.type_name,
+            file_type=operation.type_name,
             opset=f"opset{operation.opset}",
             attributes=operation.to_text(),
             inputs=tuple(Source(node.id, 0) for node in inputs),
@@ -237,6 +237,4 @@ class _Rewriting:
 
 
 def _const(element_type: ElementType, shape: tuple[int, ...], value: Array) -> Const:
-    constant = Const(element_type=element_type, shape=PartialShape(shape))
-    constant.value = value
-    return constant
+    return Const(element_type=element_type, shape=PartialShape(shape), value=value)

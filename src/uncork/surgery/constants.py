@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -127,10 +126,8 @@ def _with_bodies(node: Node, values: Mapping[int, Array]) -> Node:
     for name, body in operation.bodies.items():
         assert isinstance(body.body, GraphBody)
         maps[name] = replace(body, body=GraphBody(_with_values(body.body.model, values)))
-    twin = copy(operation)
-    twin.bodies = maps
     made = tuple((t, b.body.model) for t, b in maps.items() if isinstance(b.body, GraphBody))
-    return replace(node, operation=twin, bodies=made)
+    return replace(node, operation=operation.replace(bodies=maps), bodies=made)
 
 
 def _replaced(node: Node, values: Mapping[int, Array]) -> Node:
@@ -143,6 +140,7 @@ def _replaced(node: Node, values: Mapping[int, Array]) -> Node:
     if value is None:
         return node
     assert isinstance(node.operation, Const)
-    constant = Const(element_type=node.operation.element_type, shape=node.operation.shape)
-    constant.value = np.ascontiguousarray(value).reshape(node.operation.shape.static)
+    old = node.operation
+    array = np.ascontiguousarray(value).reshape(old.shape.static)
+    constant = Const(element_type=old.element_type, shape=old.shape, value=array)
     return replace(node, operation=constant)

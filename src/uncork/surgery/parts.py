@@ -116,7 +116,7 @@ def _parameter(model: Model, source: Source, number: int) -> Node:
     return Node(
         id=number,
         name=f"{name}/input",
-        type_name="Parameter",
+        file_type="Parameter",
         opset="opset1",
         attributes=operation.to_text(),
         inputs=(),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import uncork
-from tests.test_every_op import ALL, agree
+from tests.ops.test_every_op import ALL, agree
 from uncork.errors import UnsupportedError, ValidationError
 from uncork.export.onnx.registry import lowerings
 from uncork.ops import Operation

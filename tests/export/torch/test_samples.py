@@ -11,7 +11,7 @@ import pytest
 
 import uncork
 from tests.export.onnx._run import one_layer
-from tests.test_every_op import ALL, agree
+from tests.ops.test_every_op import ALL, agree
 from uncork.errors import UnsupportedError, ValidationError
 from uncork.export.torch.registry import lowerings
 from uncork.ops import Operation

@@ -15,6 +15,7 @@ from uncork.export.onnx.inference import shape_of
 from uncork.export.onnx.names import Names
 from uncork.export.onnx.signatures import SIGNATURES, carrier, computed_in
 from uncork.export.onnx.tensors import ONNX_TYPES, small_tensor
+from uncork.internal_ops.derived import Derived
 from uncork.ops.parameter import Const
 from uncork.types import DYNAMIC, Array, Element, ElementType, PartialShape, TensorSpec
 
@@ -47,17 +48,6 @@ class Tensor:
 
 #: What `Graph.op` takes: a tensor, numbers (of them a constant is made), or nothing at this port.
 Operand = Union[Tensor, Array, int, Sequence[int], None]
-
-
-class Derived(Const):
-    """A constant computed from another one, not before its bytes are asked for."""
-
-    base: Const
-    function: Callable[[Array], Array]
-
-    @property
-    def value(self) -> Array:  # type: ignore[override]
-        return self.function(self.base.value)
 
 
 @dataclass
@@ -260,8 +250,9 @@ class Graph:
         if constant is None or not tensor.type.is_native or tensor.type.kind == "string":
             return None
         name = self.settings.names.unique(f"{tensor.name}/{self.layer}")
-        derived = Derived(element_type=tensor.type, shape=PartialShape(shape))
-        derived.base, derived.function = constant, function
+        derived = Derived(
+            element_type=tensor.type, shape=PartialShape(shape), base=constant, function=function
+        )
         self.settings.weights[name] = derived
         return Tensor(name, tensor.type, derived.shape)
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from uncork.internal_ops.blocks import BlockedConvolution
 from uncork.internal_ops.fused import FusedConvolution
+from uncork.ir.hints import Hints
 from uncork.kernels.convolution import direct, im2col
 from uncork.kernels.convolution.blocks import BlockedWork, block_of, direct_over_blocks
 from uncork.kernels.convolution.blocks_apart import depthwise_over_blocks, groups_fit, winograd_over_blocks
@@ -16,7 +17,7 @@ from uncork.kernels.convolution.volumes import fits_blocks, over_volumes_in_bloc
 from uncork.kernels.extents import extents, is_empty
 from uncork.kernels.kernel_plan import Selection
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects
+from uncork.kernels.select import chooses_with_hints, selects
 from uncork.kernels.select_epilogue import epilogue_of
 from uncork.ops import Operation
 from uncork.ops.convolution import Convolution1, GroupConvolution1
@@ -27,8 +28,20 @@ from uncork.types import ElementType, TensorSpec
 _LARGEST = 1 << 31
 
 
-@selects(Convolution1, GroupConvolution1, ConvolutionBackpropData1, GroupConvolutionBackpropData1, FusedConvolution)
-def select_convolution(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
+@chooses_with_hints(
+    Convolution1,
+    GroupConvolution1,
+    ConvolutionBackpropData1,
+    GroupConvolutionBackpropData1,
+    FusedConvolution,
+)
+def select_convolution(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+    hints: Hints,
+) -> Selection:
     data, filters = inputs[0], inputs[1]
     assert data is not None and filters is not None
     product = operation.product if isinstance(operation, FusedConvolution) else operation
@@ -56,7 +69,7 @@ def select_convolution(operation: Operation, inputs: Sequence[TensorSpec | None]
     if len(found.axes) > 2:
         inner, lanes = (block_of(found.filters.shape[axis], target) for axis in (2, 1))
         if fits_blocks(found, end.operands, inner, lanes):
-            return over_volumes_in_blocks(found, work, inner, lanes, product.direct_sums, target)
+            return over_volumes_in_blocks(found, work, inner, lanes, hints.direct_sums, target)
         return over_volumes(found, work, planes, target.lanes)
     if phases_pay(found, end.operands):
         return by_phases(found, work, planes, target.lanes)

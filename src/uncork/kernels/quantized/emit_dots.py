@@ -134,12 +134,12 @@ def _store(k: Kernel, end: Ending, a: dict[str, Value], value: Value, pixel: int
     values = [value, *(_operand(k, a, number, kind, place, column, value.lanes) for number, kind in enumerate(end.operands))]
     for word in end.words:
         given = [values[number] for number in word.arguments]
-        if word.word == ROUNDED:
+        if word.op == ROUNDED:
             if guard is not None:
                 guard.look(given[0])
             values.append(to_grid(k, given[0], a[f"end_{word.arguments[1] - 1}"]))
         else:
-            values.append(SCALAR_OPS[word.word](k, given, word.numbers))
+            values.append(SCALAR_OPS[word.op](k, given, word.numbers))
     result = values[-1] if end.words else value
     if not end.codes:
         k.store(result, a["target"] + place * 4)

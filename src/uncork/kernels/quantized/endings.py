@@ -10,7 +10,7 @@ import numpy as np
 
 from uncork.internal_ops.fused import FusedMember, FusedProduct
 from uncork.internal_ops.quantized import Grid, QuantizedProduct
-from uncork.kernels.epilogue import CHANNEL, ELEMENT, NUMBER, Word
+from uncork.kernels.epilogue import CHANNEL, ELEMENT, NUMBER, ScalarOp
 from uncork.kernels.extents import KernelDeclined
 from uncork.kernels.kernel_plan import In, Operand
 from uncork.kernels.quantized.grids import grid_of, numbers_of
@@ -117,7 +117,7 @@ class _Builder:
             for position, shape in zip(found.inputs, found.shapes):
                 argument = member.arguments[position]
                 given.append(self.stands[argument] if own[position] else self._operand(argument, kind_of(shape, self.result.shape, self.axis)))
-            self.words.append((found.word, given, found.numbers))
+            self.words.append((found.op, given, found.numbers))
         self.stands[number] = (False, len(self.words))
 
     def _operand(self, number: int, kind: str) -> tuple[bool, int]:
@@ -157,12 +157,12 @@ class _Builder:
         words = []
         for word, given, numbers in self.words:
             arguments = [1 + n if outside else 0 if n == 0 else n + count for outside, n in given]
-            words.append(Word(word, tuple(arguments), tuple(numbers)))
-        rounds = codes or any(word.word == ROUNDED for word in words)
+            words.append(ScalarOp(word, tuple(arguments), tuple(numbers)))
+        rounds = codes or any(word.op == ROUNDED for word in words)
         kinds = tuple(kind for kind, _ in self.operands)
-        tame = all(kind in (CODES, GRID) for kind in kinds) and all(word.word in _TAME for word in words)
+        tame = all(kind in (CODES, GRID) for kind in kinds) and all(word.op in _TAME for word in words)
         # FakeQuantize with other limits than a grid's gives up by itself.
-        guarded = (rounds and not tame) or any(word.word == "fake_quantize" for word in words)
+        guarded = (rounds and not tame) or any(word.op == "fake_quantize" for word in words)
         return Ending(kinds, tuple(words), codes, rescaled, guarded)
 
 

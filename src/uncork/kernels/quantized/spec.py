@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from uncork.kernels.epilogue import Word
+from uncork.kernels.epilogue import ScalarOp
 from uncork.kernels.names import flags
 
 #: Further operands of an end: codes that lie on the result, with their step and first level; the five numbers of a grid.
@@ -43,7 +43,7 @@ class Ending:
     """
 
     operands: tuple[str, ...] = ()
-    words: tuple[Word, ...] = ()
+    words: tuple[ScalarOp, ...] = ()
     codes: bool = False
     rescaled: bool = False
     #: Values may be NaN, which has no code: the kernel gives up then.
@@ -52,7 +52,7 @@ class Ending:
     @property
     def name(self) -> str:
         """The part of a kernel's name that says it."""
-        told = "".join(f"_{word.word}" for word in self.words)[:40]
+        told = "".join(f"_{word.op}" for word in self.words)[:40]
         digest = f"_{hashlib.sha256(repr(self).encode()).hexdigest()[:8]}" if self.words else ""
         return told + digest + flags(self, "codes", "rescaled", "guarded")
 

@@ -9,6 +9,7 @@ from functools import partial
 
 import numpy as np
 
+from uncork.ir.hints import Hints
 from uncork.kernels.extents import certainly, extents, largest, nanoseconds
 from uncork.kernels.kernel_plan import AtLeast, In, KernelCall, KernelPlan, Operand, Out, ReleaseGil, Scratch, Selection, Stages, shares
 from uncork.kernels.recurrent.pack import look_up, pack, panels_call
@@ -17,7 +18,7 @@ from uncork.kernels.recurrent.spec_packed_weights import Panels
 from uncork.kernels.recurrent.workspace import ahead_steps, workspace
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects
+from uncork.kernels.select import chooses_with_hints
 from uncork.ops import Operation
 from uncork.ops._common.recurrent import WALKS, RecurrentSequence
 from uncork.ops.gru_sequence import GRUSequence5
@@ -69,10 +70,16 @@ def _team_rows(spec: Recurrent, hidden: int, members: int) -> int:
     return members * (_BLOCK if spec.gates * hidden * hidden * 4 > _TEAM_BYTES else 1)
 
 
-@selects(GRUSequence5, LSTMSequence5, RNNSequence5)
-def select_sequence(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
+@chooses_with_hints(GRUSequence5, LSTMSequence5, RNNSequence5)
+def select_sequence(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+    hints: Hints,
+) -> Selection:
     assert isinstance(operation, RecurrentSequence)
-    return sequence_of(operation, inputs, outputs, target)
+    return sequence_of(operation, inputs, outputs, target, hints)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +96,7 @@ def sequence_of(
     inputs: Sequence[TensorSpec | None],
     outputs: Sequence[TensorSpec],
     target: Target,
+    hints: Hints,
     states_only: bool = False,
     lookup: Lookup | None = None,
 ) -> Selection:
@@ -109,7 +117,7 @@ def sequence_of(
     if not isinstance(inner, int):
         return "how long a step of X is is known at the call only"
     clipped = 0 < operation.clip < math.inf
-    precision, tiles = _products(operation.precision, batch, target) if len(values) == 3 else ("f32", "")
+    precision, tiles = _products(hints.precision, batch, target) if len(values) == 3 else ("f32", "")
     spec = Recurrent(cell, operation.functions(), target.lanes, lengths.element_type.name, clipped, precision, tiles)
     if lookup is not None:
         if len(values) < 3 or precision != "f32":

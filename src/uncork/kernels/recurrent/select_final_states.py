@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 from uncork.internal_ops.final_states import LastStates, StepLengths
 from uncork.internal_ops.looked_up_sequence import LookedUp
+from uncork.ir.hints import Hints
 from uncork.kernels.extents import extents, nanoseconds
 from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Selection
 from uncork.kernels.recurrent.select import Lookup, sequence_of
 from uncork.kernels.recurrent.spec_step_lengths import Lengths
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects
+from uncork.kernels.select import chooses_with_hints, selects
 from uncork.ops import Operation
 from uncork.ops._common.recurrent import RecurrentSequence
 from uncork.ops.gather import Gather7
@@ -31,14 +32,26 @@ def select_lengths(operation: Operation, inputs: Sequence[TensorSpec | None], ou
     return KernelPlan(spec.name, [(spec, words)], cost=nanoseconds(batch, 2.0))
 
 
-@selects("LastStates")
-def select_states(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
+@chooses_with_hints("LastStates")
+def select_states(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+    hints: Hints,
+) -> Selection:
     assert isinstance(operation, LastStates)
-    return sequence_of(operation.sequence, inputs, outputs, target, states_only=True)
+    return sequence_of(operation.sequence, inputs, outputs, target, hints, states_only=True)
 
 
-@selects("LookedUp")
-def select_looked_up(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
+@chooses_with_hints("LookedUp")
+def select_looked_up(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+    hints: Hints,
+) -> Selection:
     assert isinstance(operation, LookedUp) and isinstance(operation.gather, Gather7)
     *own, table, _ = inputs
     assert table is not None and table.value is not None
@@ -46,4 +59,4 @@ def select_looked_up(operation: Operation, inputs: Sequence[TensorSpec | None], 
     sequence = operation.sequence.sequence if isinstance(operation.sequence, LastStates) else operation.sequence
     assert isinstance(sequence, RecurrentSequence)
     lookup = Lookup(table.value, operation.gather.counts_from_end, operation.gather.strict)
-    return sequence_of(sequence, own, outputs, target, states_only, lookup)
+    return sequence_of(sequence, own, outputs, target, hints, states_only, lookup)

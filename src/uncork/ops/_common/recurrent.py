@@ -131,8 +131,6 @@ class RecurrentSequence(Recurrent):
     each_direction = "num_directions, "
     each_step = "seq_length, "
     direction = Attribute(one_of(*WALKS), default="forward")
-    #: How kernels may compute the products, where the caller chose it; the reference knows f32 only.
-    precision: str = "f32"
 
     def sizes(self) -> dict[str, Dimension]:
         return {**super().sizes(), "num_directions": Dimension.of(len(WALKS[self.direction]))}

@@ -33,8 +33,7 @@ class Reducing(Operation):
     overwriting: ClassVar[type[Operation]]
 
     def _plain(self) -> Operation:
-        plain = self.overwriting()
-        return plain.with_strict() if self.strict else plain
+        return self.overwriting(strict=self.strict)
 
     def describe(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
         return self._plain().describe(specs) if self.reduction == "none" else super().describe(specs)

@@ -19,7 +19,7 @@ Pages: operation-specs/convolution/convolution-1, operation-specs/pooling/poolin
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -33,6 +33,8 @@ from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
 
 #: Elements of a block.
 _BLOCK = 1 << 18
+#: What the attributes are, for each axis, where a file leaves them out.
+_NEUTRAL = {"pads_begin": 0, "pads_end": 0, "dilations": 1, "output_padding": 0}
 
 
 def all_at_least(minimum: int) -> Callable[[Any], str | None]:
@@ -98,7 +100,7 @@ class Sliding(Operation):
         expected = "2 numbers" if self.planar else "1 to 3 numbers, one for each spatial axis"
         fits = self.axes == 2 if self.planar else 1 <= self.axes <= 3
         self.require(fits, "attribute 'strides': expected {}, got {}", expected, list(self.strides))
-        for name, neutral in (("pads_begin", 0), ("pads_end", 0), ("dilations", 1), ("output_padding", 0)):
+        for name in _NEUTRAL:
             if name not in self.attributes:
                 continue
             values = getattr(self, name)
@@ -110,8 +112,11 @@ class Sliding(Operation):
                 list(self.strides),
                 list(values),
             )
-            # A list that the file leaves out is written in full: OpenVINO crashes on an empty one.
-            self._values[name] = values or (neutral,) * self.axes
+
+    def implied_attributes(self) -> Mapping[str, Any]:
+        # A list that the file leaves out is written in full: OpenVINO crashes on an empty one.
+        empty = (n for n in _NEUTRAL if n in self.attributes and not getattr(self, n))
+        return {name: (_NEUTRAL[name],) * self.axes for name in empty}
 
     def dilation(self, axis: int) -> int:
         return self.dilations[axis] if self.dilations else 1

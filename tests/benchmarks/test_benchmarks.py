@@ -27,7 +27,7 @@ from benchmarks.timing import Contender, Expected, disagreement, error_of, geome
 from uncork import load
 from uncork.types import Array
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import pytest
 
 import uncork
 from tests._openvino import OpenVino
+from tests.ops.test_every_op import ALL, agree
 from tests.samples._sample import Sample, Samples
-from tests.test_every_op import ALL, agree
 from uncork import storage
 from uncork.types import ElementType
 

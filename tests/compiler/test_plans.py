@@ -1,6 +1,6 @@
 """The printed plans of the examples and of a small model for each family of kernels, as golden texts.
 
-The kernels are those of a processor with AVX2, whatever the machine has. `pytest tests/test_plans.py --update-golden` writes the
+The kernels are those of a processor with AVX2, whatever the machine has. `pytest tests/compiler/test_plans.py --update-golden` writes the
 texts anew: look at the difference before it is committed.
 """
 
@@ -25,7 +25,7 @@ from uncork.kernels.runtime.target import Target
 from uncork.passes.count_first import count_first
 from uncork.passes.functionalize_variables import functionalize_variables
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = Path(__file__).parent / "plans"
 #: The kernels are those of another machine, whatever this one is: nothing is compiled.
 TARGET = Target.of("x86_64", "x86-64-v3", "+sse2,+avx,+avx2,+fma,+f16c")
@@ -269,7 +269,7 @@ def quantised(builder: uncork.Builder) -> list[Source]:
 
 
 def sparse_lookup(builder: uncork.Builder) -> list[Source]:
-    from tests.test_sparse_lookups import layers
+    from tests.passes.test_sparse_lookups import layers
 
     return [layers(builder, "feature", _numbers()(50, 24))]
 

@@ -33,7 +33,7 @@ def _each(kind: str) -> list[object]:
 WITH_LOOP = [pytest.param(e, id=e.operation.label()) for e in ALL.values() if e.cases is not None]
 
 
-#: These need a graph around them: tests/ir, tests/test_subgraphs.py and tests/test_state.py have theirs.
+#: These need a graph around them: tests/ir and tests/compiler/test_state.py have theirs.
 WITHOUT_SAMPLES = ("Parameter", "Const", "If", "Loop", "TensorIterator", "ReadValue", "Assign")
 
 
@@ -76,7 +76,7 @@ def test_refusal(entry: Samples, refusal: Refusal) -> None:
         operation = entry.operation(**refusal.attributes)
         operation.evaluate(specs)  # tolerated
         with pytest.raises(UncorkError, match=refusal.message):
-            operation.with_strict().evaluate(specs)
+            operation.replace(strict=True).evaluate(specs)
     else:
         with pytest.raises(UncorkError, match=refusal.message):
             entry.operation(**refusal.attributes).evaluate(specs)
@@ -98,6 +98,7 @@ def test_against_loop(entry: Samples, data: st.DataObject) -> None:
 def _check_inference(operation: ops.Operation, case: Case, limit: int) -> None:
     """Whatever is left unknown, inference must not contradict what running gives."""
     specs = case.specs()
+    operation = operation.settled(specs)  # as a layer is once it is loaded
     results = operation.evaluate(specs)
     dims = [(i, d) for i, s in enumerate(specs) if s is not None for d in range(len(s.shape))]
     subsets = list(itertools.product([False, True], repeat=len(dims))) if len(dims) <= 10 else []

@@ -81,12 +81,15 @@ def test_exact_convolutions_make_every_product() -> None:
 
 def test_exact_convolutions_reach_into_bodies() -> None:
     from uncork.ir.bodies import configure
+    from uncork.ir.hints import Hints
     from uncork.ops.convolution import Convolution1
 
     model = residual_net([1, WIDE, 28, 28], WIDE)
-    marked = [n.operation.direct_sums for n in configure(model, False, None, True).nodes if isinstance(n.operation, Convolution1)]
+    marked = [
+        n.hints.direct_sums for n in configure(model, False, None, Hints(direct_sums=True)).nodes if isinstance(n.operation, Convolution1)
+    ]
     assert marked == [True] * 6
-    assert not any(n.operation is not None and n.operation.direct_sums for n in model.nodes)
+    assert not any(n.hints.direct_sums for n in model.nodes)
 
 
 def test_values_that_are_not_finite_are_the_references() -> None:

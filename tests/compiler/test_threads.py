@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import uncork
-from tests._used_plan import steps_of
+from tests.compiler._used_plan import steps_of
 
 pytest.importorskip("llvmlite")
 

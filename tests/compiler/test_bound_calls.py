@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import uncork
-from tests.test_compiled_model import lookup
+from tests.compiler.test_compiled_model import lookup
 
 BACKENDS = ("reference", "cpu")
 F32 = np.float32

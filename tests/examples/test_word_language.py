@@ -22,7 +22,7 @@ from examples.word_language.features import (
 
 import uncork
 
-FOLDER = Path(__file__).resolve().parent.parent / "examples" / "word_language"
+FOLDER = Path(__file__).resolve().parents[2] / "examples" / "word_language"
 WORDS = read_words(FOLDER / "words.txt")
 
 

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("llvmlite")
 
 import uncork
-from tests.test_bodies import iterator
+from tests.compiler.test_bodies import iterator
 from uncork.errors import InputError
 from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.kernel_cache import ObjectStore

@@ -32,7 +32,7 @@ from examples.session_recommender.sessions import (
 
 import uncork
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "examples" / "session_recommender"
 SESSIONS = read_sessions(FOLDER / "otto_sessions.jsonl")
 MOMENTS = moments(SESSIONS, catalogue(SESSIONS))

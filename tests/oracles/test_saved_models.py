@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import uncork
-from tests import _saved_models
 from tests._openvino import OpenVino
-from tests._saved_models import FIRST, NETWORKS, SECOND, Arrays, floats
+from tests.oracles import _saved_models
+from tests.oracles._saved_models import FIRST, NETWORKS, SECOND, Arrays, floats
 
 openvino_package = pytest.importorskip("openvino")
 pytest.importorskip("torch")

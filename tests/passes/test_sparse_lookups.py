@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 pytest.importorskip("llvmlite")
 
 import uncork
-from tests._used_plan import steps_of
+from tests.compiler._used_plan import steps_of
 from uncork.compiler.compile import CompiledModel, compile_model
 from uncork.errors import UncorkError
 from uncork.ir.model import Source

@@ -1,4 +1,4 @@
-"""Which networks OpenVINO converts and saves for `test_oracle_saved_models`, and what they are called with."""
+"""Which networks OpenVINO converts and saves for `test_saved_models`, and what they are called with."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Network:
 
 def _torch(name: str, script: bool = False) -> Callable[[], Any]:
     def make() -> Any:
-        from tests import _saved_models_torch as networks
+        from tests.oracles import _saved_models_torch as networks
 
         return (networks.scripted if script else networks.seeded)(getattr(networks, name))
 
@@ -44,7 +44,7 @@ def _torch(name: str, script: bool = False) -> Callable[[], Any]:
 
 def _onnx(name: str) -> Callable[[], Any]:
     def make() -> Any:
-        from tests import _saved_models_onnx as networks
+        from tests.oracles import _saved_models_onnx as networks
 
         return getattr(networks, name)()
 

@@ -1,0 +1,22 @@
+"""`Hints`: what the compiler is told of a layer beside its meaning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """Wishes about the kernels of a layer, and a remark for the plan. References know none of it."""
+
+    #: What the factors of a recurrent layer's products are rounded to: f32, bf16 or bf16x3.
+    precision: str = "f32"
+    #: Kernels multiply every pair that the formula has, by no algorithm with fewer products.
+    direct_sums: bool = False
+    #: What FakeQuantize makes is multiplied as f32, not as integer codes.
+    in_f32: bool = False
+    #: What a pass has to say of the layer where the plan is printed.
+    note: str = ""
+
+
+NO_HINTS = Hints()
