@@ -128,7 +128,7 @@ def kernels(compiled: uncork.CompiledModel, arrays: Sequence[np.ndarray]) -> lis
 def reason(compiled: uncork.CompiledModel, arrays: Sequence[np.ndarray]) -> str:
     (step,) = [step for step in steps_for(compiled, arrays) if step.layer == "sequence"]
     assert step.operation.endswith("Sequence-5")
-    return step.reason
+    return step.note
 
 
 def check(

@@ -12,7 +12,7 @@ from uncork.compiler.plan_set import NoPlan, PlannedCall, PlanSet, Refused
 from uncork.compiler.planned_parts import NotPlanned
 from uncork.compiler.printed_plan import listed, printed
 from uncork.concurrency import lazy, unforked
-from uncork.errors import UncorkError
+from uncork.errors import InputError, UncorkError
 from uncork.files import MappedFile
 from uncork.ir.interpret import State, interpret
 from uncork.ir.model import Model
@@ -21,7 +21,7 @@ from uncork.kernels import select
 from uncork.kernels.runtime.target import Target, host_target, with_tiles
 from uncork.ops._body import SubGraphOperation
 from uncork.passes import pipeline
-from uncork.symbolic import Origin
+from uncork.symbolic import Check, Origin
 from uncork.types import Array, PartialShape, TensorSpec
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class Executor:
             return results
         except Refused:
             return interpret(self.model, inputs)
-        self.last = self.plans.last
+        self.last = self.plans.fast
         return results
 
     def run_as_before(self, inputs: Sequence[Array]) -> list[Array] | None:
@@ -201,7 +201,7 @@ class Executor:
         made = [] if self.plans is None else self.plans.plans
         if self.plans is None or not made:
             return self._plan_for({})
-        last = None if self.last is None else self.last.plan
+        last = None if self.plans.last is None else self.plans.last.plan
         scope, plan = next((pair for pair in made if pair[1] is last), made[0])
         return printed(plan, scope, {}, len(made), self.plans.working_bytes)
 
@@ -219,6 +219,11 @@ class Executor:
             if shapes:
                 raise
             return listed(self._prepared, "any", str(error))
+        for relation in plan.relations:
+            known = {symbol: hints[symbol.origin] for symbol in relation.symbols if symbol.origin in hints}
+            if isinstance(relation, Check) and known.keys() == relation.symbols and not relation.holds(known):
+                left, right = relation.left.exact_value(known), relation.right.exact_value(known)
+                raise InputError(f"expected {relation}, got {left} and {right}", relation.where)
         return printed(plan, scope, hints, len(self.plans.plans))
 
     @property

@@ -60,8 +60,10 @@ class PlanSet:
         self._scopes: dict[tuple[Scope, Shapes], ScopedPlans] = {}
         self.renew_locks()
         renews_locks(self)
-        #: What made the last call. Safe to run with anything.
+        #: What made the last call.
         self.last: PlannedCall | None = None
+        #: The same where no other plan could make a call better that it takes. Safe to run with anything.
+        self.fast: PlannedCall | None = None
 
     def renew_locks(self) -> None:
         """Make the lock of the scopes: at the start, and in a child process."""
@@ -93,8 +95,9 @@ class PlanSet:
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """The results. Raises Refused where references have to look at the call."""
         hints = partial(_hints_of, self._model, inputs)
-        call, results = self._best([array.shape for array in inputs], hints).run(inputs, hints)
-        self.last = call
+        best = self._best([array.shape for array in inputs], hints)
+        call, results = best.run(inputs, hints)
+        self.last, self.fast = call, call if best.is_best else None
         return results
 
     def _best(self, shapes: Sequence[tuple[int, ...]], hints: HintsOf) -> ScopedPlans:
@@ -183,6 +186,7 @@ class PlanSet:
 
     def release_memory(self) -> None:
         """Give the working memory of calls that are not running back, and forget the plans that are not for every size."""
+        self.last = self.fast = None
         with self._lock:
             self._scopes = {}
         for plans in self._all:

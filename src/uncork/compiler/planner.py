@@ -129,6 +129,8 @@ class Planner(Placement):
             return select.unavailable() or "asked for"
         if any(spec.element_type.dtype == object for spec in outputs):
             return "no kernel for strings"
+        if any(spec.rank is None for spec in outputs):
+            return "the rank of its result is known at the call only"
         try:
             return select.choose(node.operation, [self._spec(source) for source in node.inputs], outputs, self.target)
         except (TypeError, ValueError) as error:

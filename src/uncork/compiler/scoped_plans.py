@@ -65,14 +65,24 @@ class ScopedPlans:
     def lacking(self, hints: HintsOf) -> int:
         """The steps that a kernel would make if sizes were numbers, for calls like the first one; `hints` gives those of a call.
 
-        Makes the first plan. Raises NoPlan where there is none for this call.
+        The first plan for every size is made. Of a narrower scope it may turn out that it is of no use: nothing is compiled to tell.
+        Raises NoPlan where there is none for this call.
         """
         if self._lacking is None and not self.reason:
-            if not self.calls:
+            if self.scope is Scope.EVERY_SIZE and not self.calls:
                 self.add(hints(), ())
-            if self.calls:
-                self._lacking = lacking(self.calls[0].plan, hints(), self._target)
+            try:
+                self._lacking = lacking(self.look(hints()), hints(), self._target)
+            except NotPlanned as error:
+                self.reason = str(error)
+            except UncorkError as error:
+                raise NoPlan(self, str(error)) from None
         return sys.maxsize if self._lacking is None else self._lacking
+
+    @property
+    def is_best(self) -> bool:
+        """No plan of a narrower scope has more kernels."""
+        return self._lacking == 0 or self.scope is Scope.THESE_SIZES
 
     def run(self, inputs: Sequence[Array], hints: HintsOf) -> tuple[PlannedCall, list[Array]]:
         """What made the call, and its results. Raises Refused where references have to look at it."""
