@@ -30,7 +30,7 @@ class BodyExecutor(Protocol):
 
     def run_as_before(self, inputs: Sequence[Array]) -> list[Array] | None: ...
 
-    def run_patiently(self, inputs: Sequence[Array]) -> list[Array]: ...
+    def run(self, inputs: Sequence[Array]) -> list[Array]: ...
 
     def plan(self) -> Plan: ...
 
@@ -94,7 +94,7 @@ class KernelBody:
         if executor is None:
             return interpret(self.body.model, inputs)
         arrays = [array if array.flags.c_contiguous else np.ascontiguousarray(array).reshape(array.shape) for array in inputs]
-        return executor.run_patiently(arrays)
+        return executor.run(arrays)
 
     def configured(self, strict: bool, loop_limit: int | None, direct_sums: bool = False) -> Body:
         """The same body with other options of `compile_model`."""
@@ -118,7 +118,7 @@ def with_their_plans(plan: Plan, model: Model) -> Plan:
             executor = body.body.executor if isinstance(body.body, KernelBody) else None
             inner = executor.plan().steps if executor is not None else ()
             steps += [replace(s, layer=f"{step.layer} <{name}> {s.layer}") for s in inner]
-    return Plan(tuple(steps), plan.working_bytes)
+    return replace(plan, steps=tuple(steps))
 
 
 def executors_of_bodies(model: Model) -> Iterator[BodyExecutor]:
