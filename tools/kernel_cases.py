@@ -20,8 +20,8 @@ from uncork.compiler.compile import compile_for
 from uncork.ir.hints import NO_HINTS, Hints
 from uncork.kernels import select
 from uncork.kernels.recurrent.select import supports
-from uncork.kernels.runtime import cpython_entry
-from uncork.kernels.runtime.value_guard import ValueGuard
+from uncork.kernels.runtime.emit_entry import emit_entry
+from uncork.kernels.runtime.whole_file import WholeFile
 from uncork.ops import Operation
 from uncork.ops._common.recurrent import RecurrentSequence
 from uncork.types import TensorSpec
@@ -33,10 +33,9 @@ Line = tuple[str, str, str]
 
 
 def call_kernels(recorder: Recorder) -> Iterator[Line]:
-    """The kernels that no operation selects: the entry of a call, and guards of values."""
-    for element_type in ("i32", "i64"):
-        yield "calls", f"guard {element_type}", recorder.digest(ValueGuard(element_type))
-    yield "calls", "entry", text_digest(cpython_entry._emit())
+    """The kernels that no operation selects: what looks at files, and the entry of a call."""
+    yield "calls", "whole file", recorder.digest(WholeFile())
+    yield "calls", "entry", text_digest(emit_entry())
 
 
 def everything(recorder: Recorder, folders: Sequence[Path]) -> Iterator[Line]:
@@ -152,9 +151,14 @@ def steps(source: str, recorder: Recorder, compiled: uncork.CompiledModel, input
     """The steps of a call of a model."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        specialisation = compiled._executor._remembered(inputs)
-    for step in specialisation.steps:
-        native = getattr(step, "native", None)
-        found = "reference" if native is None else recorder.described(native)
-        yield source, step.node.name, found
-    yield source, "plan", " ".join(str(specialisation.plan).split())
+        model = compiled._executor.as_it_runs(inputs)
+    for node in model.nodes:
+        if node.operation is None or node.type_name in ("Parameter", "Const", "Result") or all(p.spec.value is not None for p in node.outputs):
+            continue
+        outputs = [port.spec for port in node.outputs]
+        known = all(spec.shape.is_static for spec in (*outputs, *(model.spec(source) for source in node.inputs)))
+        choice = (
+            select.select_kernel(node.operation, [model.spec(s) for s in node.inputs], outputs, recorder.target) if known else "a found size"
+        )
+        yield source, node.name, recorder.described(choice)
+    yield source, "plan", " ".join(str(compiled.plan_for(*(array.shape for array in inputs))).split())

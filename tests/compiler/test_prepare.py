@@ -77,7 +77,7 @@ def test_load_prepares(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> Non
 
 def test_refusals() -> None:
     compiled = uncork.compile_model(model())
-    with pytest.raises(InputError, match=r"no input is called 'xx'; did you mean 'x'\?; inputs: x, z"):
+    with pytest.raises(InputError, match=r"no input is called 'xx'; did you mean 'x'\?; inputs: x f32"):
         compiled.prepare({"xx": [1, 8]})
     with pytest.raises(InputError, match=r"input 'x': expected shape \[\?,8\], got \[1, 9\]"):
         compiled.prepare({"x": [1, 9]})

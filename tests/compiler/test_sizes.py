@@ -36,9 +36,7 @@ def test_every_number_is_served_by_one_plan() -> None:
             for scale in (2, 3):
                 expected = np.repeat(np.arange(3)[:, np.newaxis] * scale, columns, 1)
                 np.testing.assert_array_equal(call(compiled, [3, columns], scale), expected)
-    executor = compiled._executor
-    assert executor.plans is not None and len(executor.plans.plans) == 1, "one plan for all numbers"
-    assert executor.last is not None
+    assert compiled.plan.made == 1, "one plan for all numbers"
 
 
 def test_a_fast_call_with_another_number_takes_the_other_program() -> None:
@@ -80,7 +78,7 @@ def test_numbers_that_are_data_are_no_part_of_the_combination() -> None:
     for first in range(8):
         rows = np.array([first, 0, 9])
         np.testing.assert_array_equal(compiled(rows)["y"], np.arange(20).reshape(10, 2)[rows])
-    assert compiled._executor.plans is not None and len(compiled._executor.plans.plans) == 1
+    assert compiled.plan.made == 1
 
 
 def test_sixty_four_bits_of_a_size() -> None:

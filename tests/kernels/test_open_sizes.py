@@ -16,7 +16,6 @@ pytest.importorskip("llvmlite")
 import uncork
 from tests.kernels._fences import run_fenced
 from tests.kernels._run import spec_of
-from uncork.compiler.execute import Executor
 from uncork.ir.model import Model, Source
 from uncork.ir.symbols import infer_symbolic
 from uncork.kernels.kernel_plan import In, KernelPlan, Out, Scratch, Stages
@@ -41,11 +40,10 @@ def hold(model: Model, calls: Sequence[Sequence[np.ndarray]], tolerance: float =
         expected, results = reference(*inputs), compiled(*inputs)
         for position in range(len(expected)):
             np.testing.assert_allclose(results[position], expected[position], rtol=tolerance, atol=tolerance)
-    executor = compiled._executor
-    assert isinstance(executor, Executor)
-    assert executor.plans.reason == ""
-    (planned,) = executor.plans.plans
-    assert [step.reason for step in planned.printed if step.kernel == "reference"] == []
+    plan = compiled.plan
+    assert plan.made == 1, "one plan for all calls"
+    assert "planned for every size" in plan.remarks
+    assert [step.reason for step in plan.steps if step.kernel == "reference"] == []
 
 
 def transposed_size(size: int, taps: int, stride: int, dilation: int, pads: tuple[int, int]) -> int:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import uncork
-from tests.compiler._used_plan import steps_of
 
 pytest.importorskip("llvmlite")
 
@@ -51,7 +50,7 @@ def check(made: uncork.Model, items: Any, d: int, hidden: int, states: int, thre
     for _ in range(2):
         for got, wanted in zip(fast(*given), expected):
             np.testing.assert_allclose(got, wanted, rtol=2e-5, atol=1e-5)
-    return "\n".join(step.operation for step in steps_of(fast, given))
+    return "\n".join(step.operation for step in fast.plan.steps)
 
 
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])

@@ -16,6 +16,7 @@ import uncork
 from tests.kernels._run import run_native, spec_of
 from uncork.compiler import execute
 from uncork.compiler.compile import compile_model
+from uncork.compiler.plan import Step
 from uncork.errors import InputError
 from uncork.internal_ops.final_states import StepLengths
 from uncork.ir.model import Source
@@ -116,14 +117,18 @@ def inputs(generator: np.random.Generator, steps: Sequence[int], lengths: Sequen
     return [x, np.array(steps, np.int64), *([] if lengths is None else [np.array(lengths, np.int32)])]
 
 
+def steps_for(compiled: uncork.CompiledModel, arrays: Sequence[np.ndarray]) -> tuple[Step, ...]:
+    return compiled.plan_for(*(array.shape for array in arrays)).steps
+
+
 def kernels(compiled: uncork.CompiledModel, arrays: Sequence[np.ndarray]) -> list[str]:
-    return [step.kernel for step in compiled._executor._specialised(arrays).plan.steps]
+    return [step.kernel for step in steps_for(compiled, arrays)]
 
 
 def reason(compiled: uncork.CompiledModel, arrays: Sequence[np.ndarray]) -> str:
-    (step,) = [step for step in compiled._executor._specialised(arrays).plan.steps if step.layer == "sequence"]
+    (step,) = [step for step in steps_for(compiled, arrays) if step.layer == "sequence"]
     assert step.operation.endswith("Sequence-5")
-    return step.reason
+    return step.note
 
 
 def check(

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 pytest.importorskip("llvmlite")
 
 import uncork
-from tests.compiler._used_plan import steps_of
 from uncork.compiler.compile import CompiledModel, compile_model
 from uncork.errors import UncorkError
 from uncork.ir.model import Source
@@ -126,7 +125,7 @@ def test_widths(columns: int, filtered: bool, mean: bool) -> None:
     for _ in range(3):
         got = compiled(*given)["y"]
         np.testing.assert_allclose(got, by_hand(given[0], given[1], 5, mean, table), rtol=1e-6, atol=1e-6)
-    assert any("lookup" in step.kernel for step in steps_of(compiled, given))
+    assert any("lookup" in step.kernel for step in compiled.plan.steps)
 
 
 @pytest.mark.parametrize("ids", ["i64", "i32"])
@@ -173,14 +172,14 @@ def test_calls_with_other_rows_take_turns() -> None:
         for values, indices, shape in given_:
             got = compiled(values, indices, shape)["y"]
             np.testing.assert_allclose(got, by_hand(values, indices, int(shape[0]), True), rtol=1e-6, atol=1e-6)
-    assert len(compiled._executor.plans.plans) == 1  # for every number of rows, and of entries
+    assert compiled.plan.made == 1  # for every number of rows, and of entries
 
 
 def test_a_width_that_differs_needs_no_other_program() -> None:
     compiled = compile_model(model())
     for width in (4, 5, 70):
         compiled(*entries([[1], [2, 3]], width))
-    assert len(compiled._executor.plans.plans) == 1
+    assert compiled.plan.made == 1
 
 
 def test_one_plan_for_many_numbers_of_rows() -> None:
@@ -188,7 +187,7 @@ def test_one_plan_for_many_numbers_of_rows() -> None:
     for rows in range(1, 30):
         values, indices, shape = entries([[1, 2]] * rows)
         np.testing.assert_allclose(compiled(values, indices, shape)["y"], by_hand(values, indices, rows, True), rtol=1e-6)
-    assert len(compiled._executor.plans.plans) == 1
+    assert compiled.plan.made == 1
 
 
 def test_bound_calls_and_lengths_that_differ() -> None:

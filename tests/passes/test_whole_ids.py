@@ -545,9 +545,8 @@ def test_a_bag_with_conversions_is_one_step_for_any_number_of_ids(strict: bool) 
     compiled = uncork.compile_model(bag_model(), strict=strict)
     for count in range(2, 9):
         compiled([1] * count, [0, 1])
-    assert compiled._executor.plans is not None
-    (made,) = compiled._executor.plans.plans
-    kernel, *others = [step.kernel for step in made.printed]
+    plan = compiled.plan
+    assert plan.made == 1
+    kernel, *others = [step.kernel for step in plan.steps]
     assert not others
     assert kernel.partition(" in up to ")[0] == "bag_offsets_f32_i64_3" + ("_strict" if strict else "")
-    assert made.is_native

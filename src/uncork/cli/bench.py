@@ -16,8 +16,8 @@ from uncork.cli._progress import progress_line
 from uncork.cli._roles import Roles
 from uncork.cli._summary import Summary, summary_table
 from uncork.compiler.compile import CompiledModel, load
-from uncork.compiler.parallel import available_threads
 from uncork.compiler.profile import Profile, microseconds
+from uncork.compiler.threads import available_threads
 
 _EPILOG = """\
 Inputs that are not given by -i, as for 'uncork run', are filled with random values: give the sizes of dynamic shapes.

@@ -16,7 +16,7 @@ from uncork.cli._output import emit, emit_json, printable
 from uncork.cli._parser import Parser
 from uncork.compiler.compile import compile_model
 from uncork.compiler.execute import kernel_target
-from uncork.compiler.parallel import available_threads
+from uncork.compiler.threads import available_threads
 from uncork.errors import UncorkError
 from uncork.ir.build import Builder
 from uncork.kernels import select

@@ -31,7 +31,7 @@ class BodyExecutor(Protocol):
 
     def run_as_before(self, inputs: Sequence[Array]) -> list[Array] | None: ...
 
-    def run_patiently(self, inputs: Sequence[Array]) -> list[Array]: ...
+    def run(self, inputs: Sequence[Array]) -> list[Array]: ...
 
     def plan(self) -> Plan: ...
 
@@ -97,7 +97,7 @@ class KernelBody:
         if executor is None:
             return interpret(self.body.model, inputs)
         arrays = [array if array.flags.c_contiguous else np.ascontiguousarray(array).reshape(array.shape) for array in inputs]
-        return executor.run_patiently(arrays)
+        return executor.run(arrays)
 
 
 def _tells(spec: TensorSpec) -> bool:

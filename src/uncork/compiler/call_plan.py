@@ -8,7 +8,6 @@ from typing import Any, Protocol, Union
 
 import numpy as np
 
-from uncork.compiler.plan import Step as PrintedStep
 from uncork.ir.model import Node
 from uncork.kernels.runtime.program import Like
 from uncork.kernels.runtime.segment_plan import (
@@ -21,7 +20,7 @@ from uncork.kernels.runtime.segment_plan import (
     TensorAddress,
 )
 from uncork.symbolic import Origin, Relation, SizeLike
-from uncork.types import Array, ElementType
+from uncork.types import Array, ElementType, TensorSpec
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,6 +72,8 @@ class ReferenceStep:
     """
 
     node: Node
+    #: Of the inputs, with expressions for what only a call knows.
+    specs: tuple[TensorSpec, ...]
     inputs: tuple[PlacedTensor, ...]
     outputs: tuple[int, ...]
     shapes: tuple[tuple[int | None, ...] | None, ...]
@@ -101,6 +102,17 @@ Part = Union[NativeStep, ReferenceStep, ReadStep]
 
 
 @dataclass(frozen=True, slots=True)
+class PlannedStep:
+    """A layer as it runs, for whoever looks at the plan: by a kernel or why by none, what a pass says of it, where its result lies."""
+
+    node: Node
+    kernel: str
+    reason: str
+    note: str
+    place: Place | None
+
+
+@dataclass(frozen=True, slots=True)
 class ResultSpec:
     """A result of the model: its NumPy type, its sizes, and the argument number of its array. Without sizes the array has its own."""
 
@@ -125,7 +137,7 @@ class CallPlan:
     arguments: int
     #: Guards and checks by the numbers that segments report.
     relations: tuple[Relation, ...] = ()
-    printed: tuple[PrintedStep, ...] = ()
+    steps: tuple[PlannedStep, ...] = ()
     keep: tuple[object, ...] = ()
     #: Where the symbols are, by what they stand for.
     symbols: Mapping[Origin, Slot] = field(default_factory=dict)

@@ -12,15 +12,15 @@ import numpy as np
 from uncork._html import html_table
 from uncork.blas import at_most
 from uncork.collector import collector_paused
-from uncork.compiler.arguments import Results, accept, did_you_mean, match, owned, present
+from uncork.compiler.arguments import Results, accept, match, owned, present
 from uncork.compiler.bind import BoundCall
 from uncork.compiler.device import check_device
-from uncork.compiler.direct import Direct, Refused
 from uncork.compiler.execute import Executor, kernel_target
 from uncork.compiler.native_call import NativeCall
-from uncork.compiler.parallel import available_threads
 from uncork.compiler.plan import Plan
 from uncork.compiler.plan_set import PlannedCall
+from uncork.compiler.shapes import shapes_of
+from uncork.compiler.threads import available_threads
 from uncork.concurrency import renews_locks
 from uncork.errors import InputError, UncorkError, UnsupportedError, ValidationError
 from uncork.ir.bodies import configure
@@ -33,7 +33,7 @@ from uncork.ir.validate import infer
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import warn_if_unavailable
 from uncork.passes import pipeline
-from uncork.types import Array, PartialShape
+from uncork.types import Array
 
 if TYPE_CHECKING:
     from uncork.compiler.growing_state import Values
@@ -93,33 +93,26 @@ class CompiledModel:
         """
         try:
             ordered = self._in_order(inputs, named)
-            direct = self._executor.last
-            if ordered is not None and direct is not None and (fast := self._fast(direct, ordered)) is not None:
+            last = self._executor.last
+            if ordered is not None and last is not None and (fast := self._fast(last, ordered)) is not None:
                 return fast
             if ordered is not None and self.model.sinks and (fast := self._fast_with_state(ordered)) is not None:
                 return fast
             for file in self._executor.files:  # the fast call looked itself
                 file.check()
             with at_most(self._executor.threads):
-                return self._run(self._plain(ordered), inputs, named)
+                return self._run(inputs, named)
         except MemoryError as error:
             raise InputError(f"not enough memory for this call: {error}", f"model '{self.model.name}'") from None
 
-    def _run(self, arrays: list[Any] | None, inputs: Sequence[Any], named: Mapping[str, Any]) -> Results:
-        """The results of a call whose inputs are these arrays, when they need no conversion."""
-        planned = self._executor.plans is not None and not self._executor.plans.reason
-        known = None if arrays is None or planned else self._executor.known(arrays)
-        if known is not None and arrays is not None:
-            results = self._executor.run_with(known, arrays)
-            if self._native_outputs:
-                return Results(self.outputs, owned(results, arrays))
+    def _run(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> Results:
+        """The results of a call that is not like the one before it."""
+        arrays = [accept(port, value) for port, value in zip(self.inputs, match(self.inputs, inputs, named))]
+        if self.model.sinks:
+            with self._turn:
+                results = self._executor.run_with_state(arrays, self._state)
         else:
-            arrays = [accept(port, value) for port, value in zip(self.inputs, match(self.inputs, inputs, named))]
-            if self.model.sinks:
-                with self._turn:
-                    results = self._executor.run_with_state(arrays, self._state)
-            else:
-                results = self._executor.run(arrays)
+            results = self._executor.run(arrays)
         shown = [present(port.element_type, array) for port, array in zip(self.outputs, results)]
         return Results(self.outputs, owned(shown, arrays))
 
@@ -147,15 +140,12 @@ class CompiledModel:
         found = {find_port(self.inputs, key): value for key, value in named.items()}
         return [found[i] for i in range(len(self._names))] if found.keys() == set(range(len(self._names))) else None
 
-    def _fast(self, direct: Direct | PlannedCall, inputs: Sequence[Any]) -> Results | None:
-        """The results, if this call is like the one before it and one native program can do it."""
+    def _fast(self, last: PlannedCall, inputs: Sequence[Any]) -> Results | None:
+        """The results, if this call is like the one before it."""
         if not self._all_native:
             return None
-        try:
-            found: Any = direct.run(*inputs)
-            results = found if type(found) is list else direct.again(found, inputs)
-        except Refused:
-            return None
+        found: Any = last.run(*inputs)
+        results = found if type(found) is list else last.again(found, inputs)
         return None if results is None else Results(self.outputs, results)
 
     def _fast_with_state(self, inputs: Sequence[Any]) -> Results | None:
@@ -165,12 +155,6 @@ class CompiledModel:
         with self._turn:
             results = self._executor.run_with_state_as_before(inputs, self._state)
         return None if results is None else Results(self.outputs, results)
-
-    def _plain(self, inputs: Sequence[Any] | None) -> list[Any] | None:
-        """The arrays of a call that need no conversion; None when one does. Their shapes are not looked at yet."""
-        if self.model.sinks or inputs is None or not self._need_no_conversion(inputs):
-            return None
-        return list(inputs)
 
     def _need_no_conversion(self, inputs: Sequence[Any]) -> bool:
         for value, dtype in zip(inputs, self._dtypes):
@@ -217,8 +201,19 @@ class CompiledModel:
 
     @property
     def plan(self) -> Plan:
-        """Every step, the kernel chosen for it or why there is none, and where its result lies. Print it."""
+        """How the last call ran, or before any, what can be said: see `Plan`. Print it. Nothing is compiled for it.
+
+        Every step, the kernel chosen for it or the reason why there is none, what a pass says of it, and where its result lies.
+        """
         return self._executor.plan()
+
+    def plan_for(self, *shapes: Any, **named: Any) -> Plan:
+        """How a call of inputs of these shapes runs: `compiled.plan_for(x=[1, 3, 224, 224])`. Nothing is compiled for it.
+
+        Shapes are given like the inputs of a call: by position, as one list of all, by keyword, or as one mapping from names,
+        positions or ports. A size that is None, or that is not given, stays open. Raises InputError for what the model does not have.
+        """
+        return self._executor.plan_for(shapes_of(self.inputs, shapes, named))
 
     def prepare(self, shapes: Mapping[str, Sequence[int | None]] | None = None) -> None:
         """Plan calls and compile their kernels now, not at the first call.
@@ -227,15 +222,7 @@ class CompiledModel:
         names of inputs, for which calls it is made: `{"ids": [1, 20]}`. None is a size that is not known yet. Raises InputError
         for names and shapes that the model does not have.
         """
-        known: dict[int, Sequence[int | None]] = {}
-        for name, shape in (shapes or {}).items():
-            number = next((n for n, port in enumerate(self.inputs) if name in port.names), None)
-            if number is None:
-                names = [other for port in self.inputs for other in port.names]
-                raise InputError(f"no input is called '{name}'{did_you_mean(name, names)}; inputs: {', '.join(names)}")
-            if not self.inputs[number].shape.compatible(PartialShape(shape)):
-                raise InputError(f"expected shape {self.inputs[number].shape}, got {list(shape)}", f"input '{name}'")
-            known[number] = shape
+        known = shapes_of(self.inputs, (), shapes or {})
         with at_most(self._executor.threads):
             self._executor.prepare(known)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from uncork.compiler.call_plan import CallPlan, NativeStep
-from uncork.compiler.native_call import RELEASE_COST
+from uncork.compiler.policy import RELEASE_COST
 from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.layout import NO_MEMORY
 from uncork.kernels.runtime.segment_plan import MadeResult

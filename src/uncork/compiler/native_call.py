@@ -9,15 +9,13 @@ from typing import Any
 import numpy as np
 
 from uncork.compiler.call_plan import CallPlan, NativeStep, Stop
+from uncork.compiler.policy import RELEASE_COST
 from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.layout import BUSY, NO_MEMORY, OK
 from uncork.kernels.runtime.program import Is, Like
 from uncork.kernels.runtime.segment import Segment
 from uncork.kernels.runtime.segment_plan import MadeResult
 from uncork.types import Array
-
-#: Calls that take longer than this many nanoseconds let other Python threads run meanwhile; for shorter ones handing over costs more.
-RELEASE_COST = 50_000.0
 
 
 class NativeCall:

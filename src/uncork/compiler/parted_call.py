@@ -20,7 +20,7 @@ from uncork.compiler.call_plan import (
     ResultSpec,
     Stop,
 )
-from uncork.compiler.native_call import RELEASE_COST
+from uncork.compiler.policy import RELEASE_COST
 from uncork.errors import UncorkError
 from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.layout import CHECK_FAILED, NO_MEMORY, OK

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from uncork._html import html_table
 
+_HEADING = ("#", "layer", "operation", "kernel", "outputs", "place", "reason", "note")
+#: Cells are cut at so many characters, but for those that end a line.
+_WIDEST = 40
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One layer as it runs. `kernel` is "reference" when no kernel was chosen, for the `reason` given."""
+    """One layer as it runs. `kernel` is "reference" when no kernel was chosen, for the `reason` given.
+
+    `note` is what a pass says of the layer that it made. `place` is where its (first) result lies.
+    """
 
     layer: str
     operation: str
@@ -17,27 +25,40 @@ class Step:
     reason: str
     outputs: str
     place: str
+    note: str = ""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All steps, in the order in which they run, the bytes of working memory that they share, and what the sizes of a call must keep
-    for these steps to run: a call that does not is planned anew."""
+    """All steps, in the order in which they run, the bytes of working memory that they share (None: as many as the sizes of a call
+    need), and what these sizes must keep for the steps to run: a call that does not is planned anew.
+
+    `made` is the number of plans that calls have needed so far. `remarks` say for which calls this one is, and by which numbers it
+    was decided.
+    """
 
     steps: tuple[Step, ...]
-    working_bytes: int = 0
+    working_bytes: int | None = 0
     guards: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    made: int = 0
+
+    def _rows(self) -> list[list[str]]:
+        return [[str(i), s.layer, s.operation, s.kernel, s.outputs, s.place, s.reason, s.note] for i, s in enumerate(self.steps)]
 
     def __str__(self) -> str:
-        rows = [("#", "layer", "operation", "kernel", "outputs", "place", "why no kernel")]
-        rows += [(str(i), s.layer, s.operation, s.kernel, s.outputs, s.place, s.reason) for i, s in enumerate(self.steps)]
-        widths = [min(40, max(len(row[c]) for row in rows)) for c in range(len(rows[0]))]
+        rows: list[Sequence[str]] = [_HEADING, *self._rows()]
+        widths = [min(_WIDEST, max(len(row[c]) for row in rows)) for c in range(len(_HEADING))]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
         guards = [f"for calls with {guard}" for guard in self.guards]
-        return "\n".join([*lines, *guards, f"{self.working_bytes:,} bytes of working memory"])
+        return "\n".join([*lines, *guards, *self.remarks, self._memory])
+
+    @property
+    def _memory(self) -> str:
+        if self.working_bytes is None:
+            return "working memory as the sizes of a call need it"
+        return f"{self.working_bytes:,} bytes of working memory"
 
     def _repr_html_(self) -> str:
         """For notebooks."""
-        rows = [[str(i), s.layer, s.operation, s.kernel, s.outputs, s.place, s.reason] for i, s in enumerate(self.steps)]
-        heading = ("#", "layer", "operation", "kernel", "outputs", "place", "why no kernel")
-        return html_table(f"{len(self.steps):,} steps, {self.working_bytes:,} bytes of working memory", heading, rows)
+        return html_table(f"{len(self.steps):,} steps, {self._memory}", _HEADING, self._rows())

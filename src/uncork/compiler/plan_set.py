@@ -1,43 +1,39 @@
-"""The plans of a model: one for every size, and a further one for each way in which a guard can fail."""
+"""The plans of a model: of the widest scope in which every layer that has a kernel gets it.
+
+That is one plan for every size, nearly always. Where the model leaves a size open that a kernel is made for (how long the rows of
+a table are), calls have plans for inner sizes like theirs, else for just their sizes. Those are few: further calls run by the plan
+for every size, or by the references where there is none.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Union
+from functools import partial
 
-from uncork.collector import collector_paused
-from uncork.compiler.call_plan import CallPlan, ReferenceStep, Stop
-from uncork.compiler.direct import Refused
+from uncork.compiler.call_plan import CallPlan
 from uncork.compiler.native_call import NativeCall
 from uncork.compiler.parted_call import PartedCall
 from uncork.compiler.planned_parts import NotPlanned
 from uncork.compiler.planner import Planner
-from uncork.compiler.size_program import Unbound
-from uncork.concurrency import renews_locks, unforked
-from uncork.errors import UncorkError
+from uncork.compiler.policy import MOST_SCOPES
+from uncork.compiler.scope import NARROWER, Scope, Shapes, narrowed, scoped
+from uncork.compiler.scoped_plans import Hints, HintsOf, NoPlan, PlannedCall, Refused, ScopedPlans, lacking
+from uncork.concurrency import renews_locks
 from uncork.files import MappedFile
 from uncork.ir.model import Model
 from uncork.ir.symbols import infer_symbolic
-from uncork.kernels import select
-from uncork.kernels.runtime.kernel_cache import CannotCompile
-from uncork.kernels.runtime.layout import GUARD_FAILED
 from uncork.kernels.runtime.target import Target
-from uncork.symbolic import Guard, Origin, Size, SizeLike, Symbol
-from uncork.types import Array, PartialShape, TensorSpec
+from uncork.symbolic import Origin, Size, SizeLike
+from uncork.types import Array, TensorSpec
 
-#: Plans that are kept; the one made first goes.
-MOST_PLANS = 16
-#: Plans that are made for one call: a guard on what its steps find shows only when they have run.
-_MOST_TRIES = 8
-#: Calls that no plan could be made for, before the model counts as one that has none: a call may be at fault, too. Where
-#: others have a plan it is; from then on fewer and fewer such calls are tried, which costs milliseconds each.
-_MOST_FAILURES = 4
+__all__ = ["NoPlan", "PlanSet", "PlannedCall", "Refused"]
+
 #: Numbers of an input that shapes may read.
 _FEW = 64
 
-#: Calls of one plan.
-PlannedCall = Union[NativeCall, PartedCall]
+
+_TOO_MANY = f"{MOST_SCOPES} kinds of sizes have plans of their own already; release_memory() forgets them"
 
 
 class PlanSet:
@@ -58,135 +54,166 @@ class PlanSet:
         """
         self._model, self._rewrite, self._target, self._threads = model, rewrite, target, threads
         self._files, self._may_be_empty = files, may_be_empty
-        self._calls: list[PlannedCall] = []
-        #: Calls that no plan could be made for, and those for which none was tried any more.
-        self._failures = self._skipped = 0
+        ranked = all(model.by_id[parameter].outputs[0].spec.rank is not None for parameter in model.parameters)
+        #: The plans for every size; None where these are by the ranks of inputs.
+        self._every = self._plans_of(Scope.EVERY_SIZE, None) if ranked else None
+        self._scopes: dict[tuple[Scope, Shapes], ScopedPlans] = {}
         self.renew_locks()
         renews_locks(self)
-        #: Why the model has no plan for every size; empty while it has one or nobody has tried.
-        self.reason = ""
-        #: What made the last call. Safe to run with anything.
+        #: What made the last call.
         self.last: PlannedCall | None = None
+        #: The same where no other plan could make a call better that it takes. Safe to run with anything.
+        self.fast: PlannedCall | None = None
 
     def renew_locks(self) -> None:
-        """Make the lock of the plans: at the start, and in a child process."""
+        """Make the lock of the scopes: at the start, and in a child process."""
         self._lock = threading.Lock()
 
+    def _plans_of(self, scope: Scope, specs: Mapping[int, TensorSpec] | None) -> ScopedPlans:
+        given = self._model, specs, self._rewrite, self._target, self._threads, self._files, self._may_be_empty
+        return ScopedPlans(scope, lambda hints, compiles: planned(*given, hints, compiles), self._target)
+
     @property
-    def plans(self) -> list[CallPlan]:
-        """What was planned so far, the last one first."""
-        return [call.plan for call in self._calls]
+    def _all(self) -> list[ScopedPlans]:
+        return [*([] if self._every is None else [self._every]), *self._scopes.values()]
+
+    @property
+    def plans(self) -> list[tuple[Scope, CallPlan]]:
+        """What was planned so far, for which calls: those of each scope together, the last one first."""
+        return [(plans.scope, call.plan) for plans in self._all for call in plans.calls]
+
+    @property
+    def reason(self) -> str:
+        """Why there is no plan for every size; empty while there is one or nobody has tried."""
+        return "" if self._every is None else self._every.reason
 
     @property
     def working_bytes(self) -> int:
         """The working memory that is kept now."""
-        return sum(call.working_bytes for call in self._calls)
+        return sum(call.working_bytes for plans in self._all for call in plans.calls)
 
-    def run(self, inputs: Sequence[Array]) -> list[Array] | None:
-        """The results; None where the model cannot be planned so. Raises Refused where references have to look at the call."""
-        hints: dict[Origin, int] = {}
-        tried: list[PlannedCall] = []
-        while True:
-            for call in self._calls:
-                if call in tried:
-                    continue
-                tried.append(call)
-                found = call.call(_as_planned(call.plan, inputs))
-                if not isinstance(found, Stop):
-                    self.last = call
-                    return found
-                if found.status != GUARD_FAILED:
-                    raise Refused
-                hints = {**found.found, **hints_of(self._model, inputs)}
-            if self.reason:
-                return None
-            if len(tried) > _MOST_TRIES + MOST_PLANS or not self._add(hints or hints_of(self._model, inputs), tried):
-                raise Refused
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """The results. Raises Refused where references have to look at the call."""
+        hints = partial(_hints_of, self._model, inputs)
+        best = self._best([array.shape for array in inputs], hints)
+        call, results = best.run(inputs, hints)
+        self.last, self.fast = call, call if best.is_best else None
+        return results
 
-    def _add(self, hints: Mapping[Origin, int], tried: Sequence[PlannedCall]) -> bool:
-        """There is a plan that was not tried, or none can be made at all. False where none can be made for this call."""
-        with unforked(), collector_paused(), self._lock:  # a plan imports what the model needs
-            if self.reason or any(call not in tried for call in self._calls):
-                return True  # another thread has been here
-            if self._calls and self._failures >= _MOST_FAILURES:
-                self._skipped += 1
-                if self._skipped & (self._skipped - 1):  # not the 1st, 2nd, 4th, 8th, ...
-                    return False
+    def _best(self, shapes: Sequence[tuple[int, ...]], hints: HintsOf) -> ScopedPlans:
+        """The plans for such a call: of the widest scope in which the fewest layers lack a kernel. Raises Refused."""
+        best = self._every or self._scoped(Scope.EVERY_SIZE, shapes)
+        if best is None:
+            raise Refused
+        if any(0 in shape for shape in shapes):
+            return best  # whose plans take it or leave it to the references: what kernels need shows in other calls
+        fewest = best.lacking(hints)
+        for scope in NARROWER if fewest else ():
+            plans = self._scoped(scope, shapes)
+            if plans is None:
+                break
             try:
-                plan = planned(self._model, self._rewrite, hints, self._target, self._threads, self._files, self._may_be_empty)
-                made: PlannedCall = NativeCall(plan) if plan.is_native else PartedCall(plan)
-            except CannotCompile as error:
-                self.reason = select.falls_back(error)
-            except UncorkError as error:  # which may be a ValueError, too
-                self._failures += 1
-                if self._calls or self._failures < _MOST_FAILURES:
-                    return False
-                self.reason = str(error)
-            except (NotPlanned, Unbound, ValueError, TypeError) as error:
-                self.reason = str(error)
-            else:
-                self._calls = [made, *self._calls[: MOST_PLANS - 1]]
-        return True
+                fewer = plans.lacking(hints)
+            except NoPlan as error:
+                if best.reason:
+                    raise
+                plans.fail(str(error))
+                continue
+            if fewer < fewest:
+                best, fewest = plans, fewer
+            if not fewest:
+                break
+        return best
 
-    def prepare(self, hints: Mapping[Origin, int]) -> None:
+    def _scoped(self, scope: Scope, shapes: Sequence[tuple[int, ...]]) -> ScopedPlans | None:
+        """The plans of a scope for such shapes; None where no more are made."""
+        key = scope, scoped(scope, self._model, shapes)
+        found = self._scopes.get(key)
+        if found is None:
+            with self._lock:
+                if key not in self._scopes and len(self._scopes) >= MOST_SCOPES:
+                    return None
+                found = self._scopes.setdefault(key, self._plans_of(scope, narrowed(self._model, key[1])))
+        return found
+
+    def look(self, shapes: Sequence[Sequence[int | None] | None], hints: Hints) -> tuple[Scope, CallPlan]:
+        """What makes calls of such shapes, or would: nothing is compiled or kept. Sizes, or shapes, that are None are any.
+
+        Raises NotPlanned where that is known at the call only, and ValidationError for shapes that do not go together.
+        """
+        whole = [tuple(size for size in shape if size is not None) for shape in shapes if shape is not None]
+        known = len(whole) == len(shapes) and all(len(a) == len(b or ()) for a, b in zip(whole, shapes))
+        if self._every is None and not known:
+            raise NotPlanned("the rank of an input is known at the call only")
+        every = self._every or self._peeked(Scope.EVERY_SIZE, whole)
+        if every is None:
+            raise NotPlanned(_TOO_MANY)
+        scope, best = Scope.EVERY_SIZE, every.look(hints)
+        fewest = lacking(best, hints, self._target)
+        for narrower in NARROWER if known and fewest else ():
+            plans = self._peeked(narrower, whole)
+            if plans is None:
+                break
+            plan = plans.look(hints)
+            if (fewer := lacking(plan, hints, self._target)) < fewest:
+                scope, best, fewest = narrower, plan, fewer
+        return scope, best
+
+    def _peeked(self, scope: Scope, shapes: Sequence[tuple[int, ...]]) -> ScopedPlans | None:
+        """The plans of a scope for such shapes, or some that nobody keeps; None where no more are made."""
+        key = scope, scoped(scope, self._model, shapes)
+        if key not in self._scopes and len(self._scopes) >= MOST_SCOPES:
+            return None
+        return self._scopes.get(key) or self._plans_of(scope, narrowed(self._model, key[1]))
+
+    def prepare(self, hints: Hints) -> None:
         """Make a plan for calls of such sizes, with all its kernels, unless there is one."""
-        if not any(_serves(call.plan, hints) for call in self._calls):
-            self._add(hints, self._calls)
+        if self._every is not None and not self._every.serves(hints):
+            self._every.add(hints, self._every.calls)
 
     def extended(self, inputs: Sequence[Array]) -> dict[int, tuple[int, ...]] | None:
         """The shapes that inputs which the call writes to must have at least, by number; None where the model has no plan.
 
         There are none for a call that no plan takes, such as one whose sizes contradict each other.
         """
-        hints = hints_of(self._model, inputs)
-        for _ in range(2):
-            plan = next((call.plan for call in self._calls if _serves(call.plan, hints)), None)
-            if plan is not None:
-                try:
-                    return {number: tuple(_value(size, hints) for size in shape) for number, shape in plan.extended}
-                except ValueError:
-                    return {}
-            self._add(hints, self._calls)
-        return None if self.reason else {}
+        plans = self._every
+        if plans is None:
+            return None
+        hints = _hints_of(self._model, inputs)
+        try:
+            plan = plans.made_for(hints)
+            return None if plan is None else {number: tuple(_value(size, hints) for size in shape) for number, shape in plan.extended}
+        except (NoPlan, ValueError):
+            return {}
 
     def native_call(self, inputs: Sequence[Array]) -> NativeCall | None:
         """The native call that takes sizes like those of these inputs; None where there is none."""
-        known = self._native_call(inputs)
-        if known is not None or any(isinstance(call, PartedCall) for call in self._calls):
-            return known
-        return self._native_call(inputs) if self._add(hints_of(self._model, inputs), self._calls) else None
-
-    def _native_call(self, inputs: Sequence[Array]) -> NativeCall | None:
-        for call in self._calls:
-            if isinstance(call, NativeCall) and call.results(_as_planned(call.plan, inputs)) is not None:
-                return call
-        return None
+        hints = partial(_hints_of, self._model, inputs)
+        try:
+            plans = self._best([array.shape for array in inputs], hints)
+            known = plans.native_call(inputs)
+            if known is not None or any(isinstance(call, PartedCall) for call in plans.calls):
+                return known
+            plans.add(hints(), plans.calls)
+        except Refused:
+            return None
+        return plans.native_call(inputs)
 
     def release_memory(self) -> None:
-        """Give the working memory of calls that are not running back."""
-        for call in self._calls:
-            call.release_memory()
+        """Give the working memory of calls that are not running back, and forget the plans that are not for every size."""
+        self.last = self.fast = None
+        with self._lock:
+            self._scopes = {}
+        for plans in self._all:
+            for call in plans.calls:
+                call.release_memory()
 
 
-def _serves(plan: CallPlan, hints: Mapping[Origin, int]) -> bool:
-    """No guard of the plan is known to fail."""
-    for relation in plan.relations:
-        values = {symbol: hints[symbol.origin] for symbol in relation.symbols if symbol.origin in hints}
-        if isinstance(relation, Guard) and values.keys() == relation.symbols and not relation.holds(values):
-            return False
-    return True
-
-
-def _value(size: SizeLike, hints: Mapping[Origin, int]) -> int:
+def _value(size: SizeLike, hints: Hints) -> int:
     return size.evaluate({symbol: hints[symbol.origin] for symbol in size.symbols}) if isinstance(size, Size) else size
 
 
-def _as_planned(plan: CallPlan, inputs: Sequence[Array]) -> list[Array]:
-    """The arrays with element types that are the very objects of NumPy's own arrays: others may be equal to them."""
-    return [array if array.dtype is like.dtype else array.view(like.dtype) for array, like in zip(inputs, plan.likes)]
-
-
-def hints_of(model: Model, inputs: Sequence[Array]) -> dict[Origin, int]:
+def _hints_of(model: Model, inputs: Sequence[Array]) -> dict[Origin, int]:
     """The sizes of a call, and the elements of its small integer inputs."""
     hints: dict[Origin, int] = {}
     for parameter, array in zip(model.parameters, inputs):
@@ -198,40 +225,15 @@ def hints_of(model: Model, inputs: Sequence[Array]) -> dict[Origin, int]:
 
 def planned(
     model: Model,
+    specs: Mapping[int, TensorSpec] | None,
     rewrite: Callable[[Model], Model],
-    hints: Mapping[Origin, int],
     target: Target,
-    threads: int = 1,
-    files: Sequence[MappedFile] = (),
-    may_be_empty: Collection[int] = (),
+    threads: int,
+    files: Sequence[MappedFile],
+    may_be_empty: Collection[int],
+    hints: Hints,
+    compiles: bool,
 ) -> CallPlan:
-    """The plan of a model for sizes like the hints. Raises NotPlanned where kernels would be given up for it."""
-    described, facts = infer_symbolic(model, hints=hints, may_be_empty=may_be_empty)
-    described = rewrite(described)
-    plan = Planner(described, facts, target, threads, files).plan()
-    values = {symbol: hints[symbol.origin] for symbol in facts.symbols if symbol.origin in hints}
-    for part in plan.parts:
-        if isinstance(part, ReferenceStep) and part.node.operation is not None:
-            inputs = [_numbers(described.spec(source), values) for source in part.node.inputs]
-            outputs = [_numbers(port.spec, values) for port in part.node.outputs]
-            if None in inputs or None in outputs:
-                continue
-            choice = select.select_kernel(part.node.operation, inputs, [spec for spec in outputs if spec is not None], target, part.node.hints)
-            if not isinstance(choice, str):
-                raise NotPlanned(f"{part.node.label}: its kernels are made for sizes that are known")
-    return plan
-
-
-def _numbers(spec: TensorSpec, values: Mapping[Symbol, int]) -> TensorSpec | None:
-    """The spec with the numbers of a call; None where they do not tell it."""
-    sizes: list[int] = []
-    for dim in spec.shape.dims:
-        size = dim.size
-        if isinstance(size, Size):
-            if not size.symbols <= values.keys():
-                return None
-            size = size.evaluate(values)
-        if size is None:
-            return None
-        sizes.append(size)
-    return TensorSpec(spec.element_type, PartialShape(sizes), spec.value)
+    """The plan of a model for sizes like the hints, its parameters being as `specs` say, by node id."""
+    described, facts = infer_symbolic(model, specs, hints, may_be_empty)
+    return Planner(rewrite(described), facts, target, threads, files, compiles).plan()

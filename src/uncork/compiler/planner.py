@@ -13,12 +13,12 @@ from uncork.compiler.call_plan import (
     NativeStep,
     Part,
     Place,
+    PlannedStep,
     ReadStep,
     ReferenceStep,
     ResultSpec,
 )
 from uncork.compiler.placement import Placement
-from uncork.compiler.plan import Step as PrintedStep
 from uncork.compiler.planned_parts import (
     NotPlanned,
     OpenSegment,
@@ -29,6 +29,7 @@ from uncork.compiler.planned_parts import (
     symbols_of,
     whole_cost,
 )
+from uncork.compiler.policy import LOOK_COST
 from uncork.compiler.shared_work import Work
 from uncork.compiler.size_program import Unbound
 from uncork.files import MappedFile, size_function
@@ -56,13 +57,10 @@ from uncork.kernels.runtime.segment_plan import (
 )
 from uncork.kernels.runtime.target import Target, release_gil
 from uncork.kernels.runtime.thread_pool import dispatch
-from uncork.kernels.runtime.value_guard import WholeFile
+from uncork.kernels.runtime.whole_file import WholeFile
 from uncork.ops._body import SubGraphOperation
 from uncork.symbolic import Facts, Guard, Relation, Size, Symbol
 from uncork.types import TensorSpec
-
-#: Calls that take less than this many nanoseconds do not look whether files are whole: a look takes a tenth of that.
-_LOOK_COST = 4_000
 
 
 class Planner(Placement):
@@ -75,17 +73,19 @@ class Planner(Placement):
         target: Target | None,
         threads: int = 1,
         files: Sequence[MappedFile] = (),
+        compiles: bool = True,
     ) -> None:
         """Kernels are selected for `target`; without one references do everything. A call uses at most so many `threads`.
 
-        A call looks first whether the mapped `files` are whole, where that is cheap.
+        A call looks first whether the mapped `files` are whole, where that is cheap. Without `compiles` no kernel is made: such a
+        plan is to be looked at only.
         """
         super().__init__(model)
-        self.facts, self.target = facts, target
+        self.facts, self.target, self._compiles = facts, target, compiles
         self._threads, self._files = threads, files
         self._works: dict[int, Work] = {}
         self._keep: list[object] = []
-        self._printed: list[PrintedStep] = []
+        self._planned: list[PlannedStep] = []
         self._relations: list[Relation] = []
         self._waiting: list[Relation] = []
         self._found: list[tuple[Symbol, Slot]] = []
@@ -123,7 +123,7 @@ class Planner(Placement):
             results=results,
             arguments=self._arguments,
             relations=tuple(self._relations),
-            printed=tuple(self._printed),
+            steps=tuple(self._planned),
             keep=tuple(self._keep),
             symbols={symbol.origin: slot for symbol, slot in self.program.symbols.items()},
             extended=tuple(self._extended),
@@ -144,7 +144,7 @@ class Planner(Placement):
         """Have the kernels of all steps ready, now that all are known: several threads compile them."""
         steps = [(node, self.choices[node.id]) for node in self.model.nodes if node.id in self.choices and not self._is_given(node)]
         works = [self._work(node, choice) for node, choice in steps if isinstance(choice, kernel_plan.KernelPlan)]
-        if self.target is not None:
+        if self.target is not None and self._compiles:
             STORE.prepare([spec for work in works for spec in work.kernels], entry_functions(), self.target, self._threads)
 
     def _choice(self, node: Node) -> kernel_plan.Selection:
@@ -153,6 +153,8 @@ class Planner(Placement):
             return select.unavailable() or "asked for"
         if any(spec.element_type.dtype == object for spec in outputs):
             return "no kernel for strings"
+        if any(spec.rank is None for spec in outputs):
+            return "the rank of its result is known at the call only"
         try:
             return select.select_kernel(node.operation, [self._spec(source) for source in node.inputs], outputs, self.target, node.hints)
         except (TypeError, ValueError) as error:
@@ -224,7 +226,7 @@ class Planner(Placement):
         """Constants may be mapped files: the first segment looks whether these are whole, unless all of it is done in no time."""
         first, size_of = self._parts[0], size_function()
         assert isinstance(first, OpenSegment)
-        if size_of and (isinstance(first.cost, Size) or first.cost > _LOOK_COST or len(self._parts) > 1):
+        if size_of and (isinstance(first.cost, Size) or first.cost > LOOK_COST or len(self._parts) > 1):
             look = self._address(WholeFile()) if self._files else 0
             first.steps[:0] = [Step(look, (size_of, file.handle, len(file))) for file in self._files]
             self._keep += self._files
@@ -299,7 +301,7 @@ class Planner(Placement):
         """The step of a layer, or none for a view."""
         if isinstance(choice, kernel_plan.Alias):
             self._places[Source(node.id, 0)] = self._place(node.inputs[choice.position])
-            self._print(node, "view", "")
+            self._note(node, "view")
         elif isinstance(choice, kernel_plan.KernelPlan):
             self._native(node, choice, specs)
         else:
@@ -324,10 +326,10 @@ class Planner(Placement):
                     Step(self._address(spec), tuple(self._word(node, operand, places, scratch) for operand in operands))
                     for spec, operands in calls
                 ]
-                segment.steps.append(replace(steps[0] if len(steps) == 1 else _together(steps), condition=condition))
+                segment.steps.append(replace(steps[0] if len(steps) == 1 else self._together(steps), condition=condition))
         self._keep += choice.keep
         segment.cost = segment.cost + whole_cost(choice.cost)
-        self._print(node, choice.kernel + work.threads, node.hints.note)
+        self._note(node, choice.kernel + work.threads)
         self._step += 1
 
     def _work(self, node: Node, choice: kernel_plan.KernelPlan) -> Work:
@@ -336,7 +338,12 @@ class Planner(Placement):
         return self._works[node.id]
 
     def _address(self, spec: KernelSpec) -> int:
-        return STORE.address(spec, self.target)
+        return STORE.address(spec, self.target) if self._compiles else 0
+
+    def _together(self, calls: Sequence[Step]) -> Step:
+        """The step that makes calls together."""
+        table = CallTable(tuple(calls))
+        return Step(*dispatch(len(calls), table)) if self._compiles else Step(0, (table,))
 
     def _condition(self, when: kernel_plan.AtLeast) -> Slot:
         return (self.program.below if when.otherwise else self.program.at_least)(when.size, when.least)
@@ -380,9 +387,10 @@ class Planner(Placement):
             source = Source(node.id, position)
             self._places[source] = ArgumentAddress(number)
             shapes.append(self._expected_shape(source, found, looked_at))
+        specs = tuple(map(self._spec, node.inputs))
         body = self._body_run(node)
-        self._parts.append(ReferenceStep(node, inputs, outputs, tuple(shapes), tuple(looked_at), body))
-        self._print(node, "reference" if body is None else "bodies", reason if body is None else "")
+        self._parts.append(ReferenceStep(node, specs, inputs, outputs, tuple(shapes), tuple(looked_at), body))
+        self._note(node, "reference" if body is None else "bodies", reason if body is None else "")
         self._step += 1
 
     def _expected_shape(self, source: Source, found: Sequence[FoundSymbol], looked_at: list[FoundSymbol]) -> tuple[int | None, ...] | None:
@@ -406,9 +414,9 @@ class Planner(Placement):
 
         return body_run(node.operation)
 
-    def _print(self, node: Node, kernel: str, reason: str) -> None:
-        operation = node.operation.label() if node.operation else node.type_name
-        self._printed.append(PrintedStep(node.name, operation, kernel, reason, " ".join(str(p.spec) for p in node.outputs), ""))
+    def _note(self, node: Node, kernel: str, reason: str = "") -> None:
+        """Remember how the layer runs, for whoever looks at the plan."""
+        self._planned.append(PlannedStep(node, kernel, reason, node.hints.note, self._places.get(Source(node.id, 0))))
 
     # ---- results
 
@@ -462,8 +470,3 @@ class Planner(Placement):
             tuple(part.tensors),
         )
         return NativeStep(segment, tuple(part.makes))
-
-
-def _together(calls: Sequence[Step]) -> Step:
-    """The step that makes calls together."""
-    return Step(*dispatch(len(calls), CallTable(tuple(calls))))

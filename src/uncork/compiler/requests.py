@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from uncork.compiler.arguments import Results
-from uncork.compiler.parallel import available_threads
+from uncork.compiler.threads import available_threads
 from uncork.errors import InputError
 
 if TYPE_CHECKING:

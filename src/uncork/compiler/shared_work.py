@@ -6,15 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
+from uncork.compiler.policy import SPLIT_COST
 from uncork.kernels.extents import KernelDeclined, largest
 from uncork.kernels.kernel_plan import AtLeast, In, KernelCall, KernelPlan, Operand, Stages
 from uncork.kernels.kernel_spec import KernelSpec
-from uncork.kernels.runtime.thread_pool import pool
+from uncork.kernels.runtime.thread_pool import has_threads
 from uncork.symbolic import Size, SizeLike
-
-#: Work that may take longer than this many nanoseconds (in memory, on a slow machine) is shared by threads: to wake one and wait for
-#: it takes about 40 microseconds.
-SPLIT_COST = 1_500_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +94,7 @@ class Work:
 
 def _shared(choice: KernelPlan, threads: int) -> Stages | None:
     """The work for several threads; None where one does it."""
-    if threads < 2 or choice.split is None or pool() is None:
+    if threads < 2 or choice.split is None or not has_threads():
         return None
     if not isinstance(choice.cost, Size) and choice.cost <= SPLIT_COST:
         return None

@@ -15,9 +15,9 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from uncork.compiler.direct import Refused
 from uncork.compiler.execute import Executor, kernel_target
 from uncork.compiler.native_call import NativeCall
+from uncork.compiler.plan_set import Refused
 from uncork.concurrency import renews_locks
 from uncork.errors import UncorkError
 from uncork.functional._call import Call

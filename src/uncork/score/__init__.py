@@ -210,7 +210,7 @@ def _engine(name: str, workers: int | None, ray_address: str | None) -> Engine:
         raise InputError(f"expected local or ray, got {name!r}", "engine")
     if ray_address is not None:
         raise InputError("is for engine 'ray' only", "ray_address")
-    from uncork.compiler.parallel import available_threads
+    from uncork.compiler.threads import available_threads
     from uncork.score.local import LocalEngine
 
     return LocalEngine(workers or available_threads())

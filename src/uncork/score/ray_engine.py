@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from uncork._version import __version__
-from uncork.compiler.parallel import available_threads
+from uncork.compiler.threads import available_threads
 from uncork.errors import InputError, UncorkError
 from uncork.score.columns import Fault
 from uncork.score.engine import error_of_worker, write_unit

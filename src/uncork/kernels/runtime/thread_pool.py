@@ -68,20 +68,37 @@ class Serve:
         return "serve"
 
 
+def _system() -> tuple[dict[str, Any], tuple[Any, Any], Any]:
+    """The system's functions: those whose addresses a pool has, those that begin its lock and conditions, `sigfillset`.
+
+    Raises OSError where it has no such threads.
+    """
+    if os.name != "posix" or not hasattr(signal, "SIG_SETMASK"):
+        raise OSError("threads are made by functions of POSIX")
+    system = ctypes.CDLL(None)
+    try:
+        found = {word: getattr(system, name) for word, name in _FUNCTIONS.items()}
+        return found, (system.pthread_mutex_init, system.pthread_cond_init), system.sigfillset
+    except AttributeError as error:
+        raise OSError(str(error)) from None
+
+
+@once
+def has_threads() -> bool:
+    """There can be a pool. Nothing is compiled to tell."""
+    try:
+        _system()
+    except OSError:
+        return False
+    return True
+
+
 class Pool:
     """The memory of a thread pool, which stays where it is for as long as the process lives."""
 
     def __init__(self) -> None:
         """Raises OSError where the system has no such threads."""
-        if os.name != "posix" or not hasattr(signal, "SIG_SETMASK"):
-            raise OSError("threads are made by functions of POSIX")
-        system = ctypes.CDLL(None)
-        try:
-            found = {word: getattr(system, name) for word, name in _FUNCTIONS.items()}
-            self._initial = system.pthread_mutex_init, system.pthread_cond_init
-            fill = system.sigfillset
-        except AttributeError as error:
-            raise OSError(str(error)) from None
+        found, self._initial, fill = _system()
         self._memory = np.zeros(_BYTES // 8 + 8, np.int64)
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._memory))  # threads look at it until the very end
         lines = -(-int(self._memory.ctypes.data) // 64) * 64 - int(self._memory.ctypes.data)

@@ -1,0 +1,111 @@
+"""A plan as it is printed: its steps in the words of the model, with numbers for the sizes of a call that are known."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+
+from uncork.compiler import policy
+from uncork.compiler.call_plan import CallPlan, ConstantPlace, NativeStep, Place, PlannedStep
+from uncork.compiler.memory import Buffer, plan_buffers
+from uncork.compiler.plan import Plan, Step
+from uncork.compiler.scope import Scope
+from uncork.ir.model import Model
+from uncork.kernels.runtime.segment_plan import ArgumentAddress, BufferAddress, PlacedBuffer
+from uncork.symbolic import Guard, Origin, Size
+from uncork.symbolic.atoms import Atom
+from uncork.symbolic.size import substitute
+from uncork.types import Dimension, PartialShape, TensorSpec
+
+#: What the operations of size programs compute.
+_OPERATIONS: dict[str, Callable[[int, int], int]] = {
+    "mul": operator.mul,
+    "add": operator.add,
+    "sub": operator.sub,
+    "floordiv": lambda a, b: a // max(b, 1),
+    "max": max,
+    "min": min,
+    "greater_equal": lambda a, b: int(a >= b),
+    "equal": lambda a, b: int(a == b),
+    "and": lambda a, b: int(bool(a and b)),
+}
+
+
+def printed(plan: CallPlan, scope: Scope, hints: Mapping[Origin, int], made: int, kept: int | None = None) -> Plan:
+    """The plan for calls with these sizes, one of so many that were `made`.
+
+    `kept` is the working memory that is taken now; without, what such a call needs.
+    """
+    offsets, needed = _buffers(plan, hints)
+    guards = tuple(f"{relation} ({relation.where})" for relation in plan.relations if isinstance(relation, Guard))
+    steps = tuple(_step(step, _place(plan, step.place, offsets), hints) for step in plan.steps)
+    return Plan(steps, needed if kept is None else kept, guards, (f"planned for {scope.value}", *policy.described()), made)
+
+
+def listed(model: Model, kernel: str, reason: str) -> Plan:
+    """The layers of a model for whose calls there is no plan, for the reason given."""
+    steps = []
+    for node in model.nodes:
+        operation = node.operation
+        if node.type_name in ("Parameter", "Const", "Result") or all(port.spec.value is not None for port in node.outputs):
+            continue
+        outputs = " ".join(str(port.spec) for port in node.outputs)
+        steps.append(Step(node.name, operation.label() if operation else node.type_name, kernel, reason, outputs, ""))
+    return Plan(tuple(steps))
+
+
+def _step(step: PlannedStep, place: str, hints: Mapping[Origin, int]) -> Step:
+    node = step.node
+    operation = node.operation.label() if node.operation else node.type_name
+    outputs = " ".join(str(_with_numbers(port.spec, hints)) for port in node.outputs)
+    return Step(node.name, operation, step.kernel, step.reason, outputs, place, step.note)
+
+
+def _with_numbers(spec: TensorSpec, hints: Mapping[Origin, int]) -> TensorSpec:
+    """The spec with numbers for the symbols that are known."""
+    if not hints or spec.rank is None or spec.shape.is_static:
+        return spec
+    dims = []
+    for dim in spec.shape.dims:
+        if isinstance(dim.size, Size):
+            known: dict[Atom, Size] = {s: Size.of(hints[s.origin]) for s in dim.size.symbols if s.origin in hints}
+            dim = Dimension.of(substitute(dim.size, known))
+        dims.append(dim)
+    return TensorSpec(spec.element_type, PartialShape(dims))
+
+
+def _place(plan: CallPlan, place: Place | None, offsets: Mapping[int, int]) -> str:
+    """Where a result lies: at a number of bytes in the working memory, when sizes are known."""
+    if isinstance(place, ArgumentAddress):
+        inputs, results = len(plan.likes), len(plan.results)
+        if place.argument < inputs:
+            return f"input {place.argument}"
+        return f"output {place.argument - inputs}" if place.argument < inputs + results else "own array"
+    if isinstance(place, BufferAddress):
+        offset = offsets.get(place.buffer)
+        return f"buffer {place.buffer}" if offset is None else f"at {offset}"
+    return "constant" if isinstance(place, ConstantPlace) else "sizes"
+
+
+def _buffers(plan: CallPlan, hints: Mapping[Origin, int]) -> tuple[dict[int, int], int | None]:
+    """The offset of each buffer and the bytes of all for a call of these sizes; nothing where they do not tell."""
+    numbers = _numbers(plan, hints)
+    buffers = [buffer for part in plan.parts if isinstance(part, NativeStep) for buffer in part.segment.buffers]
+    sized = [(buffer, numbers[buffer.bytes.number]) for buffer in buffers]
+    known: list[tuple[PlacedBuffer, int]] = [(buffer, size) for buffer, size in sized if size is not None]
+    if len(known) < len(sized):
+        return {}, None
+    offsets, needed = plan_buffers([Buffer(size, buffer.first, buffer.last) for buffer, size in known])
+    return {buffer.buffer: offset for (buffer, _), offset in zip(known, offsets)}, needed
+
+
+def _numbers(plan: CallPlan, hints: Mapping[Origin, int]) -> list[int | None]:
+    """What the slots of a call hold in the end, where the size program can be walked with what is known."""
+    numbers: list[int | None] = list(plan.slots)
+    for origin, slot in plan.symbols.items():
+        numbers[slot.number] = hints.get(origin)
+    for part in plan.parts:
+        for op in part.segment.ops if isinstance(part, NativeStep) else ():
+            a, b = numbers[op.a.number], numbers[op.b.number]
+            numbers[op.result.number] = None if a is None or b is None else _OPERATIONS[op.operation](a, b)
+    return numbers

@@ -1,0 +1,211 @@
+"""The plans of one scope: one for all its calls, and a further one for each way in which a guard can fail."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Union
+
+from uncork.collector import collector_paused
+from uncork.compiler.call_plan import CallPlan, ReferenceStep, Stop
+from uncork.compiler.native_call import NativeCall
+from uncork.compiler.parted_call import PartedCall
+from uncork.compiler.planned_parts import NotPlanned
+from uncork.compiler.policy import MOST_FAILURES, MOST_PLANS, MOST_TRIES
+from uncork.compiler.scope import Scope
+from uncork.compiler.size_program import Unbound
+from uncork.concurrency import renews_locks, unforked
+from uncork.errors import UncorkError
+from uncork.kernels import select
+from uncork.kernels.runtime.kernel_cache import CannotCompile
+from uncork.kernels.runtime.layout import GUARD_FAILED
+from uncork.kernels.runtime.target import Target
+from uncork.symbolic import Guard, Origin, Size
+from uncork.types import Array, PartialShape, TensorSpec
+
+#: Calls of one plan.
+PlannedCall = Union[NativeCall, PartedCall]
+#: Sizes and numbers of a call, by what they are of.
+Hints = Mapping[Origin, int]
+#: Gives the hints of a call, when somebody needs them.
+HintsOf = Callable[[], Hints]
+
+
+class Refused(Exception):
+    """References make this call: they tell what is wrong with it, or compute what kernels do not."""
+
+
+class NoPlan(Refused):
+    """No plan could be made for this call. Where the references make it all the same, `plans.fail` is to be told."""
+
+    def __init__(self, plans: ScopedPlans, why: str) -> None:
+        super().__init__(why)
+        self.plans = plans
+
+
+class ScopedPlans:
+    """Plans at the first call of its scope, and again where a guard fails. May be used from several threads."""
+
+    def __init__(self, scope: Scope, plan: Callable[[Hints, bool], CallPlan], target: Target) -> None:
+        """`plan` makes one for calls like those of its hints, by kernels for `target`; it is told whether to compile these."""
+        self.scope, self._plan, self._target = scope, plan, target
+        #: The last one first.
+        self.calls: list[PlannedCall] = []
+        #: Why there are no plans of this scope; empty while there is one or nobody has tried.
+        self.reason = ""
+        self._lacking: int | None = None
+        #: Calls that no plan could be made for, and those for which none was tried any more.
+        self._failures = self._skipped = 0
+        self.renew_locks()
+        renews_locks(self)
+
+    def renew_locks(self) -> None:
+        """Make the lock of the plans: at the start, and in a child process."""
+        self._lock = threading.Lock()
+
+    def lacking(self, hints: HintsOf) -> int:
+        """The steps that a kernel would make if sizes were numbers, for calls like the first one; `hints` gives those of a call.
+
+        The first plan for every size is made. Of a narrower scope it may turn out that it is of no use: nothing is compiled to tell.
+        Raises NoPlan where there is none for this call.
+        """
+        if self._lacking is None and not self.reason:
+            if self.scope is Scope.EVERY_SIZE and not self.calls:
+                self.add(hints(), ())
+            try:
+                self._lacking = lacking(self.look(hints()), hints(), self._target)
+            except NotPlanned as error:
+                self.reason = str(error)
+            except UncorkError as error:
+                raise NoPlan(self, str(error)) from None
+        return sys.maxsize if self._lacking is None else self._lacking
+
+    @property
+    def is_best(self) -> bool:
+        """No plan of a narrower scope has more kernels."""
+        return self._lacking == 0 or self.scope is Scope.THESE_SIZES
+
+    def run(self, inputs: Sequence[Array], hints: HintsOf) -> tuple[PlannedCall, list[Array]]:
+        """What made the call, and its results. Raises Refused where references have to look at it."""
+        tried: list[PlannedCall] = []
+        found_here: Hints = {}
+        while True:
+            for call in self.calls:
+                if call in tried:
+                    continue
+                tried.append(call)
+                found = call.call(as_planned(call.plan, inputs))
+                if not isinstance(found, Stop):
+                    return call, found
+                if found.status != GUARD_FAILED:
+                    raise Refused
+                found_here = found.found
+            if self.reason or len(tried) > MOST_TRIES + MOST_PLANS:
+                raise Refused
+            self.add({**found_here, **hints()}, tried)
+
+    def add(self, hints: Hints, tried: Sequence[PlannedCall]) -> None:
+        """See that there is a plan that was not tried, or a reason why there is none. Raises NoPlan where it is this call's.
+
+        Where many calls had none, fewer and fewer such calls are tried, which costs milliseconds each: the others are refused.
+        """
+        with unforked(), collector_paused(), self._lock:  # a plan imports what the model needs
+            if self.reason or any(call not in tried for call in self.calls):
+                return  # another thread has been here
+            if self.calls and self._failures >= MOST_FAILURES:
+                self._skipped += 1
+                if self._skipped & (self._skipped - 1):  # not the 1st, 2nd, 4th, 8th, ...
+                    raise Refused
+            try:
+                plan = self._plan(hints, True)
+                made: PlannedCall = NativeCall(plan) if plan.is_native else PartedCall(plan)
+            except CannotCompile as error:
+                self.reason = select.falls_back(error)
+            except (NotPlanned, Unbound, ValueError, TypeError) as error:
+                self.reason = str(error)
+            except UncorkError as error:
+                raise NoPlan(self, str(error)) from None
+            else:
+                self.calls = [made, *self.calls[: MOST_PLANS - 1]]
+
+    def fail(self, why: str) -> None:
+        """A good call could not be planned. After some of them nobody tries again."""
+        self._failures += 1
+        if self._failures >= MOST_FAILURES and not self.calls:
+            self.reason = why
+
+    def look(self, hints: Hints) -> CallPlan:
+        """The plan of such calls, or what it would be: nothing is compiled or kept. Raises NotPlanned and what inference raises."""
+        for call in self.calls:
+            if _serves(call.plan, hints):
+                return call.plan
+        if self.reason:
+            raise NotPlanned(self.reason)
+        try:
+            return self._plan(hints, False)
+        except (Unbound, ValueError, TypeError) as error:
+            raise NotPlanned(str(error)) from None
+
+    def made_for(self, hints: Hints) -> CallPlan | None:
+        """The plan for such calls, made if need be; None where there is none of this scope. Raises what `add` raises."""
+        if not self.serves(hints):
+            self.add(hints, self.calls)
+        if self.reason:
+            return None
+        return next((call.plan for call in self.calls if _serves(call.plan, hints)), None)
+
+    def serves(self, hints: Hints) -> bool:
+        """There is a plan none of whose guards is known to fail."""
+        return any(_serves(call.plan, hints) for call in self.calls)
+
+    def native_call(self, inputs: Sequence[Array]) -> NativeCall | None:
+        """The plan's native call that takes sizes like those of these inputs; None where none made so far does."""
+        for call in self.calls:
+            if isinstance(call, NativeCall) and call.results(as_planned(call.plan, inputs)) is not None:
+                return call
+        return None
+
+
+def as_planned(plan: CallPlan, inputs: Sequence[Array]) -> list[Array]:
+    """The arrays with element types that are the very objects of NumPy's own arrays: others may be equal to them."""
+    return [array if array.dtype is like.dtype else array.view(like.dtype) for array, like in zip(inputs, plan.likes)]
+
+
+def _serves(plan: CallPlan, hints: Hints) -> bool:
+    """No guard of the plan is known to fail."""
+    for relation in plan.relations:
+        values = {symbol: hints[symbol.origin] for symbol in relation.symbols if symbol.origin in hints}
+        if isinstance(relation, Guard) and values.keys() == relation.symbols and not relation.holds(values):
+            return False
+    return True
+
+
+def lacking(plan: CallPlan, hints: Hints, target: Target) -> int:
+    """The steps of a plan that a kernel would make if the sizes of such a call were numbers."""
+    return sum(_has_kernel(part, hints, target) for part in plan.parts if isinstance(part, ReferenceStep))
+
+
+def _has_kernel(step: ReferenceStep, hints: Hints, target: Target) -> bool:
+    operation = step.node.operation
+    inputs = [_in_numbers(spec, hints) for spec in step.specs]
+    outputs = [_in_numbers(port.spec, hints) for port in step.node.outputs]
+    if operation is None or None in inputs or None in outputs:
+        return False
+    return not isinstance(select.select_kernel(operation, inputs, [spec for spec in outputs if spec is not None], target, step.node.hints), str)
+
+
+def _in_numbers(spec: TensorSpec, hints: Hints) -> TensorSpec | None:
+    """The spec with the sizes of a call; None where its hints do not tell them."""
+    if spec.rank is None:
+        return None
+    sizes: list[int] = []
+    for dim in spec.shape.dims:
+        size = dim.size
+        if isinstance(size, Size):
+            values = {symbol: hints[symbol.origin] for symbol in size.symbols if symbol.origin in hints}
+            size = size.evaluate(values) if values.keys() == size.symbols else None
+        if size is None:
+            return None
+        sizes.append(size)
+    return TensorSpec(spec.element_type, PartialShape(sizes), spec.value)

@@ -1,0 +1,230 @@
+"""For which calls plans are made: for every size; where a kernel needs a size as a number, for inner sizes or for all."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite")
+
+import uncork
+from uncork.compiler import policy
+from uncork.errors import InputError
+from uncork.ir.model import Source
+
+
+def agree(compiled: uncork.CompiledModel, *inputs: np.ndarray) -> None:
+    """The same as the references, twice, which have no plans."""
+    expected = uncork.compile_model(compiled.model, backend="reference")(*inputs)
+    for _ in range(2):
+        for got, wanted in zip(compiled(*inputs), expected):
+            assert got.shape == wanted.shape
+            np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def kernels(plan: object) -> list[str]:
+    return [step.kernel for step in plan.steps]  # type: ignore[attr-defined]
+
+
+def bags() -> uncork.CompiledModel:
+    """Rows of an input: kernels of bags are made for their length."""
+    b = uncork.Builder("bags")
+    table, ids, offsets = b.parameter("table", "f32", [None, None]), b.parameter("ids", "i64", [None]), b.parameter("offsets", "i64", [None])
+    (sums,) = b.add("EmbeddingBagOffsetsSum", 3, table, ids, offsets)
+    b.result(b.add("ReLU", 1, sums)[0], "y")
+    return uncork.compile_model(b.model(), threads=1)
+
+
+def test_inner_sizes_are_numbers_where_kernels_need_them() -> None:
+    compiled = bags()
+    for columns in (24, 7, 24):
+        for rows, count in ((10, 6), (33, 41), (5, 2)):
+            agree(compiled, numbers(rows, columns), np.arange(count) % rows, np.array([0, count // 2]))
+            plan = compiled.plan
+            assert "planned for the sizes of last axes" in plan.remarks
+            assert "reference" not in kernels(plan)
+    assert compiled.plan.made == 3, "one for every size, and one for each number of columns"
+
+
+def test_empty_calls_say_nothing_of_what_kernels_need() -> None:
+    compiled = bags()
+    empty = np.zeros(0, np.int64)
+    agree(compiled, numbers(10, 24), empty, np.array([0, 0]))
+    agree(compiled, numbers(10, 24), np.arange(6), np.array([0, 3]))
+    assert "reference" not in kernels(compiled.plan)
+    agree(compiled, numbers(10, 24), empty, np.array([0, 0]))
+
+
+def test_plans_for_certain_sizes_are_few() -> None:
+    """The first ones stay; calls of further sizes run by the plan for every size."""
+    compiled = bags()
+    for columns in range(1, policy.MOST_SCOPES + 5):
+        agree(compiled, numbers(9, columns), np.arange(5), np.array([0, 2]))
+    assert compiled.plan.made == policy.MOST_SCOPES + 1
+    assert "planned for every size" in compiled.plan.remarks
+    assert kernels(compiled.plan)[0] == "reference"
+    agree(compiled, numbers(9, 1), np.arange(5), np.array([0, 2]))
+    assert "reference" not in kernels(compiled.plan)
+    compiled.release_memory()
+    agree(compiled, numbers(9, 99), np.arange(5), np.array([0, 2]))
+    assert compiled.plan.made == 2
+    assert "reference" not in kernels(compiled.plan)
+
+
+def test_bound_calls_have_the_plans_of_their_sizes() -> None:
+    compiled = bags()
+    table, ids, offsets = numbers(9, 5), np.arange(5), np.array([0, 2])
+    call = compiled.bind(table, ids, offsets)
+    np.testing.assert_allclose(call()[0], compiled(table, ids, offsets)[0])
+    ids[:] = 3
+    np.testing.assert_allclose(call()[0], np.maximum(table[3] * np.array([[2], [3]]), 0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [None, [None, None]])
+def test_open_ranks_have_plans_by_rank(shape: list[None] | None) -> None:
+    b = uncork.Builder("ranks")
+    x, y = b.parameter("x", "f32", None), b.parameter("y", "f32", shape)
+    b.result(b.add("ReLU", 1, b.add("Add", 1, x, y)[0])[0], "y")
+    compiled = uncork.compile_model(b.model(), threads=1)
+    assert kernels(compiled.plan) == ["any", "any"] or "reference" not in kernels(compiled.plan)
+    assert {step.reason for step in compiled.plan.steps} == {"the rank of an input is known at the call only"}
+    for sizes in ((3, 4), (1, 5), (2, 3, 4), (6, 3, 4), (7, 7)):
+        agree(compiled, numbers(*sizes), numbers(*sizes[-2:]))
+        assert "reference" not in kernels(compiled.plan)
+    assert compiled.plan.made == 2
+    assert "reference" not in kernels(compiled.plan_for([9, 2, 2], [2, 2]))
+
+
+def test_a_rank_that_only_a_call_knows_leaves_the_other_layers_their_kernels() -> None:
+    b = uncork.Builder("inner")
+    x, axes = b.parameter("x", "f32", [1, 3, 1]), b.parameter("axes", "i64", [2])
+    (squeezed,) = b.add("Squeeze", 1, x, axes, name="squeezed")
+    b.result(b.add("ReLU", 1, squeezed, name="after")[0], "y")
+    b.result(b.add("MatMul", 1, x, x, transpose_b=True, name="product")[0], "z")
+    compiled = uncork.compile_model(b.model(), threads=1)
+    for given in ([0, 2], [0, 0], [2, 2]):
+        agree(compiled, numbers(1, 3, 1), np.array(given))
+    found = {step.layer: step.kernel for step in compiled.plan.steps}
+    assert found["squeezed"] == found["after"] == "reference"
+    assert found["product"] != "reference"
+
+
+@pytest.mark.parametrize(("type_name", "attributes"), [("Concat", {"axis": 1}), ("Add", {})])
+def test_wrong_calls_cost_no_plan(type_name: str, attributes: dict[str, int]) -> None:
+    """However often somebody gives sizes that do not go together, the next good call is planned."""
+    b = uncork.Builder("rows")
+    x, y = b.parameter("x", "f32", [None, 4]), b.parameter("y", "f32", [None, 4])
+    b.result(b.add("ReLU", 1, b.add(type_name, 1, x, y, **attributes)[0])[0], "y")
+    compiled = uncork.compile_model(b.model(), threads=1)
+    for _ in range(policy.MOST_FAILURES + 2):
+        with pytest.raises(InputError, match=type_name):
+            compiled(numbers(2, 4), numbers(3, 4))
+    agree(compiled, numbers(3, 4), numbers(3, 4))
+    assert compiled.plan.made == 1
+    assert "reference" not in kernels(compiled.plan)
+
+
+def test_plan_for_takes_shapes_like_a_call_its_inputs() -> None:
+    compiled = bags()
+    shapes = [[10, 24], [6], [2]]
+    plan = compiled.plan_for(*shapes)
+    assert kernels(plan)[0].startswith("bag_offsets_f32_i64_24")
+    assert plan.steps[-1].outputs == "f32[2,24]"
+    names = dict(zip(("table", "ids", "offsets"), shapes))
+    for other in (
+        compiled.plan_for(shapes),
+        compiled.plan_for(**names),
+        compiled.plan_for(names),
+        compiled.plan_for({0: shapes[0], "ids": [6], compiled.inputs[2]: (np.int64(2),)}),
+    ):
+        assert str(other) == str(plan)
+    assert plan.made == compiled.plan.made == 0, "nothing is kept"
+    part = compiled.plan_for(ids=[6], offsets=[2])
+    assert part.steps[-1].outputs == "f32[2,table_1]"
+    assert kernels(part)[0] == "reference"
+    assert str(compiled.plan_for(offsets=[None])) == str(compiled.plan)
+
+
+def test_plan_for_gives_numbers_for_sizes_and_places() -> None:
+    b = uncork.Builder("numbers")
+    x = b.parameter("x", "f32", [None, 40])
+    (product,) = b.add("MatMul", 1, x, b.constant(numbers(40, 30)))
+    (total,) = b.add("SoftMax", 8, product, axis=-1)
+    b.result(b.add("MatMul", 1, total, b.constant(numbers(30, 20)))[0], "y")
+    compiled = uncork.compile_model(b.model(), threads=1)
+    before = compiled.plan
+    assert [step.outputs for step in before.steps] == ["f32[x_0,30]", "f32[x_0,30]", "f32[x_0,20]"]
+    assert before.working_bytes is None
+    plan = compiled.plan_for(x=[8, 40])
+    assert [step.outputs for step in plan.steps] == ["f32[8,30]", "f32[8,30]", "f32[8,20]"]
+    assert [step.place for step in plan.steps] == ["at 0", "at 960", "output 0"]
+    assert plan.working_bytes == 2 * 960
+    assert kernels(plan) == kernels(before)
+    compiled(numbers(8, 40))
+    assert kernels(compiled.plan) == kernels(before)
+    assert compiled.plan.working_bytes >= 2 * 960
+
+
+def test_refusals_of_plan_for() -> None:
+    compiled = bags()
+    for given, named, message in (
+        ((), {"tabel": [1, 2]}, r"no input is called 'tabel'; did you mean 'table'\?; inputs: table f32\[\?,\?\]"),
+        (([1, 2], [3], [4], [5]), {}, r"expected the shapes of 3 inputs \(table f32.*\), got 4"),
+        (([1, 2],), {"table": [1, 2]}, "the shape of input 'table' is given twice"),
+        (([1, 2, 3],), {}, r"input 'table': expected shape \[\?,\?\], got \[1, 2, 3\]"),
+        ((), {"ids": [-1]}, r"input 'ids': expected a shape, a list of sizes and None, got \[-1\]"),
+        ((), {"ids": 3}, r"input 'ids': expected a shape, a list of sizes and None, got 3"),
+        ((), {"ids": ["a"]}, r"input 'ids': expected a shape"),
+    ):
+        with pytest.raises(InputError, match=message):
+            compiled.plan_for(*given, **named)
+
+
+def test_plan_for_refuses_shapes_that_do_not_go_together() -> None:
+    b = uncork.Builder("rows")
+    x, y = b.parameter("x", "f32", [None, 4]), b.parameter("y", "f32", [None, 4])
+    joined = b.add("Concat", 1, x, y, axis=1, name="joined")
+    compiled = uncork.compile_model(_with(b, joined[0]))
+    with pytest.raises(InputError, match=r"layer 'joined' .*: expected x_0 == y_0, got 2 and 3"):
+        compiled.plan_for([2, 4], [3, 4])
+    b = uncork.Builder("sum")
+    x, y = b.parameter("x", "f32", [None, 4]), b.parameter("y", "f32", [None, 4])
+    compiled = uncork.compile_model(_with(b, b.add("Add", 1, x, y, name="added")[0]))
+    with pytest.raises(uncork.UncorkError, match="added"):
+        compiled.plan_for([2, 4], [3, 4])
+
+
+def _with(b: uncork.Builder, result: Source) -> uncork.Model:
+    b.result(result, "y")
+    return b.model()
+
+
+def test_the_plan_says_why_and_what_a_pass_did() -> None:
+    """Two columns: the reason why no kernel runs a step, and what a pass says of it (see tests of `sink_selection`)."""
+    b = uncork.Builder("columns")
+    x = b.parameter("x", "f32", [None, 40])
+    (ended,) = b.add("ReLU", 1, b.add("MatMul", 1, x, b.constant(numbers(40, 30)))[0])
+    (normal,) = b.add("MVN", 6, ended, b.constant(np.array([1])), normalize_variance=True, eps=1e-6, eps_mode="inside_sqrt")
+    b.result(normal, "y")
+    b.result(
+        b.add("RandomUniform", 8, b.constant(np.array([2])), b.constant(np.float32(0)), b.constant(np.float32(1)), output_type="f32")[0], "z"
+    )
+    plan = uncork.compile_model(b.model()).plan
+    heading = str(plan).splitlines()[0].split()
+    assert heading[-2:] == ["reason", "note"]
+    assert [bool(step.reason) for step in plan.steps if step.kernel == "reference"] == [True]
+    assert not any(step.reason for step in plan.steps if step.kernel != "reference")
+    assert policy.described() == plan.remarks[1:]
+
+
+def test_policy_constants_are_printed() -> None:
+    text = "\n".join(policy.described())
+    for number in (policy.MOST_PLANS, policy.MOST_SCOPES):
+        assert f" {number} " in text
+    assert "1.5 ms" in text
+    assert "50 us" in text
+    assert "4 us" in text
