@@ -27,7 +27,7 @@ from uncork.kernels.runtime.layout import CHECK_FAILED, NO_MEMORY, OK
 from uncork.kernels.runtime.program import Is
 from uncork.kernels.runtime.segment import Segment
 from uncork.kernels.runtime.segment_plan import ArgumentAddress, TensorAddress
-from uncork.ops.iteration import EndlessLoop
+from uncork.ops._body import EndlessLoop
 from uncork.types import Array, PartialShape, TensorSpec
 
 
