@@ -19,6 +19,7 @@ from uncork.kernels.runtime.segment_plan import (
     SegmentPlan,
     Slot,
     TensorAddress,
+    Word,
 )
 from uncork.symbolic import Origin, Relation
 from uncork.types import Array, ElementType
@@ -52,6 +53,15 @@ class FoundSymbol:
     output: int
     position: int
     is_element: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BranchTensor:
+    """A tensor that a body takes or gives inside a segment: where it lies, its sizes and its bytes."""
+
+    word: Word
+    sizes: tuple[Number, ...]
+    bytes: Number
 
 
 class BodyRun(Protocol):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from uncork.compiler.body_planner import BodyPlanner
 from uncork.compiler.call_plan import (
-    BodyRun,
     CallPlan,
     ConstantPlace,
     FoundSymbol,
@@ -17,7 +17,6 @@ from uncork.compiler.call_plan import (
     ReferenceStep,
     ResultSpec,
 )
-from uncork.compiler.placement import Placement
 from uncork.compiler.plan import Step as PrintedStep
 from uncork.compiler.planned_parts import (
     NotPlanned,
@@ -56,7 +55,6 @@ from uncork.kernels.runtime.segment_plan import (
 from uncork.kernels.runtime.target import Target, let_run
 from uncork.kernels.runtime.thread_pool import dispatch
 from uncork.kernels.runtime.value_guard import WholeFile
-from uncork.ops._body import SubGraphOperation
 from uncork.symbolic import Facts, Guard, Relation, Size, Symbol
 from uncork.types import TensorSpec
 
@@ -64,7 +62,7 @@ from uncork.types import TensorSpec
 _LOOK_COST = 4_000
 
 
-class Planner(Placement):
+class Planner(BodyPlanner):
     """Plans one model whose specs carry sizes as expressions; `facts` are those of its inference."""
 
     def __init__(
@@ -280,7 +278,7 @@ class Planner(Placement):
             self._print(node, "view", "")
         elif isinstance(choice, choose.Native):
             self._native(node, choice, specs)
-        else:
+        elif not self._run_branches(node, specs):
             self._reference(node, choice, ())
 
     def _native(self, node: Node, choice: choose.Native, specs: Sequence[TensorSpec]) -> None:
@@ -376,13 +374,6 @@ class Planner(Placement):
                 looked_at.append(FoundSymbol(slot, source.output, axis, False))
                 self._observed.append((slot, size))
         return tuple(dim.static_size for dim in spec.shape.dims)
-
-    def _body_run(self, node: Node) -> BodyRun | None:
-        if not isinstance(node.operation, SubGraphOperation):
-            return None
-        from uncork.compiler.body_runs import body_run  # few models have bodies
-
-        return body_run(node.operation)
 
     def _print(self, node: Node, kernel: str, reason: str) -> None:
         operation = node.operation.label() if node.operation else node.type_name
