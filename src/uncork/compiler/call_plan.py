@@ -77,7 +77,8 @@ class BodyRun(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReferenceStep:
-    """A layer that its reference runs, or its `body`. Each output becomes the argument of this number, if it has the shape that the plan knows.
+    """A layer that its reference runs, or its `body`. Each output becomes the argument of this number,
+    if it has the shape that the plan knows.
 
     None is any size, or any shape: those that are expressions are among `found`, for the next segment to check.
     """

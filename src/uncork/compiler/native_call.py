@@ -39,8 +39,8 @@ class NativeCall:
         return NativeCall(self.plan, arguments, positions)
 
     def bound(self, inputs: Sequence[Array]) -> NativeCall | None:
-        """The same call of arrays of just these shapes and of results that are given; None where their sizes are values,
-        or bodies run, which ask for memory as they do."""
+        """The same call of arrays of just these shapes and of results that are given; None where their
+        sizes are values, or bodies run, which ask for memory as they do."""
         (part,) = self.plan.parts
         assert isinstance(part, NativeStep)
         if part.segment.runs_bodies or any(bind.element for bind in part.segment.binds):

@@ -55,7 +55,7 @@ from uncork.kernels.runtime.segment_plan import (
 from uncork.kernels.runtime.target import Target, let_run
 from uncork.kernels.runtime.thread_pool import dispatch
 from uncork.kernels.runtime.value_guard import WholeFile
-from uncork.symbolic import Facts, Guard, Relation, Size, Symbol
+from uncork.symbolic import Facts, Guard, Origin, Relation, Size, Symbol
 from uncork.types import TensorSpec
 
 #: Calls that take less than this many nanoseconds do not look whether files are whole: a look takes a tenth of that.
@@ -159,9 +159,12 @@ class Planner(BodyPlanner):
         spec = self._input_spec(number)
         if spec.rank is None:
             raise NotPlanned("the rank of an input is known at the call only")
-        # A size that a guard makes a number is open all the same: calls with another one fail at the guard and get another plan.
-        open_ = {s.origin.position for s in self.facts.symbols if s.origin.node == self.model.parameters[number] and not s.origin.is_element}
-        return Like(own_dtype(spec), tuple(None if axis in open_ else dim.static_size for axis, dim in enumerate(spec.shape.dims)))
+        # A size that a guard makes a number is open all the same: calls with another one fail at the
+        # guard and get another plan.
+        node = self.model.parameters[number]
+        symbols = {symbol.origin for symbol in self.facts.symbols}
+        sizes = [None if Origin(node, 0, axis) in symbols else dim.static_size for axis, dim in enumerate(spec.shape.dims)]
+        return Like(own_dtype(spec), tuple(sizes))
 
     def _begin(self) -> None:
         """The first segment binds the symbols of inputs."""

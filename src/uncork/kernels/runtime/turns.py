@@ -154,7 +154,7 @@ class TurnTable:
         return self._address + 8 * firsts[kind]
 
     def lacking(self) -> int:
-        """The bytes of working memory that the last turn has asked for in vain, of bodies in the body too."""
+        """The bytes of working memory that the last turn has asked for in vain, bodies in the body too."""
         needed = self.context.get("needed")
         lacks = needed > self.context.get("capacity")
         return max(1, needed) if self._segment.lacks_memory() or lacks else 0
