@@ -29,8 +29,9 @@ from uncork.types import Array, PartialShape, TensorSpec
 MOST_PLANS = 16
 #: Plans that are made for one call: a guard on what its steps find shows only when they have run.
 _MOST_TRIES = 8
-#: Calls that no plan could be made for, before the model counts as one that has none: a call may be at fault, too. Where
-#: others have a plan it is; from then on fewer and fewer such calls are tried, which costs milliseconds each.
+#: Calls that no plan could be made for, before the model counts as one that has none: a call may be at
+#: fault, too. Where others have a plan it is; from then on fewer and fewer such calls are tried, which
+#: costs milliseconds each.
 _MOST_FAILURES = 4
 #: Numbers of an input that shapes may read.
 _FEW = 64
