@@ -1,8 +1,9 @@
 """`python -m benchmarks traffic`: calls of ever new sizes: sentences, sessions, images, a decoder with state, sizes that data tell.
 
-Each system has a process of its own, for its memory is measured, and they take turns on the same calls, some at a time. Every call
-is timed twice, both times right behind the call before it: by how much the first is dearer is what
-a new size costs, for all that lies in caches is alike. Results are compared before anything is timed.
+Each system has a process of its own, for its memory is measured, and they take turns on the same calls, some at a time. Behind
+each timed call comes another of the same sizes with other contents, made in the same way and called
+behind the same call: by how much the first is dearer is what a new size costs. Results are compared
+before anything is timed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Traffic: calls of one model, each of another size than the one before. A call depends on its number alone."""
+"""Traffic: calls of one model, each of another size than the one before. A call depends on its number
+alone, and so does another one of the same sizes.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ class Traffic:
 
     name: str
     model: Callable[[], Model]
-    inputs: Callable[[np.random.Generator, int], list[Array]]
+    #: Of a generator of sizes, and of values that tell sizes, and one of all other contents.
+    inputs: Callable[[np.random.Generator, np.random.Generator], list[Array]]
     calls: int
     quick: int
     #: With state: calls to a sequence, before each of which the state is reset.
@@ -29,9 +32,9 @@ class Traffic:
     #: Only what every system takes as it is: onnxruntime has no variables.
     onnx: bool = True
 
-    def call(self, number: int) -> list[Array]:
-        """The inputs of a call."""
-        return self.inputs(np.random.default_rng((7, number)), number)
+    def call(self, number: int, contents: int = 0) -> list[Array]:
+        """The inputs of a call; those of other `contents` have the same sizes."""
+        return self.inputs(np.random.default_rng((7, number)), np.random.default_rng((8, number, contents)))
 
 
 def _length(generator: np.random.Generator, most: int) -> int:
@@ -39,33 +42,34 @@ def _length(generator: np.random.Generator, most: int) -> int:
     return int(np.clip(generator.lognormal(np.log(most / 6), 0.8), 3, most))
 
 
-def _sentence(generator: np.random.Generator, number: int) -> list[Array]:
-    return [generator.integers(0, models.WORDS, (1, _length(generator, 256)))]
+def _sentence(sizes: np.random.Generator, contents: np.random.Generator) -> list[Array]:
+    return [contents.integers(0, models.WORDS, (1, _length(sizes, 256)))]
 
 
-def _session(generator: np.random.Generator, number: int) -> list[Array]:
-    batch, steps = int(generator.integers(1, 17)), _length(generator, 60)
-    lengths = generator.integers(1, steps, batch, endpoint=True)
+def _session(sizes: np.random.Generator, contents: np.random.Generator) -> list[Array]:
+    batch, steps = int(sizes.integers(1, 17)), _length(sizes, 60)
+    lengths = contents.integers(1, steps, batch, endpoint=True)
     lengths[0] = steps
-    return [generator.integers(0, 500, (batch, steps)), lengths]
+    return [contents.integers(0, 500, (batch, steps)), lengths]
 
 
-def _image(generator: np.random.Generator, number: int) -> list[Array]:
-    height, width = generator.integers(64, 225, 2)
-    return [generator.standard_normal((1, 3, height, width)).astype(np.float32)]
+def _image(sizes: np.random.Generator, contents: np.random.Generator) -> list[Array]:
+    height, width = sizes.integers(64, 225, 2)
+    return [contents.standard_normal((1, 3, height, width)).astype(np.float32)]
 
 
-def _mask(generator: np.random.Generator, number: int) -> list[Array]:
-    count = int(generator.integers(20, 1500))
-    return [(generator.random(count) < generator.random()).astype(np.float32), generator.standard_normal((count, 32)).astype(np.float32)]
+def _mask(sizes: np.random.Generator, contents: np.random.Generator) -> list[Array]:
+    count = int(sizes.integers(20, 1500))
+    mask = (sizes.random(count) < sizes.random()).astype(np.float32)
+    return [mask, contents.standard_normal((count, 32)).astype(np.float32)]
 
 
-def _boxes(generator: np.random.Generator, number: int) -> list[Array]:
-    return models.boxes_of(generator, int(generator.integers(20, 600)))
+def _boxes(sizes: np.random.Generator, contents: np.random.Generator) -> list[Array]:
+    return models.boxes_of(sizes, int(sizes.integers(20, 600)))
 
 
-def _token(generator: np.random.Generator, number: int) -> list[Array]:
-    return [generator.integers(0, models.WORDS, (1, 1)), np.zeros(1, np.int32)]
+def _token(sizes: np.random.Generator, contents: np.random.Generator) -> list[Array]:
+    return [contents.integers(0, models.WORDS, (1, 1)), np.zeros(1, np.int32)]
 
 
 def _recommender() -> Model:

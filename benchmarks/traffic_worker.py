@@ -1,7 +1,7 @@
 """One system under traffic, in a process of its own: `python -m benchmarks.traffic_worker SYSTEM CASE FOLDER THREADS`.
 
-Each line that comes in is {"first": number, "count": calls}; the answer has the seconds of each call, and of the same call made
-again, whose size is met by then; then resident memory and, of uncork, how many kernels and plans there are. The first line that
+Each line that comes in is {"first": number, "count": calls}; the answer has the seconds of each call, and of another call
+of the same sizes, which are met by then; then resident memory and, of uncork, how many kernels and plans there are. The first line that
 goes out has the sums of the results of the first calls, by which the systems are seen to agree.
 """
 
@@ -111,23 +111,23 @@ SYSTEMS: dict[str, Callable[[Path, int], Uncork | OpenVino | OnnxRuntime]] = {
 
 
 def run(system: Uncork | OpenVino | OnnxRuntime, traffic: Traffic, first: int, count: int) -> dict[str, Any]:
-    """So many calls, each timed. Where there is no state each is made twice, both times right behind
-    the one before it: what is in the caches is alike then, and the size alone is new the first time.
+    """So many calls, each timed. Where there is no state there is another one of the same sizes, made and
+    called in the same way behind the call before: what the first has that this has not is a new size.
     """
     new: list[float] = []
     again: list[float] = []
     before = traffic.call(max(0, first - 1))
     for number in range(first, first + count):
-        inputs = traffic.call(number)
-        if traffic.sequence and number % traffic.sequence == 0:
-            system.reset()
-        if not traffic.sequence:
+        if traffic.sequence:
+            if number % traffic.sequence == 0:
+                system.reset()
+            new.append(_timed(system, traffic.call(number)))
+            continue
+        for times, contents in ((new, 0), (again, 1)):
+            inputs = traffic.call(number, contents)
             system.call(before)  # making inputs, and other systems, have filled the caches
-        new.append(_timed(system, inputs))
-        if not traffic.sequence:
-            system.call(before)
-            again.append(_timed(system, inputs))
-            before = inputs
+            times.append(_timed(system, inputs))
+        before = inputs
     return {"new": new, "again": again, "resident": resident(), **system.made()}
 
 

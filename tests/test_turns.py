@@ -433,3 +433,109 @@ def test_random_loops(seed: int) -> None:
         for ours, theirs in zip(fast(*arrays), slow(*arrays), strict=True):
             assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
             np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+# ---- branches
+
+
+def branch(factor: float, weights: np.ndarray | None = None) -> GraphBody:
+    b = uncork.Builder("branch")
+    x = b.parameter("x", "f32", [None, 4])
+    y = add(b, "Tanh", add(b, "Multiply", x, b.constant(np.float32(factor))), name="squashed")
+    b.result(y if weights is None else add(b, "MatMul", add(b, "SoftMax", y, opset=8, axis=1), b.constant(weights)), "y")
+    return GraphBody(b.model())
+
+
+def either(b: uncork.Builder, x: Source, then: GraphBody, other: GraphBody) -> Source:
+    """One branch where the sum of x is above 0, else the other."""
+    positive = add(b, "Greater", add(b, "ReduceSum", x, b.constant(np.array([0, 1]))), b.constant(np.float32(0)))
+    maps = {name: BodyMap(body, (BodyInput(1, 0),), (BodyOutput(0, 0),)) for name, body in (("then_body", then), ("else_body", other))}
+    return b.add_with_bodies("If", 8, positive, x, bodies=maps)[0]
+
+
+def test_a_branch_is_a_step(alone: list[int]) -> None:
+    """Between kernels, in one native call, for every size and either way; large ones need more memory than small ones."""
+    b = uncork.Builder("if")
+    x = add(b, "Add", b.parameter("x", "f32", [None, 4]), b.constant(np.float32(0.25)))
+    y = either(b, x, branch(0.5, np.eye(4, dtype=np.float32) * 3), branch(-2.0))
+    b.result(add(b, "Exp", y), "y")
+    compiled = agree(b.model(), *((draw(n, 4) + sign,) for n in (2, 3, 50_000, 1, 7) for sign in (2, -2)), (draw(0, 4),))
+    assert not alone, "no branch is run by Python"
+    plans = compiled._executor.plans
+    assert plans is not None
+    assert [plan.is_native for plan in plans.plans] == [True]
+    x = np.ones((3, 4), np.float32)
+    np.testing.assert_allclose(compiled(x)[0], np.exp(np.full((3, 4), 0.75)), rtol=1e-6)
+    np.testing.assert_allclose(compiled(-x)[0], np.exp(np.tanh(np.full((3, 4), 1.5))), rtol=1e-6)
+
+
+def test_a_branch_in_a_loop_in_a_branch(alone: list[int]) -> None:
+    inner = uncork.Builder("body")
+    x = inner.parameter("x", "f32", [None, 4])
+    nested = uncork.Builder("nested")
+    z = nested.parameter("z", "f32", [None, 4])
+    nested.result(either(nested, z, branch(0.9), branch(-1.5, np.eye(4, dtype=np.float32))), "y")
+    inner.result(add(inner, "Subtract", either(inner, x, GraphBody(nested.model()), branch(-2.0)), inner.constant(np.float32(0.3))), "y")
+    maps = {"inputs": (BodyInput(2, 0),), "outputs": (BodyOutput(0, 0), BodyOutput(1, 0, Slicing(0))), "back_edges": ((0, 0),)}
+    model = loop(inner, maps, np.int64(40), [1, 4], outputs=2)
+    agree(model, (draw(1, 4),), (-draw(1, 4),))
+    assert len(alone) <= 1
+
+
+def test_an_error_in_a_branch_names_the_layer() -> None:
+    """The branch that is not taken says nothing."""
+    looks = uncork.Builder("looks up")
+    ids = looks.parameter("ids", "i64", [None])
+    table = looks.constant(np.arange(6, dtype=np.float32).reshape(3, 2))
+    row = add(looks, "EmbeddingBagOffsetsSum", table, ids, looks.constant(np.array([0])), opset=3, name="bag")
+    looks.result(row, "row")
+    zeros = uncork.Builder("zeros")
+    ids = zeros.parameter("ids", "i64", [None])
+    total = add(zeros, "ReduceSum", add(zeros, "Convert", ids, destination_type="f32"), zeros.constant(np.array([0])), keep_dims=True)
+    zeros.result(
+        add(zeros, "Multiply", add(zeros, "Unsqueeze", total, zeros.constant(np.array([0]))), zeros.constant(np.zeros((1, 2), np.float32))),
+        "row",
+    )
+    b = uncork.Builder("outer")
+    go, ids = b.parameter("go", "boolean", []), b.parameter("ids", "i64", [None])
+    maps = {n: BodyMap(GraphBody(m.model()), (BodyInput(1, 0),), (BodyOutput(0, 0),)) for n, m in (("then_body", looks), ("else_body", zeros))}
+    b.result(b.add_with_bodies("If", 8, go, ids, bodies=maps)[0], "row")
+    compiled = compile_model(b.model())
+    for _ in range(2):
+        assert compiled(np.array(True), np.array([0, 2]))[0].tolist() == [[4, 6]]
+        assert compiled(np.array(False), np.array([0, 7]))[0].tolist() == [[0, 0]]
+        with pytest.raises(InputError, match=r"layer 'bag' .*indices\[1\] is 7"):
+            compiled(np.array(True), np.array([0, 7]))
+
+
+def test_threads_take_branches_of_their_own() -> None:
+    b = uncork.Builder("if")
+    b.result(either(b, b.parameter("x", "f32", [None, 4]), branch(0.5), branch(-2.0, np.eye(4, dtype=np.float32))), "y")
+    compiled, slow = compile_model(b.model()), compile_model(b.model(), backend="reference")
+    calls = [draw(n, 4) * sign for n in (2, 700, 30) for sign in (1, -1)]
+    expected = [slow(x)[0] for x in calls]
+    wrong: list[int] = []
+
+    def work(number: int) -> None:
+        for i in range(60):
+            place = (i + number) % len(calls)
+            if not np.allclose(compiled(calls[place])[0], expected[place], rtol=1e-5, atol=1e-6):
+                wrong.append(place)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_a_bound_call_of_a_branch() -> None:
+    b = uncork.Builder("if")
+    b.result(either(b, b.parameter("x", "f32", [None, 4]), branch(0.5), branch(-2.0)), "y")
+    compiled = compile_model(b.model())
+    x = np.ones((5, 4), np.float32)
+    bound = compiled.bind(x)
+    for sign in (1, -1, 1):
+        x[...] = sign
+        np.testing.assert_allclose(bound()[0], np.tanh(x * (0.5 if sign > 0 else -2)), rtol=1e-6)

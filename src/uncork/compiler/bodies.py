@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -34,6 +34,8 @@ class BodyExecutor(Protocol):
     def run(self, inputs: Sequence[Array]) -> list[Array]: ...
 
     def plan(self) -> Plan: ...
+
+    def prepare(self, shapes: Mapping[int, Sequence[int | None]]) -> None: ...
 
     def call_plans(self) -> list[CallPlan]: ...
 

@@ -69,7 +69,7 @@ class LoopRun:
     def working_bytes(self) -> int:
         """The working memory that is kept now, apart from that of running calls."""
         kept = [call for calls in list(self._idle.values()) for call in tuple(calls)]
-        return sum(call.table.context.memory.nbytes for call in kept)
+        return sum(call.table.working_bytes for call in kept)
 
     def release_memory(self) -> None:
         """Give working memory back; calls that run keep theirs until they end."""
@@ -95,6 +95,9 @@ class LoopRun:
             call = made
         before = turns.turn
         call.advance(turns, slices)
+        while call.declined and call.table.bodies_lack_memory():
+            call = LoopCall(plan, call.how)  # whose bodies have it
+            call.advance(turns, slices)
         idle.append(call)
         if turns.turn == before:
             return False

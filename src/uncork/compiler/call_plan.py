@@ -18,6 +18,7 @@ from uncork.kernels.runtime.segment_plan import (
     SegmentPlan,
     Slot,
     TensorAddress,
+    Word,
 )
 from uncork.symbolic import Origin, Relation, SizeLike
 from uncork.types import Array, ElementType, TensorSpec
@@ -53,6 +54,15 @@ class FoundSymbol:
     is_element: bool
 
 
+@dataclass(frozen=True, slots=True)
+class BranchTensor:
+    """A tensor that a body takes or gives inside a segment: where it lies, its sizes and its bytes."""
+
+    word: Word
+    sizes: tuple[Number, ...]
+    bytes: Number
+
+
 class BodyRun(Protocol):
     """Runs a layer with bodies; raises UncorkError where the references have to say what is wrong."""
 
@@ -66,7 +76,8 @@ class BodyRun(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReferenceStep:
-    """A layer that its reference runs, or its `body`. Each output becomes the argument of this number, if it has the shape that the plan knows.
+    """A layer that its reference runs, or its `body`. Each output becomes the argument of this number,
+    if it has the shape that the plan knows.
 
     None is any size, or any shape: those that are expressions are among `found`, for the next segment to check.
     """

@@ -108,15 +108,18 @@ class LoopCall:
         (part,) = plan.parts
         assert isinstance(part, NativeStep)
         self.plan, self.how = plan, turns
+        #: A step of the last turn has declined.
+        self.declined = False
         self._cost = part.segment.cost
         context = Context(plan.slots, plan.buffers, plan.tensor_bytes)
         self.table = TurnTable(part.segment, turns, context, plan.buffers, keep=plan)
 
     def advance(self, turns: Turns, slices: Mapping[int, SlicedInput]) -> None:
         """Make as many turns as this plan can, and leave in `turns` what they gave."""
+        self.declined = False
         if self._takes(turns, slices):
             run = _Run(self, turns, min([_limit(turns), *(s.count for s in slices.values())]))
-            run.go()
+            self.declined = run.go() >= 0
             run.leave()
 
     def _takes(self, turns: Turns, slices: Mapping[int, SlicedInput]) -> bool:
@@ -171,9 +174,9 @@ class _Run:
         for number in range(len(how.results)):
             self.table.set_room(number, -1, 0)
 
-    def go(self) -> None:
-        """Make turns until this plan cannot, or there are no more."""
-        most, cost = 1.0, 0.0
+    def go(self) -> int:
+        """Make turns until this plan cannot, or there are no more: why it ended, see `turns_layout`."""
+        most, cost, status = 1.0, 0.0, REACHED
         while self.turn < self.end:
             before, started = self.turn, time.perf_counter_ns()
             full = self._full if self._stacks else self.end
@@ -189,14 +192,15 @@ class _Run:
                     self._open()
             elif status == ROOM:
                 if not self._make_room():
-                    return
+                    break
                 cost = self.call.cost()
                 most = min(_FIRST, _PAUSE / cost)
             elif status == NO_MEMORY:
                 self.table.context.grow()
             else:
                 self.stopped = status == STOPPED
-                return
+                break
+        return status
 
     def leave(self) -> None:
         """Set what these turns have left for whoever goes on."""

@@ -37,10 +37,11 @@ class NativeCall:
         return NativeCall(self.plan, arguments, positions)
 
     def bound(self, inputs: Sequence[Array]) -> NativeCall | None:
-        """The same call of arrays of just these shapes and of results that are given; None where their sizes are values."""
+        """The same call of arrays of just these shapes and of results that are given; None where their
+        sizes are values, or bodies run, which ask for memory as they do."""
         (part,) = self.plan.parts
         assert isinstance(part, NativeStep)
-        if any(bind.element for bind in part.segment.binds):
+        if part.segment.runs_bodies or any(bind.element for bind in part.segment.binds):
             return None
         fixed = [replace(like, shape=array.shape) for like, array in zip(self.plan.likes, inputs)]
         results = self.results(inputs)
@@ -78,7 +79,7 @@ class NativeCall:
     @property
     def working_bytes(self) -> int:
         """The working memory that is kept now."""
-        return sum(context.memory.nbytes for _, context in self._segments)
+        return sum(context.memory.nbytes + segment.working_bytes for segment, context in self._segments)
 
     def call(self, inputs: Sequence[Array]) -> list[Array] | Stop:
         """The results, or why there are none."""
@@ -93,15 +94,18 @@ class NativeCall:
     def _finish(self, found: list[Array] | int, inputs: Sequence[Any]) -> list[Array] | int:
         """The outcome of a call that met a segment at work, or too little memory."""
         segments, at = self._segments, 0
-        while type(found) is not list and found in (BUSY, NO_MEMORY):
-            if found == NO_MEMORY:  # new memory comes with a new segment: another thread may be at work in the old one
+        while isinstance(found, int):
+            if found == NO_MEMORY or (found >= 0 and segments[at][0].lacks_memory()):
+                # New memory comes with a new segment: another thread may be at work in the old one.
                 segments[at] = self._made(segments[at][1].get("needed"))
                 if at == 0:
                     self.run = segments[0][0].run
-            else:
+            elif found == BUSY:
                 at += 1
                 if at == len(segments):
                     segments.append(self._made())
+            else:
+                break
             found = segments[at][0].run(*inputs)
         return found
 

@@ -27,7 +27,7 @@ from uncork.kernels.runtime.layout import CHECK_FAILED, NO_MEMORY, OK
 from uncork.kernels.runtime.program import Is
 from uncork.kernels.runtime.segment import Segment
 from uncork.kernels.runtime.segment_plan import ArgumentAddress, TensorAddress
-from uncork.ops.iteration import EndlessLoop
+from uncork.ops._body import EndlessLoop
 from uncork.types import Array, PartialShape, TensorSpec
 
 
@@ -60,7 +60,7 @@ class PartedCall:
     @property
     def working_bytes(self) -> int:
         """The working memory that is kept now, apart from that of running calls."""
-        own = sum(instance.context.memory.nbytes for instance in tuple(self._idle))
+        own = sum(instance.working_bytes for instance in tuple(self._idle))
         return own + sum(body.working_bytes for body in self._bodies())
 
     def release_memory(self) -> None:
@@ -79,6 +79,11 @@ class _Instance:
     def __init__(self, plan: CallPlan) -> None:
         self.plan = plan
         self.context = Context(plan.slots, plan.buffers, plan.tensor_bytes)
+        self._make()
+
+    def _make(self) -> None:
+        """The segments; made again where bodies that their steps run need more memory than they had."""
+        plan = self.plan
         #: Each segment with the numbers of the arrays that it makes.
         self._parts: list[tuple[Segment, tuple[int, ...]] | ReferenceStep | ReadStep] = []
         before: Segment | None = None
@@ -88,6 +93,17 @@ class _Instance:
                 self._parts.append((before, tuple(len(plan.likes) + number for number, _ in part.makes)))
             else:
                 self._parts.append(part)
+
+    def _segments(self) -> list[Segment]:
+        return [part[0] for part in self._parts if isinstance(part, tuple)]
+
+    def _lacks_memory(self) -> bool:
+        return any(segment.lacks_memory() for segment in self._segments())
+
+    @property
+    def working_bytes(self) -> int:
+        """The working memory that is kept now."""
+        return self.context.memory.nbytes + sum(segment.working_bytes for segment in self._segments())
 
     def _segment(self, part: NativeStep, before: Segment | None) -> Segment:
         """A segment over all arrays of the call. The first one looks at the inputs."""
@@ -111,6 +127,9 @@ class _Instance:
             found = self._run(inputs)
             if isinstance(found, list):
                 return found
+            if found >= 0 and self._lacks_memory():
+                self._make()
+                continue
             if found != NO_MEMORY:
                 return Stop(found, {origin: self.context.value(slot) for origin, slot in self.plan.symbols.items()})
             self.context.grow()

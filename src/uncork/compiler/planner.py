@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from uncork.compiler.body_planner import BodyPlanner
 from uncork.compiler.call_plan import (
-    BodyRun,
     CallPlan,
     ConstantPlace,
     FoundSymbol,
@@ -18,7 +18,6 @@ from uncork.compiler.call_plan import (
     ReferenceStep,
     ResultSpec,
 )
-from uncork.compiler.placement import Placement
 from uncork.compiler.planned_parts import (
     NotPlanned,
     OpenSegment,
@@ -58,12 +57,11 @@ from uncork.kernels.runtime.segment_plan import (
 from uncork.kernels.runtime.target import Target, release_gil
 from uncork.kernels.runtime.thread_pool import dispatch
 from uncork.kernels.runtime.whole_file import WholeFile
-from uncork.ops._body import SubGraphOperation
-from uncork.symbolic import Facts, Guard, Relation, Size, Symbol
+from uncork.symbolic import Facts, Guard, Origin, Relation, Size, Symbol
 from uncork.types import TensorSpec
 
 
-class Planner(Placement):
+class Planner(BodyPlanner):
     """Plans one model whose specs carry sizes as expressions; `facts` are those of its inference."""
 
     def __init__(
@@ -185,9 +183,12 @@ class Planner(Placement):
         spec = self._input_spec(number)
         if spec.rank is None:
             raise NotPlanned("the rank of an input is known at the call only")
-        # A size that a guard makes a number is open all the same: calls with another one fail at the guard and get another plan.
-        open_ = {s.origin.position for s in self.facts.symbols if s.origin.node == self.model.parameters[number] and not s.origin.is_element}
-        return Like(own_dtype(spec), tuple(None if axis in open_ else dim.static_size for axis, dim in enumerate(spec.shape.dims)))
+        # A size that a guard makes a number is open all the same: calls with another one fail at the
+        # guard and get another plan.
+        node = self.model.parameters[number]
+        symbols = {symbol.origin for symbol in self.facts.symbols}
+        sizes = [None if Origin(node, 0, axis) in symbols else dim.static_size for axis, dim in enumerate(spec.shape.dims)]
+        return Like(own_dtype(spec), tuple(sizes))
 
     def _begin(self) -> None:
         """The first segment binds the symbols of inputs."""
@@ -304,7 +305,7 @@ class Planner(Placement):
             self._note(node, "view")
         elif isinstance(choice, kernel_plan.KernelPlan):
             self._native(node, choice, specs)
-        else:
+        elif not self._run_branches(node, specs):
             self._reference(node, choice, ())
 
     def _native(self, node: Node, choice: kernel_plan.KernelPlan, specs: Sequence[TensorSpec]) -> None:
@@ -406,13 +407,6 @@ class Planner(Placement):
                 looked_at.append(FoundSymbol(slot, source.output, axis, False))
                 self._observed.append((slot, size))
         return tuple(dim.static_size for dim in spec.shape.dims)
-
-    def _body_run(self, node: Node) -> BodyRun | None:
-        if not isinstance(node.operation, SubGraphOperation):
-            return None
-        from uncork.compiler.body_runs import body_run  # few models have bodies
-
-        return body_run(node.operation)
 
     def _note(self, node: Node, kernel: str, reason: str = "") -> None:
         """Remember how the layer runs, for whoever looks at the plan."""

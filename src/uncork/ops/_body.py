@@ -7,10 +7,17 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, TypeVar
 
+from uncork.errors import InputError
 from uncork.ops._operation import Operation
 from uncork.ops._ports import Field
 from uncork.symbolic import facts_of
 from uncork.types import Array, PartialShape, TensorSpec
+
+
+class EndlessLoop(InputError):
+    """A loop has made more turns than it may, or than there is memory for: no other way to run it
+    would end sooner.
+    """
 
 
 class Body(Protocol):

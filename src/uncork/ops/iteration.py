@@ -15,9 +15,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from uncork.errors import InputError, UncorkError
+from uncork.errors import UncorkError
 from uncork.memory import available
-from uncork.ops._body import BodyInput, BodyMap, BodyOutput, Slicing, SubGraphOperation, maybe_run, union
+from uncork.ops._body import BodyInput, BodyMap, BodyOutput, EndlessLoop, Slicing, SubGraphOperation, maybe_run, union
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops._operation import register
 from uncork.ops._ports import ANY, BOOLEAN, I32_I64, Input, Output
@@ -27,12 +27,6 @@ from uncork.types import DYNAMIC, Array, Dimension, Element, PartialShape, Tenso
 
 #: After so many turns, again and again, somebody looks at the memory that outputs take.
 _LOOK = 4096
-
-
-class EndlessLoop(InputError):
-    """A loop has made more turns than it may, or than there is memory for: no other way to run it
-    would end sooner.
-    """
 
 
 class Turns:

@@ -24,6 +24,8 @@ from uncork.kernels.runtime.program import Is, Like
 from uncork.kernels.runtime.segment_plan import (
     ArgumentAddress,
     Bind,
+    BodyAddress,
+    BodyTable,
     BufferAddress,
     CallTable,
     MadeResult,
@@ -33,6 +35,7 @@ from uncork.kernels.runtime.segment_plan import (
     Slot,
     SlotAddress,
     Step,
+    StepBody,
     TensorAddress,
     Word,
 )
@@ -88,6 +91,7 @@ class Segment:
         result_rows = self._layout_results(tables, words)
         #: (word, other word of the block whose address it is)
         self._inner: list[tuple[int, int]] = []
+        self._bodies: dict[StepBody, BodyTable] = {}
         placed, steps_words = self._lay_out(plan.steps, words)
         live_at = len(words)
         words += [0] * (1 + 3 * (buffers + 1))
@@ -108,7 +112,7 @@ class Segment:
         base = int(block.ctypes.data)
         #: The list of live buffers, from which that of the segment after goes on.
         self.live = base + 8 * (words_at + live_at)
-        block.keep = (keep, self._likes, self._results, context, context.words, before, self._context)
+        block.keep = (keep, self._bodies, self._likes, self._results, context, context.words, before, self._context)
 
         def address(word: int) -> int:
             return base + 8 * (words_at + word)
@@ -214,6 +218,9 @@ class Segment:
                 patches.append((True, target, 8, 0, context.slot(word.number), zero, zero))
             elif isinstance(word, SlotAddress):
                 words[target] = context.slot(word.slot)
+            elif isinstance(word, BodyAddress):
+                table = self._table(word.body)
+                words[target] = table.place(word.kind, word.number, word.axis) if word.kind else table.address
             elif isinstance(word, TensorAddress):
                 words[target] = context.tensor(word.first) + word.offset
             elif isinstance(word, ArgumentAddress):
@@ -229,6 +236,25 @@ class Segment:
                 place = context.tensor(tensor.first) + position * tensor.width
                 patches.append((False, place, tensor.width, *number(element), zero, zero))
         return patches, addresses
+
+    def _table(self, body: StepBody) -> BodyTable:
+        if body not in self._bodies:
+            self._bodies[body] = body.made(body.bytes)
+        return self._bodies[body]
+
+    def lacks_memory(self) -> bool:
+        """A body that a step runs has asked for more memory than it had; another segment will have it."""
+        lacking = False
+        for body, table in self._bodies.items():
+            needed = table.lacking()
+            lacking |= needed > 0
+            body.bytes = max(body.bytes, needed)
+        return lacking
+
+    @property
+    def working_bytes(self) -> int:
+        """The working memory of bodies that steps run."""
+        return sum(table.working_bytes for table in self._bodies.values())
 
     def _bind_row(self, bind: Bind) -> tuple[int, int, int, int]:
         slot = self._context.slot(bind.slot.number)

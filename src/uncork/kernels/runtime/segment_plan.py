@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Union
+from typing import Any, Protocol, Union
 
 import numpy as np
 
@@ -58,7 +58,44 @@ class CallTable:
     calls: tuple[Step, ...]
 
 
-Word = Union[int, Slot, ArgumentAddress, BufferAddress, SlotAddress, TensorAddress, CallTable]
+class BodyTable(Protocol):
+    """What native code reads of a body that a step runs, with memory of its own."""
+
+    @property
+    def address(self) -> int: ...
+
+    def place(self, kind: str, number: int, axis: int) -> int:
+        """The address of a word: of a "parameter", "size", "result", "room" or "kept" (see `turns_layout`)."""
+        ...
+
+    def lacking(self) -> int:
+        """The bytes of working memory that the last call has asked for in vain, or 0."""
+        ...
+
+    @property
+    def working_bytes(self) -> int: ...
+
+
+@dataclass(slots=True, eq=False)
+class StepBody:
+    """A body that a step runs. Each segment has a table of its own of it, with memory of so many bytes."""
+
+    made: Callable[[int], BodyTable]
+    #: The most bytes that one has asked for.
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BodyAddress:
+    """The address of the table of a body or, with a `kind`, of a word in it: see `BodyTable.place`."""
+
+    body: StepBody
+    kind: str = ""
+    number: int = 0
+    axis: int = 0
+
+
+Word = Union[int, Slot, ArgumentAddress, BufferAddress, SlotAddress, TensorAddress, CallTable, BodyAddress]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +195,11 @@ class SegmentPlan:
     buffers: tuple[PlacedBuffer, ...] = ()
     cost: Slot | None = None
     tensors: tuple[SizeTensor, ...] = ()
+
+    @property
+    def runs_bodies(self) -> bool:
+        """One of the steps runs bodies."""
+        return any(isinstance(word, BodyAddress) for step in self.steps for word in step.every_word)
 
     def with_arguments(self, positions: Mapping[int, int]) -> SegmentPlan:
         """The segment for arrays that come as other arguments."""

@@ -135,6 +135,39 @@ class TurnTable:
         self._words[self._pointers + number] = address
         self._write(self._sizes[number], shape)
 
+    @property
+    def address(self) -> int:
+        """The address of the tables, for native code."""
+        return self._address
+
+    def place(self, kind: str, number: int, axis: int) -> int:
+        """The address of a word that native code sets, where a step runs the body: see `set_parameter`
+        ("parameter", "size") and `set_room` ("result", "room", "kept").
+        """
+        firsts = {
+            "parameter": self._pointers + number,
+            "size": self._sizes[number] + axis if kind == "size" else 0,
+            "result": self._pointers + self._inputs + number,
+            "room": self._rooms + number,
+            "kept": self._kept[number] + axis if kind == "kept" else 0,
+        }
+        return self._address + 8 * firsts[kind]
+
+    def lacking(self) -> int:
+        """The bytes of working memory that the last turn has asked for in vain, bodies in the body too."""
+        needed = self.context.get("needed")
+        lacks = needed > self.context.get("capacity")
+        return max(1, needed) if self._segment.lacks_memory() or lacks else 0
+
+    def bodies_lack_memory(self) -> bool:
+        """A body that a step of the body runs has asked for memory in vain; another table will have it."""
+        return self._segment.lacks_memory()
+
+    @property
+    def working_bytes(self) -> int:
+        """The working memory that is kept now."""
+        return self.context.memory.nbytes + self._segment.working_bytes
+
     def set_steps(self, steps: Mapping[int, int]) -> None:
         """By how many bytes each sliced Parameter goes on from turn to turn."""
         for row, parameter in enumerate(self._sliced):

@@ -1,0 +1,66 @@
+"""Layers with bodies in a plan: an If is a step where its branches are native, others run between segments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from uncork.compiler.call_plan import BodyRun, BranchTensor, Place
+from uncork.compiler.placement import Placement
+from uncork.compiler.planned_parts import bytes_of, dimensions
+from uncork.ir.model import Node
+from uncork.kernels import kernel_plan
+from uncork.kernels.runtime.segment_plan import Step, Word
+from uncork.ops._body import SubGraphOperation
+from uncork.types import TensorSpec
+
+
+class BodyPlanner(Placement):
+    """Plans layers with bodies."""
+
+    #: Kernels are made; a plan without them is only looked at, and its branches are not planned.
+    _compiles = True
+
+    def _word(self, node: Node, operand: kernel_plan.Operand, places: dict[int, Place], scratch: int | None) -> Word:
+        """An argument of a step."""
+        raise NotImplementedError
+
+    def _note(self, node: Node, kernel: str, reason: str = "") -> None:
+        """Remember how the layer runs, for whoever looks at the plan."""
+        raise NotImplementedError
+
+    def _body_run(self, node: Node) -> BodyRun | None:
+        """What runs a layer with bodies between segments."""
+        if not isinstance(node.operation, SubGraphOperation):
+            return None
+        from uncork.compiler.body_runs import body_run  # few models have bodies
+
+        return body_run(node.operation)
+
+    def _run_branches(self, node: Node, specs: Sequence[TensorSpec]) -> bool:
+        """The step of an If whose branches are native. False where they are not."""
+        if not self._compiles or node.type_name != "If" or not isinstance(node.operation, SubGraphOperation):
+            return False
+        from uncork.compiler import branch_steps  # few models have bodies
+
+        given = [self._spec(source) for source in node.inputs]
+        branches = branch_steps.native_branches(node.operation, given, specs)
+        if branches is None:
+            return False
+        segment = self._segment()
+        places = {i: self._place(source) for i, source in enumerate(node.inputs)}
+        for source in node.inputs:
+            self._use(source)
+        for position, spec in enumerate(specs):
+            self._place_output(node, position, spec, None)
+        inputs = {i: self._tensor_of(node, kernel_plan.In(i), spec, places) for i, spec in enumerate(given)}
+        outputs = {i: self._tensor_of(node, kernel_plan.Out(i), spec, places) for i, spec in enumerate(specs)}
+        step = branch_steps.branch_step(branches, inputs[0].word, inputs, outputs)
+        segment.steps.append(Step(*step))
+        segment.cost = segment.cost + branch_steps.cost(branches)
+        self._note(node, "bodies")
+        self._step += 1
+        return True
+
+    def _tensor_of(self, node: Node, operand: kernel_plan.Operand, spec: TensorSpec, places: dict[int, Place]) -> BranchTensor:
+        sizes = tuple(map(self.program.number, dimensions(spec)))
+        return BranchTensor(self._word(node, operand, places, None), sizes, self.program.number(bytes_of(spec)))

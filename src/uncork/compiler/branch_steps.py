@@ -1,0 +1,123 @@
+"""An If as a step of a segment: one of two bodies runs natively, each by a plan of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from uncork.compiler.bodies import KernelBody
+from uncork.compiler.call_plan import BranchTensor, CallPlan, NativeStep
+from uncork.kernels.runtime.context import Context
+from uncork.kernels.runtime.kernel_cache import STORE
+from uncork.kernels.runtime.segment_plan import BodyAddress, MadeResult, StepBody, Word
+from uncork.kernels.runtime.turns import TurnPlan, TurnTable, turns_function
+from uncork.ops._body import BodyMap, SubGraphOperation
+from uncork.types import TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A body with the plan that runs it."""
+
+    map: BodyMap
+    plan: CallPlan
+    body: StepBody
+
+    def pairs(self, inputs: Mapping[int, BranchTensor], outputs: Mapping[int, BranchTensor]) -> list[Word]:
+        """Words of its table with what is written there, one behind the other: see `branch_layout`."""
+        words: list[Word] = []
+        for entry in self.map.inputs:
+            assert entry.port is not None
+            given, number = inputs[entry.port], entry.parameter
+            words += BodyAddress(self.body, "parameter", number), given.word
+            for axis, size in enumerate(given.sizes):
+                words += BodyAddress(self.body, "size", number, axis), size
+        for output in self.map.outputs:
+            assert output.port is not None
+            made, number = outputs[output.port], output.result
+            words += BodyAddress(self.body, "result", number), made.word
+            words += BodyAddress(self.body, "room", number), made.bytes
+            for axis, size in enumerate(made.sizes):
+                words += BodyAddress(self.body, "kept", number, axis), size
+        return words
+
+
+def native_branches(operation: SubGraphOperation, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> tuple[Branch, ...] | None:
+    """Both branches of an If; None where one has no plan for all sizes that is native as a whole."""
+    branches = [_branch(operation.bodies[name], inputs, outputs) for name in operation.body_names]
+    known = tuple(branch for branch in branches if branch is not None)
+    return known if len(known) == len(branches) else None
+
+
+def _branch(body: BodyMap, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> Branch | None:
+    if not isinstance(body.body, KernelBody) or body.body.executor is None:
+        return None
+    body.body.executor.prepare({})
+    for plan in body.body.executor.call_plans():
+        if plan.is_native and not plan.relations and _fits(body, plan, inputs, outputs):
+            return Branch(body, plan, StepBody(partial(_table, plan)))
+    return None
+
+
+def _fits(body: BodyMap, plan: CallPlan, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> bool:
+    """The plan takes and gives tensors of these types and ranks, and each result is an output."""
+    ports = [(entry.port, plan.likes[entry.parameter]) for entry in body.inputs]
+    given = [(inputs[port], like) for port, like in ports if port is not None]
+    made = [(outputs[o.port], plan.results[o.result]) for o in body.outputs if o.port is not None]
+    return (
+        len(given) == len(plan.likes)
+        and len(made) == len(body.outputs) == len(plan.results)
+        and all(s.element_type.dtype == like.dtype and s.rank == len(like.shape) for s, like in given)
+        and all(s.element_type.dtype == r.dtype and s.rank == len(r.sizes or ()) for s, r in made)
+        and all(r.argument == len(plan.likes) + n for n, r in enumerate(plan.results))
+    )
+
+
+def _table(plan: CallPlan, working_bytes: int) -> TurnTable:
+    """Tables for one plan: a loop of one turn, whose results have the sizes that they are given."""
+    (part,) = plan.parts
+    assert isinstance(part, NativeStep)
+    results = tuple(MadeResult(result.dtype, result.sizes or ()) for result in plan.results)
+    once = TurnPlan(plan.likes, results, stacked=frozenset(range(len(results))))
+    context = Context(plan.slots, plan.buffers, plan.tensor_bytes)
+    if working_bytes:
+        context.grow(working_bytes)
+    return TurnTable(part.segment, once, context, plan.buffers, keep=plan)
+
+
+def branch_step(
+    branches: Sequence[Branch], condition: Word, inputs: Mapping[int, BranchTensor], outputs: Mapping[int, BranchTensor]
+) -> tuple[int, tuple[Word, ...]]:
+    """The function and the arguments of the step that runs one of two branches."""
+    pairs = [branch.pairs(inputs, outputs) for branch in branches]
+    head: list[Word] = [turns_function(), condition]
+    for branch, words in zip(branches, pairs):
+        head += BodyAddress(branch.body), len(words) // 2
+    return branch_function(), (*head, *pairs[0], *pairs[1])
+
+
+def branch_function() -> int:
+    """The address of the function that runs one of two bodies."""
+
+    def make() -> str:
+        from uncork.kernels.runtime.emit_branch import emit_branch
+
+        return emit_branch()
+
+    return STORE.function("branch", "branch", make)
+
+
+#: What a step of bodies costs at least, in nanoseconds.
+COST = 500
+
+
+def cost(branches: Sequence[Branch]) -> int:
+    """Nanoseconds of the dearer branch, as far as it is known."""
+    return COST + max(_known_cost(branch.plan) for branch in branches)
+
+
+def _known_cost(plan: CallPlan) -> int:
+    (part,) = plan.parts
+    assert isinstance(part, NativeStep)
+    return 0 if part.segment.cost is None else plan.slots[part.segment.cost.number]
