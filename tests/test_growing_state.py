@@ -15,7 +15,7 @@ pytest.importorskip("llvmlite")
 
 import uncork
 from uncork import PartialShape
-from uncork.compiler import growing_state
+from uncork.compiler import state_storage
 from uncork.ir.model import Source
 
 Array = np.ndarray[Any, Any]
@@ -276,6 +276,18 @@ def test_beams_that_stay_cost_nothing_and_others_move() -> None:
     assert storage(compiled, "v") is first
     seen(compiled, [1, 2], [1, 0])
     assert storage(compiled, "v") is not first
+    # The next rows that move take the storage that is left, and so on.
+    seen(compiled, [1, 2], [1, 0])
+    assert storage(compiled, "v") is first
+
+
+def test_rows_that_move_take_memory_that_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = uncork.compile_model(beams())
+    seen(compiled, [1, 2], [0, 1])
+    monkeypatch.setattr(state_storage, "available", lambda: (600, "this machine's memory"))
+    with pytest.raises(uncork.InputError, match=r"variable 'v' would take 520 bytes as f32\[2,65,1\]; with 520 bytes"):
+        seen(compiled, [1, 2], [1, 0])
+    assert seen(compiled, [3, 4], [0, 1]) == [[1, 3], [2, 4]]
 
 
 def test_picks_that_do_not_fit_are_refused() -> None:
@@ -403,12 +415,12 @@ def test_as_many_as_the_data_tell() -> None:
 def test_a_state_that_outgrows_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = uncork.compile_model(list_of_rows())
     compiled(rows(1, 2), GOOD)
-    monkeypatch.setattr(growing_state, "available", lambda: (4000, "this machine's memory"))
+    monkeypatch.setattr(state_storage, "available", lambda: (4000, "this machine's memory"))
     with pytest.raises(uncork.InputError) as caught:
         compiled(np.zeros((2000, 1), np.float32), GOOD)
     assert str(caught.value) == (
-        "layer 'ReadValue_3' (ReadValue-6, id 3): variable 'rows' would hold 2,002 elements along axis 0, 8,008 bytes; with the other "
-        "variables that is more than this machine's memory (4,000 bytes): call reset_state(), or give fewer at a time"
+        "layer 'ReadValue_3' (ReadValue-6, id 3): variable 'rows' would take 8,008 bytes as f32[2002,1]; with 264 bytes that variables "
+        "hold that is more than this machine's memory (4,000 bytes): call reset_state(), or give fewer at a time"
     )
     assert compiled(rows(3), GOOD)["whole"].tolist() == [[1], [2], [3]]
     # What fits is taken, without room to spare.
