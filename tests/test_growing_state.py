@@ -17,6 +17,7 @@ import uncork
 from uncork import PartialShape
 from uncork.compiler import state_storage
 from uncork.ir.model import Source
+from uncork.kernels.runtime.kernel_cache import ObjectStore
 
 Array = np.ndarray[Any, Any]
 BACKENDS = ("cpu", "reference")
@@ -497,6 +498,52 @@ def test_attention_reads_keys_and_values_where_they_lie(groups: int, spelled: bo
     assert sum(kind == "AppendState-0" for kind in kinds) == 2
     assert sum(kind == "FusedAttention-0" for kind in kinds) == 1
     assert not any(kind.startswith(("StateValue", "Concat", "Broadcast", "Gather")) for kind in kinds)
+
+
+@pytest.mark.parametrize("groups", [1, 3])
+@pytest.mark.parametrize("turned", [False, True])
+def test_products_read_matrices_where_they_lie(groups: int, turned: bool) -> None:
+    """Scores are capped, so that this is no attention that kernels know; keys may be kept turned."""
+    net = Net()
+    heads, size = 2, 16
+    q = net.input("q", "f32", [None, heads * groups, None, size])
+    shapes = {"key": [None, heads, size, None] if turned else [None, heads, None, size], "value": [None, heads, None, size]}
+    whole = []
+    for name, shape in shapes.items():
+        start = net.constant(np.zeros([2 if n is None and axis == 0 else n or 0 for axis, n in enumerate(shape)]), np.float32)
+        kept = net.grown(name, net.read(name, shape, start), net.input(name, "f32", shape), shape.index(None, 1))
+        if groups > 1:
+            target = [0, heads * groups, size, -1] if turned and name == "key" else [0, heads * groups, -1, size]
+            wide = net.add("Unsqueeze", 1, kept, net.constant([2]))
+            wide = net.add("Broadcast", 3, wide, net.constant([1, 1, groups, 1, 1]), mode="bidirectional")
+            kept = net.add("Reshape", 1, wide, net.constant(target), special_zero=True)
+        whole.append(kept)
+    scores = net.add("Tanh", 1, net.add("MatMul", 1, q, whole[0], transpose_b=not turned))
+    fast, slow = both(net.model(attended=net.add("MatMul", 1, net.add("SoftMax", 8, scores, axis=-1), whole[1])))
+    generator = np.random.default_rng(2)
+    for count in (20, 1, 1, 7, *[1] * 60):
+        shape = (2, heads, count, size)
+        query, key, value = (generator.standard_normal(s).astype(np.float32) for s in ((2, heads * groups, count, size), shape, shape))
+        given = [query, np.ascontiguousarray(key.swapaxes(2, 3)) if turned else key, value]
+        np.testing.assert_allclose(fast(*given)[0], slow(*given)[0], rtol=1e-4, atol=1e-5)
+    kinds = [row.operation for row in fast.plan.steps]
+    assert sum(kind == "StateProduct-0" for kind in kinds) == 2
+    assert not any(kind.startswith(("StateValue", "Concat", "Broadcast", "MatMul")) for kind in kinds)
+
+
+def test_a_prepared_decoder_makes_no_kernel_in_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = uncork.compile_model(decoder(2, masked=True))
+    compiled.prepare()
+    monkeypatch.setattr(ObjectStore, "address", refuse)
+    length = 0
+    for count in (9, 1, 1, 3, *[1] * 80):
+        length += count
+        q, kv, mask = (np.ones(s, np.float32) for s in ((2, 4, count, 16), (2, 2, count, 16), (2, 1, count, length)))
+        np.testing.assert_allclose(compiled(q, kv, kv, np.array([0, 1], np.int32), mask)[0], 1, rtol=1e-6)
+
+
+def refuse(*arguments: object) -> int:
+    raise AssertionError("a kernel was asked for")
 
 
 # ---- several states

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Union, cast
 
 import numpy as np
@@ -184,6 +184,11 @@ class GrowingStateExecutor:
     def _plain(self) -> StateExecutor:
         with unforked():
             return self._make_plain()
+
+    def prepare(self, shapes: Mapping[int, Sequence[int | None]]) -> None:
+        """Plan the calls of inputs of these shapes, by number, and what begins the state."""
+        self.executor.prepare(shapes)
+        self.initial.prepare(shapes)
 
     def release_memory(self) -> None:
         """Give the working memory of calls that are not running back."""

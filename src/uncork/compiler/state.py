@@ -79,6 +79,11 @@ class StateExecutor:
         ours = {id(array) for array in given}
         return [array.copy() if id(array) in ours else array for array in results]
 
+    def prepare(self, shapes: Mapping[int, Sequence[int | None]]) -> None:
+        """Plan the calls of inputs of these shapes, by number, and what begins the state."""
+        self.executor.prepare(shapes)
+        self.initial.prepare(shapes)
+
     def release_memory(self) -> None:
         """Give the working memory of calls that are not running back."""
         self.executor.release_memory()
@@ -127,6 +132,11 @@ class InitialValues:
         with unforked():
             model = initial_values(self.model, self._computed)
             return None if model is None else self._executor_of(model, ())
+
+    def prepare(self, shapes: Mapping[int, Sequence[int | None]]) -> None:
+        """Plan the computing of the values."""
+        if self._computed and self._executor is not None:
+            self._executor.prepare(shapes)
 
     def release_memory(self) -> None:
         """Give the working memory of calls that are not running back."""
