@@ -370,7 +370,7 @@ class Executor:
 
     def _planned(self) -> Plan:
         if self.model.sinks and self._stateful is not None:
-            return self._stateful.executor.plan()
+            return self._stateful.plan()
         if self.plans is not None and self.plans.plans:
             last = self.plans.plans[0]
             guards = tuple(f"{relation} ({relation.where})" for relation in last.relations if isinstance(relation, Guard))

@@ -7,6 +7,7 @@ from typing import Any, Union, cast
 
 import numpy as np
 
+from uncork.compiler.plan import Plan
 from uncork.compiler.state import ExecutorOf, InitialValues, StateExecutor, owned_values
 from uncork.compiler.state_storage import Kept, first_of, grown, in_order, kept, picked
 from uncork.concurrency import lazy, unforked
@@ -184,6 +185,10 @@ class GrowingStateExecutor:
     def _plain(self) -> StateExecutor:
         with unforked():
             return self._make_plain()
+
+    def plan(self) -> Plan:
+        """How a call runs."""
+        return self.executor.plan() if self._appends else self._plain.plan()
 
     def prepare(self, shapes: Mapping[int, Sequence[int | None]]) -> None:
         """Plan the calls of inputs of these shapes, by number, and what begins the state."""

@@ -79,6 +79,10 @@ class StateExecutor:
         ours = {id(array) for array in given}
         return [array.copy() if id(array) in ours else array for array in results]
 
+    def plan(self) -> Plan:
+        """How a call runs."""
+        return self.executor.plan()
+
     def prepare(self, shapes: Mapping[int, Sequence[int | None]]) -> None:
         """Plan the calls of inputs of these shapes, by number, and what begins the state."""
         self.executor.prepare(shapes)
