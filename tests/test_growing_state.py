@@ -285,8 +285,8 @@ def test_beams_that_stay_cost_nothing_and_others_move() -> None:
 def test_rows_that_move_take_memory_that_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = uncork.compile_model(beams())
     seen(compiled, [1, 2], [0, 1])
-    monkeypatch.setattr(state_storage, "available", lambda: (600, "this machine's memory"))
-    with pytest.raises(uncork.InputError, match=r"variable 'v' would take 520 bytes as f32\[2,65,1\]; with 520 bytes"):
+    monkeypatch.setattr(state_storage, "available", lambda: (4000, "this machine's memory"))
+    with pytest.raises(uncork.InputError, match=r"variable 'v' would take 2,056 bytes as f32\[2,257,1\]; with 2,056 bytes"):
         seen(compiled, [1, 2], [1, 0])
     assert seen(compiled, [3, 4], [0, 1]) == [[1, 3], [2, 4]]
 
@@ -416,12 +416,12 @@ def test_as_many_as_the_data_tell() -> None:
 def test_a_state_that_outgrows_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = uncork.compile_model(list_of_rows())
     compiled(rows(1, 2), GOOD)
-    monkeypatch.setattr(state_storage, "available", lambda: (4000, "this machine's memory"))
+    monkeypatch.setattr(state_storage, "available", lambda: (5000, "this machine's memory"))
     with pytest.raises(uncork.InputError) as caught:
         compiled(np.zeros((2000, 1), np.float32), GOOD)
     assert str(caught.value) == (
-        "layer 'ReadValue_3' (ReadValue-6, id 3): variable 'rows' would take 8,008 bytes as f32[2002,1]; with 264 bytes that variables "
-        "hold that is more than this machine's memory (4,000 bytes): call reset_state(), or give fewer at a time"
+        "layer 'ReadValue_3' (ReadValue-6, id 3): variable 'rows' would take 8,008 bytes as f32[2002,1]; with 1,032 bytes that variables "
+        "hold that is more than this machine's memory (5,000 bytes): call reset_state(), or give fewer at a time"
     )
     assert compiled(rows(3), GOOD)["whole"].tolist() == [[1], [2], [3]]
     # What fits is taken, without room to spare.

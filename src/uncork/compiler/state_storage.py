@@ -19,7 +19,7 @@ from uncork.types import Array, ElementType, PartialShape
 Kept = tuple[Array, Array, Union[Array, None]]
 
 #: Elements that a storage has room for beyond those needed, at least: where they take no more than so many bytes in all.
-_MORE, _FEW_BYTES = 64, 1 << 20
+_MORE, _FEW_BYTES = 256, 1 << 20
 
 
 def kept(value: Array, axis: int) -> Kept:
