@@ -1,4 +1,7 @@
-"""Models with variables that only grow: a call writes what is new into their storage, and moves a length when it has succeeded."""
+"""Models with variables that only grow: a call writes what is new into their storage.
+
+A length moves when the call has succeeded, so that none that fails has to be undone.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ Values = dict[str, Union[Array, Kept]]
 
 
 class _Given:
-    """What a call is given beside its inputs: values, and what is kept of the variables that grow."""
+    """What a call is given beside its inputs: values, and what is kept of variables that grow."""
 
     def __init__(self, values: list[Array], kept: list[Kept]) -> None:
         self.values, self.kept = values, kept
@@ -54,7 +57,10 @@ def stateful(model: Model, executor_of: ExecutorOf) -> StateExecutor | GrowingSt
 
 
 class GrowingStateExecutor:
-    """Runs a checked model that has variables which grow; may be called from several threads, each call with a state of its own."""
+    """Runs a checked model that has variables which grow.
+
+    It may be called from several threads, each call with a state of its own.
+    """
 
     def __init__(
         self,
@@ -63,10 +69,14 @@ class GrowingStateExecutor:
         executor_of: ExecutorOf,
         plain: Callable[[], StateExecutor],
     ) -> None:
-        """`executor_of` makes what runs a model without variables, `plain` what runs this one where nothing can grow in place."""
+        """`executor_of` makes what runs a model without variables.
+
+        `plain` makes what runs this one where nothing can grow in place.
+        """
         self.model, self.lifted = model, lifted
         reads = (*lifted.reads, *(append.read for append in lifted.appended))
-        self.executor = executor_of(lifted.model, frozenset(node.id for node in reads))  # which begin empty
+        begin_empty = frozenset(node.id for node in reads)
+        self.executor = executor_of(lifted.model, begin_empty)
         self.initial = InitialValues(model, reads, executor_of)
         self._make_plain = plain
         self._plain_names = tuple(map(variable_of, lifted.reads))
@@ -88,7 +98,7 @@ class GrowingStateExecutor:
         return results
 
     def run_as_before(self, inputs: Sequence[Array], state: Values) -> list[Array] | None:
-        """The results, when these arrays are like those of the last call, and a plan made that; else None."""
+        """The results, when these arrays are like those of the last call, by its plan; else None."""
         if not all(in_order(inputs[number]) for number in self._picked_by):
             return None
         try:
@@ -122,7 +132,7 @@ class GrowingStateExecutor:
     # ---- what a call is given
 
     def _given(self, inputs: Sequence[Array], state: Values) -> _Given | None:
-        """What the state holds, with the rows that are picked; None where only the interpreter knows that."""
+        """What the state holds, with the rows that are picked; None: only the interpreter knows."""
         begun: dict[int, Array] | None = {}
         if not all(name in state for name in (*self._plain_names, *self._names)):
             begun = self.initial.of_unset(inputs, state.keys())
@@ -139,7 +149,10 @@ class GrowingStateExecutor:
         return given
 
     def _pick(self, inputs: Sequence[Array], given: _Given, wanted: Callable[[Pick, Array], bool]) -> bool:
-        """Give storages of the rows that are picked, where that is wanted. False where only the interpreter knows them."""
+        """Give storages of the rows that are picked, where that is wanted.
+
+        False where only the interpreter knows what comes of the picks.
+        """
         for place, append in enumerate(self.lifted.appended):
             pick, old = append.pick, given.kept[place]
             if pick is not None and wanted(pick, old[0]):

@@ -1,4 +1,4 @@
-"""Storages of variables that grow: with room for more, with other rows, and how much memory they may take."""
+"""Storages of variables that grow: with room for more, with other rows, within the memory."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from uncork.memory import available
 from uncork.passes.match_appends import Append, Pick
 from uncork.types import Array, ElementType, PartialShape
 
-#: A storage; how many elements of it along the axis are the variable's value, i64 [1]; and another storage or None, whose contents
-#: nobody needs, for rows that are picked next. A call that fails may have written behind the value, and to the other storage.
+#: A storage; how many elements of it along the axis are the variable's value, i64 [1]; and another
+#: storage or None, whose contents nobody needs, for rows that are picked next. A call that fails may
+#: have written behind the value, and to the other storage.
 Kept = tuple[Array, Array, Union[Array, None]]
 
-#: Elements that a storage has room for beyond those needed, at least: where they take no more than so many bytes in all.
+#: Elements that a storage has room for beyond those needed, at least, where they take no more than
+#: so many bytes in all.
 _MORE, _FEW_BYTES = 256, 1 << 20
 
 
@@ -43,9 +45,10 @@ def _numbers(count: int, dtype: np.dtype[Any]) -> bytes:
 
 
 def picked(append: Append, pick: Pick, old: Kept, picks: Array, held: int) -> Kept | None:
-    """The rows that are picked, and the storage of the others; None where only the interpreter knows what comes of them.
+    """The rows that are picked, with the old storage for the next time.
 
-    So many bytes are `held` by all variables.
+    None where only the interpreter knows what comes of the picks. So many bytes are `held` by all
+    variables.
     """
     storage, length, spare = old
     count, rows, operation = int(length[0]), storage.shape[pick.axis], pick.node.operation
@@ -66,7 +69,7 @@ def picked(append: Append, pick: Pick, old: Kept, picks: Array, held: int) -> Ke
 
 
 def grown(append: Append, old: Kept, needed: int, held: int) -> Kept:
-    """The same value in a storage of so many elements along the axis, and more where that can be."""
+    """The same value in a storage of so many elements along the axis, or more."""
     (storage, length, _), axis = old, append.axis
     before, after = storage.shape[:axis], storage.shape[axis + 1 :]
     each = math.prod((*before, *after)) * storage.itemsize
@@ -80,7 +83,7 @@ def grown(append: Append, old: Kept, needed: int, held: int) -> Kept:
 
 
 def _made(append: Append, shape: Sequence[int], dtype: np.dtype[Any], held: int) -> Array:
-    """A new storage. Raises InputError where this process cannot hold it beside the others: to write to it would end the process."""
+    """A new storage. Raises InputError where this process cannot hold it beside the others."""
     needed = math.prod(shape) * dtype.itemsize
     limit, whose = available()
     if held + needed > limit:

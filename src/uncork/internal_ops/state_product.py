@@ -12,7 +12,7 @@ from uncork.types import Array, PartialShape, TensorSpec
 
 
 class StateProduct(Operation):
-    """`a` times the value in a storage (see `StateValue`), whose matrices are repeated, each so many times, for `a`'s."""
+    """`a` times the value in a storage (see `StateValue`), each matrix of which serves several of `a`."""
 
     multiplies = True
     type_name, opset = "StateProduct", 0

@@ -1,4 +1,4 @@
-"""Layers that only move a tensor, as moves from where it comes: axes in another order, repeated or left out."""
+"""Layers that only move a tensor, as moves: axes in another order, repeated or left out."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _by_numpy(node: Node) -> bool:
 
 
 def _without_axis(model: Model, source: Source, axis: int, sizes: Sequence[SizeLike]) -> Source:
-    """The tensor that had an axis of size 1 put in, where that is what its layer does; else the tensor itself."""
+    """The tensor that had an axis of size 1 put in, if its layer does that; else the tensor itself."""
     node = model.by_id[source.node]
     if is_view(node.operation):
         before = sizes_of(model, node.inputs[0])

@@ -1,4 +1,4 @@
-"""Products of matrices in the storage of a variable read them there, also where one serves several heads."""
+"""Products of matrices in the storage of a variable read them there, for several heads too."""
 
 from __future__ import annotations
 

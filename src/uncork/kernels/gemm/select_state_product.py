@@ -16,7 +16,10 @@ from uncork.types import ElementType, TensorSpec
 
 @chooses(StateProduct)
 def choose_state_product(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
-    """The kernel of any product: it takes the second matrix by its strides, and repeated matrices as more rows of the first."""
+    """The kernel of any product takes the second matrix by its strides.
+
+    A matrix that is repeated is one for more rows of the first.
+    """
     assert isinstance(operation, StateProduct)
     a, storage, length = inputs[:3]
     assert a is not None and storage is not None and length is not None
