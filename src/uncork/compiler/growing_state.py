@@ -5,13 +5,13 @@ A length moves when the call has succeeded, so that none that fails has to be un
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Union, cast
 
 import numpy as np
 
 from uncork.compiler.plan import Plan
-from uncork.compiler.state import ExecutorOf, InitialValues, StateExecutor, owned_values
+from uncork.compiler.state import ExecutorOf, OfVariables, StateExecutor, owned_values
 from uncork.compiler.state_storage import Kept, first_of, grown, in_order, kept, picked
 from uncork.concurrency import lazy, unforked
 from uncork.ir.interpret import interpret
@@ -56,7 +56,7 @@ def stateful(model: Model, executor_of: ExecutorOf) -> StateExecutor | GrowingSt
     return GrowingStateExecutor(model, lifted, executor_of, plain)
 
 
-class GrowingStateExecutor:
+class GrowingStateExecutor(OfVariables):
     """Runs a checked model that has variables which grow.
 
     It may be called from several threads, each call with a state of its own.
@@ -73,11 +73,7 @@ class GrowingStateExecutor:
 
         `plain` makes what runs this one where nothing can grow in place.
         """
-        self.model, self.lifted = model, lifted
-        reads = (*lifted.reads, *(append.read for append in lifted.appended))
-        begin_empty = frozenset(node.id for node in reads)
-        self.executor = executor_of(lifted.model, begin_empty)
-        self.initial = InitialValues(model, reads, executor_of)
+        super().__init__(model, lifted, executor_of)
         self._make_plain = plain
         self._plain_names = tuple(map(variable_of, lifted.reads))
         self._names = tuple(append.variable for append in lifted.appended)
@@ -201,16 +197,10 @@ class GrowingStateExecutor:
 
     def plan(self) -> Plan:
         """How a call runs."""
-        return self.executor.plan() if self._appends else self._plain.plan()
-
-    def prepare(self, shapes: Mapping[int, Sequence[int | None]]) -> None:
-        """Plan the calls of inputs of these shapes, by number, and what begins the state."""
-        self.executor.prepare(shapes)
-        self.initial.prepare(shapes)
+        return super().plan() if self._appends else self._plain.plan()
 
     def release_memory(self) -> None:
         """Give the working memory of calls that are not running back."""
-        self.executor.release_memory()
-        self.initial.release_memory()
+        super().release_memory()
         if not self._appends:
             self._plain.release_memory()
