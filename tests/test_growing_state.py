@@ -291,6 +291,16 @@ def test_rows_that_move_take_memory_that_there_is(monkeypatch: pytest.MonkeyPatc
     assert seen(compiled, [3, 4], [0, 1]) == [[1, 3], [2, 4]]
 
 
+def test_the_storage_for_rows_that_move_is_given_back() -> None:
+    compiled = uncork.compile_model(beams())
+    seen(compiled, [1, 2], [0, 1])
+    seen(compiled, [3, 4], [1, 0])
+    assert compiled._state["v"][2] is not None
+    compiled.release_memory()
+    assert compiled._state["v"][2] is None
+    assert seen(compiled, [5, 6], [1, 0]) == [[1, 4, 5], [2, 3, 6]]
+
+
 def test_picks_that_do_not_fit_are_refused() -> None:
     """Three beams are picked, and two go on: by the words of the layer in the file."""
     fast, slow = both(beams())

@@ -29,6 +29,11 @@ def kept(value: Array, axis: int) -> Kept:
     return np.array(value, order="C"), np.array([value.shape[axis]], np.int64), None
 
 
+def release_spares(values: dict[str, Any]) -> None:
+    """Give the storages back that nobody needs the contents of."""
+    values.update({name: (*value[:2], None) for name, value in values.items() if isinstance(value, tuple)})
+
+
 def first_of(array: Array, axis: int, count: int) -> Array:
     """The first elements along an axis."""
     return np.asarray(array[(slice(None),) * axis + (slice(count),)])
