@@ -49,7 +49,9 @@ class Uncork:
         """Kernels of this process, and plans of the model: neither may grow with the traffic."""
         from uncork.kernels.runtime.kernel_cache import STORE
 
-        plans = getattr(self._compiled._executor, "plans", None)
+        executor = self._compiled._executor
+        stateful = executor._stateful if self._compiled.model.sinks else None
+        plans = getattr(executor if stateful is None else stateful.executor, "plans", None)
         return {"kernels": len(STORE._functions), "plans": 0 if plans is None else len(plans.plans)}
 
 

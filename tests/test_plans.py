@@ -22,6 +22,7 @@ from uncork.ir.symbols import infer_symbolic
 from uncork.kernels import select
 from uncork.kernels.runtime.kernel_cache import ObjectStore
 from uncork.kernels.runtime.target import Target
+from uncork.passes import pipeline
 from uncork.passes.count_first import count_first
 from uncork.passes.functionalize_variables import functionalize_variables
 
@@ -294,6 +295,15 @@ def state(builder: uncork.Builder) -> list[Source]:
     return list(builder.add("Negative", 1, whole, name="negative"))
 
 
+def state_product(builder: uncork.Builder) -> list[Source]:
+    """Rows times all rows that a variable has."""
+    x, y = (builder.parameter(name, "f32", [2, None, 20]) for name in ("x", "y"))
+    (old,) = builder.add("ReadValue", 6, variable_id="rows", variable_type="f32", variable_shape=uncork.PartialShape([2, None, 20]))
+    (whole,) = builder.add("Concat", 1, old, x, axis=1, name="whole")
+    builder.add("Assign", 6, whole, variable_id="rows")
+    return list(builder.add("MatMul", 1, y, whole, transpose_b=True, name="scores"))
+
+
 def attention(builder: uncork.Builder) -> list[Source]:
     """With the operation, and spelled by products over heads that lie beside each other."""
     query, key, value = (builder.parameter(name, "f32", [1, None, 48]) for name in ("query", "key", "value"))
@@ -329,6 +339,7 @@ FAMILIES = {
     "attention": attention,
     "convolution": convolution,
     "gemm.einsum": einsum,
+    "gemm.state_product": state_product,
     "elementwise": elementwise,
     "embedding.bags": embedding,
     "movement.blocks": blocks,
@@ -356,7 +367,7 @@ FAMILIES = {
     "movement.view": views,
 }
 #: Families whose kernels find sizes, or write into variables: only a plan for every size has them.
-FINDING = ("detection", "finding", "movement.state")
+FINDING = ("detection", "finding", "gemm.state_product", "movement.state")
 #: The sizes of what the models leave open.
 SIZES = {
     **{"ids": 30, "segments": 30, "values": 30, "indices": 30, "feature_values": 30, "feature_indices": 30},
@@ -378,6 +389,7 @@ def test_family(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch,
         lifted = functionalize_variables(builder.model())
         assert lifted is not None
         described, facts = infer_symbolic(count_first(lifted.model))
+        described = pipeline.run(pipeline.WITH_SIZES, described, pipeline.Options(TARGET))
         check(request, f"family_{family}", f"{Plan(Planner(described, facts, TARGET).plan().printed)}\n")
         return
     compiled = compile_for(builder.model(), TARGET, 1)

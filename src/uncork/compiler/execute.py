@@ -329,7 +329,7 @@ class Executor:
         """Plan the calls of inputs of these shapes, by number, and compile their kernels; other sizes are as they mostly are."""
         if self.model.sinks:
             if self._stateful is not None:
-                self._stateful.executor.prepare(shapes)
+                self._stateful.prepare(shapes)
         elif self.plans is not None:
             parameters = self.model.parameters
             sizes = ((Origin(parameters[n], 0, axis), size) for n, shape in shapes.items() for axis, size in enumerate(shape))
@@ -370,7 +370,7 @@ class Executor:
 
     def _planned(self) -> Plan:
         if self.model.sinks and self._stateful is not None:
-            return self._stateful.executor.plan()
+            return self._stateful.plan()
         if self.plans is not None and self.plans.plans:
             last = self.plans.plans[0]
             guards = tuple(f"{relation} ({relation.where})" for relation in last.relations if isinstance(relation, Guard))

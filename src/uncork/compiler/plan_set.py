@@ -164,8 +164,10 @@ class PlanSet:
 def _serves(plan: CallPlan, hints: Mapping[Origin, int]) -> bool:
     """No guard of the plan is known to fail."""
     for relation in plan.relations:
+        if not isinstance(relation, Guard):
+            continue
         values = {symbol: hints[symbol.origin] for symbol in relation.symbols if symbol.origin in hints}
-        if isinstance(relation, Guard) and values.keys() == relation.symbols and not relation.holds(values):
+        if values.keys() == relation.symbols and not relation.holds(values):
             return False
     return True
 
