@@ -15,8 +15,9 @@ pytest.importorskip("llvmlite")
 
 import uncork
 from uncork import PartialShape
-from uncork.compiler import growing_state
+from uncork.compiler import state_storage
 from uncork.ir.model import Source
+from uncork.kernels.runtime.kernel_cache import ObjectStore
 
 Array = np.ndarray[Any, Any]
 BACKENDS = ("cpu", "reference")
@@ -276,6 +277,28 @@ def test_beams_that_stay_cost_nothing_and_others_move() -> None:
     assert storage(compiled, "v") is first
     seen(compiled, [1, 2], [1, 0])
     assert storage(compiled, "v") is not first
+    # The next rows that move take the storage that is left, and so on.
+    seen(compiled, [1, 2], [1, 0])
+    assert storage(compiled, "v") is first
+
+
+def test_rows_that_move_take_memory_that_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = uncork.compile_model(beams())
+    seen(compiled, [1, 2], [0, 1])
+    monkeypatch.setattr(state_storage, "available", lambda: (4000, "this machine's memory"))
+    with pytest.raises(uncork.InputError, match=r"variable 'v' would take 2,056 bytes as f32\[2,257,1\]; with 2,056 bytes"):
+        seen(compiled, [1, 2], [1, 0])
+    assert seen(compiled, [3, 4], [0, 1]) == [[1, 3], [2, 4]]
+
+
+def test_the_storage_for_rows_that_move_is_given_back() -> None:
+    compiled = uncork.compile_model(beams())
+    seen(compiled, [1, 2], [0, 1])
+    seen(compiled, [3, 4], [1, 0])
+    assert compiled._state["v"][2] is not None
+    compiled.release_memory()
+    assert compiled._state["v"][2] is None
+    assert seen(compiled, [5, 6], [1, 0]) == [[1, 4, 5], [2, 3, 6]]
 
 
 def test_picks_that_do_not_fit_are_refused() -> None:
@@ -403,12 +426,12 @@ def test_as_many_as_the_data_tell() -> None:
 def test_a_state_that_outgrows_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = uncork.compile_model(list_of_rows())
     compiled(rows(1, 2), GOOD)
-    monkeypatch.setattr(growing_state, "available", lambda: (4000, "this machine's memory"))
+    monkeypatch.setattr(state_storage, "available", lambda: (5000, "this machine's memory"))
     with pytest.raises(uncork.InputError) as caught:
         compiled(np.zeros((2000, 1), np.float32), GOOD)
     assert str(caught.value) == (
-        "layer 'ReadValue_3' (ReadValue-6, id 3): variable 'rows' would hold 2,002 elements along axis 0, 8,008 bytes; with the other "
-        "variables that is more than this machine's memory (4,000 bytes): call reset_state(), or give fewer at a time"
+        "layer 'ReadValue_3' (ReadValue-6, id 3): variable 'rows' would take 8,008 bytes as f32[2002,1]; with 1,032 bytes that variables "
+        "hold that is more than this machine's memory (5,000 bytes): call reset_state(), or give fewer at a time"
     )
     assert compiled(rows(3), GOOD)["whole"].tolist() == [[1], [2], [3]]
     # What fits is taken, without room to spare.
@@ -485,6 +508,52 @@ def test_attention_reads_keys_and_values_where_they_lie(groups: int, spelled: bo
     assert sum(kind == "AppendState-0" for kind in kinds) == 2
     assert sum(kind == "FusedAttention-0" for kind in kinds) == 1
     assert not any(kind.startswith(("StateValue", "Concat", "Broadcast", "Gather")) for kind in kinds)
+
+
+@pytest.mark.parametrize("groups", [1, 3])
+@pytest.mark.parametrize("turned", [False, True])
+def test_products_read_matrices_where_they_lie(groups: int, turned: bool) -> None:
+    """Scores are capped, so that this is no attention that kernels know; keys may be kept turned."""
+    net = Net()
+    heads, size = 2, 16
+    q = net.input("q", "f32", [None, heads * groups, None, size])
+    shapes = {"key": [None, heads, size, None] if turned else [None, heads, None, size], "value": [None, heads, None, size]}
+    whole = []
+    for name, shape in shapes.items():
+        start = net.constant(np.zeros([2 if n is None and axis == 0 else n or 0 for axis, n in enumerate(shape)]), np.float32)
+        kept = net.grown(name, net.read(name, shape, start), net.input(name, "f32", shape), shape.index(None, 1))
+        if groups > 1:
+            target = [0, heads * groups, size, -1] if turned and name == "key" else [0, heads * groups, -1, size]
+            wide = net.add("Unsqueeze", 1, kept, net.constant([2]))
+            wide = net.add("Broadcast", 3, wide, net.constant([1, 1, groups, 1, 1]), mode="bidirectional")
+            kept = net.add("Reshape", 1, wide, net.constant(target), special_zero=True)
+        whole.append(kept)
+    scores = net.add("Tanh", 1, net.add("MatMul", 1, q, whole[0], transpose_b=not turned))
+    fast, slow = both(net.model(attended=net.add("MatMul", 1, net.add("SoftMax", 8, scores, axis=-1), whole[1])))
+    generator = np.random.default_rng(2)
+    for count in (20, 1, 1, 7, *[1] * 60):
+        shape = (2, heads, count, size)
+        query, key, value = (generator.standard_normal(s).astype(np.float32) for s in ((2, heads * groups, count, size), shape, shape))
+        given = [query, np.ascontiguousarray(key.swapaxes(2, 3)) if turned else key, value]
+        np.testing.assert_allclose(fast(*given)[0], slow(*given)[0], rtol=1e-4, atol=1e-5)
+    kinds = [row.operation for row in fast.plan.steps]
+    assert sum(kind == "StateProduct-0" for kind in kinds) == 2
+    assert not any(kind.startswith(("StateValue", "Concat", "Broadcast", "MatMul")) for kind in kinds)
+
+
+def test_a_prepared_decoder_makes_no_kernel_in_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = uncork.compile_model(decoder(2, masked=True))
+    compiled.prepare()
+    monkeypatch.setattr(ObjectStore, "address", refuse)
+    length = 0
+    for count in (9, 1, 1, 3, *[1] * 80):
+        length += count
+        q, kv, mask = (np.ones(s, np.float32) for s in ((2, 4, count, 16), (2, 2, count, 16), (2, 1, count, length)))
+        np.testing.assert_allclose(compiled(q, kv, kv, np.array([0, 1], np.int32), mask)[0], 1, rtol=1e-6)
+
+
+def refuse(*arguments: object) -> int:
+    raise AssertionError("a kernel was asked for")
 
 
 # ---- several states

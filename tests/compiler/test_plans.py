@@ -305,6 +305,15 @@ def quantized(builder: uncork.Builder) -> list[Source]:
     return list(builder.add("MaxPool", 1, rounded(y, "rounded"), **pooled, name="largest"))
 
 
+def state_product(builder: uncork.Builder) -> list[Source]:
+    """Rows times all rows that a variable has."""
+    x, y = (builder.parameter(name, "f32", [2, None, 20]) for name in ("x", "y"))
+    (old,) = builder.add("ReadValue", 6, variable_id="rows", variable_type="f32", variable_shape=uncork.PartialShape([2, None, 20]))
+    (whole,) = builder.add("Concat", 1, old, x, axis=1, name="whole")
+    builder.add("Assign", 6, whole, variable_id="rows")
+    return list(builder.add("MatMul", 1, y, whole, transpose_b=True, name="scores"))
+
+
 def attention(builder: uncork.Builder) -> list[Source]:
     """With the operation, and spelled by products over heads that lie beside each other."""
     query, key, value = (builder.parameter(name, "f32", [1, None, 48]) for name in ("query", "key", "value"))
@@ -340,6 +349,7 @@ FAMILIES = {
     "attention": attention,
     "convolution": convolution,
     "gemm.einsum": einsum,
+    "gemm.state_product": state_product,
     "elementwise": elementwise,
     "embedding.bags": embedding,
     "movement.blocks": blocks,
@@ -370,7 +380,7 @@ FAMILIES = {
 #: The sizes of what the models leave open.
 SIZES = {
     **{"ids": 30, "segments": 30, "values": 30, "indices": 30, "feature_values": 30, "feature_indices": 30},
-    **{"half": 30, "query": 30, "key": 30, "value": 30, "mask": 30, "x": 3},
+    **{"half": 30, "query": 30, "key": 30, "value": 30, "mask": 30, "x": 3, "y": 2},
 }
 
 

@@ -40,6 +40,27 @@ def attended(g: Graph) -> object:
     return g.layer("ScaledDotProductAttention", 13, query, *kept, causal=False, exact=False)
 
 
+def multiplied(g: Graph) -> object:
+    """A product with rows, or columns, of all calls so far."""
+    batch, steps, size = (g.random.choice(n) for n in ((1, 2), (1, 3), (4, 8)))
+    groups, turned = g.random.choice([1, 1, 2]), g.random.random() < 0.4
+    new = g.input("x", batch, *((size, steps) if turned else (steps, size)))
+    whole = _grown(g, new, 2 if turned else 1, g.random.choice([None, 0]), _before(new, turned))
+    if groups > 1:
+        (wide,) = g.layer("Unsqueeze", 1, whole, g.constant(np.array([1])))
+        (wide,) = g.layer("Broadcast", 3, wide, g.constant(np.array([1, groups, 1, 1])), mode="bidirectional")
+        target = g.constant(np.array([batch * groups, size, -1] if turned else [batch * groups, -1, size]))
+        (whole,) = g.layer("Reshape", 1, wide, target, special_zero=True)
+    other = g.input("x", batch * groups, g.random.choice([1, 3, 5]), size)
+    return g.layer("MatMul", 1, other, whole, transpose_b=not turned, exact=False)
+
+
+def _before(new: Value, turned: bool) -> list[int]:
+    shape = list(new.array.shape)
+    shape[2 if turned else 1] = 0
+    return shape
+
+
 def _grown(g: Graph, new: Value, axis: int, picked: int | None, before: list[int]) -> Value:
     """The value of a new variable, which begins with such a shape, and what is appended."""
     name = f"variable {len(g.builder.model().nodes)}"
@@ -79,4 +100,4 @@ def _initial(g: Graph, new: Value, shape: list[int]) -> list[Value]:
     return g.layer("Add", 1, g.parameter("ids", numbers), g.constant(np.array(1, numbers.dtype)))
 
 
-STATES = (grown, grown, attended)
+STATES = (grown, grown, attended, multiplied)

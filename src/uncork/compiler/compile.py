@@ -232,6 +232,11 @@ class CompiledModel:
         Calls that are running keep theirs. Bound calls keep theirs for as long as they live.
         """
         self._executor.release_memory()
+        if self.model.sinks:
+            from uncork.compiler.state_storage import release_spares
+
+            with self._turn:
+                release_spares(self._state)
 
     def reset_state(self) -> None:
         """Forget what the calls so far have assigned to the model's variables."""

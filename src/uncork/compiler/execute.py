@@ -172,7 +172,7 @@ class Executor:
         """Plan the calls of inputs of these shapes, by number, and compile their kernels; other sizes are as they mostly are."""
         if self.model.sinks:
             if self._stateful is not None:
-                self._stateful.executor.prepare(shapes)
+                self._stateful.prepare(shapes)
         elif self.plans is not None:
             self.plans.prepare(self._hints(shapes))
         for body in self._bodies():
@@ -223,7 +223,7 @@ class Executor:
 
     def _plan(self) -> Plan:
         if self.model.sinks and self._stateful is not None:
-            return self._stateful.executor.plan()
+            return self._stateful.plan()
         made = [] if self.plans is None else self.plans.plans
         if self.plans is None or not made:
             return self._plan_for({})
@@ -233,7 +233,7 @@ class Executor:
 
     def _plan_for(self, shapes: Mapping[int, Sequence[int | None]]) -> Plan:
         if self.model.sinks and self._stateful is not None:
-            return self._stateful.executor.plan_for(shapes)
+            return self._stateful.plan_for(shapes)
         if self.plans is None or self.model.sinks:
             return listed(self._prepared, "reference", self._why_references)
         hints = self._hints(shapes)

@@ -40,16 +40,43 @@ class StatelessExecutor(Protocol):
 ExecutorOf = Callable[[Model, Collection[int]], StatelessExecutor]
 
 
-class StateExecutor:
-    """Runs a checked model that has variables; may be called from several threads, each call with a state of its own."""
+class OfVariables:
+    """What runs a checked model that has variables: with the executor of the lifted one, and of initial values."""
 
     def __init__(self, model: Model, lifted: Lifted, executor_of: ExecutorOf) -> None:
         """`executor_of` makes what runs a model without variables."""
+        self.model, self.lifted = model, lifted
+        reads = (*lifted.reads, *(append.read for append in lifted.appended))
+        begin_empty = frozenset(node.id for node in reads)
+        self.executor = executor_of(lifted.model, begin_empty)
+        self.initial = InitialValues(model, reads, executor_of)
+
+    def plan(self) -> Plan:
+        """How a call runs."""
+        return self.executor.plan()
+
+    def plan_for(self, shapes: Mapping[int, Sequence[int | None]]) -> Plan:
+        """How calls of inputs of these shapes run, by number."""
+        return self.executor.plan_for(shapes)
+
+    def prepare(self, shapes: Mapping[int, Sequence[int | None]]) -> None:
+        """Plan the calls of inputs of these shapes, by number, and what begins the state."""
+        self.executor.prepare(shapes)
+        self.initial.prepare(shapes)
+
+    def release_memory(self) -> None:
+        """Give the working memory of calls that are not running back."""
+        self.executor.release_memory()
+        self.initial.release_memory()
+
+
+class StateExecutor(OfVariables):
+    """Runs a checked model that has variables; may be called from several threads, each call with a state of its own."""
+
+    def __init__(self, model: Model, lifted: Lifted, executor_of: ExecutorOf) -> None:
+        """See `OfVariables`; no variable grows in place."""
         assert not lifted.appended
-        self.model = model
-        self.lifted = lifted
-        self.executor = executor_of(lifted.model, frozenset(node.id for node in lifted.reads))  # which begin empty
-        self.initial = InitialValues(model, lifted.reads, executor_of)
+        super().__init__(model, lifted, executor_of)
         self._names = tuple(map(variable_of, lifted.reads))
 
     def run(self, inputs: Sequence[Array], state: State) -> list[Array]:
@@ -80,11 +107,6 @@ class StateExecutor:
         state.update(owned_values(self.lifted.assigned, assigned, (*inputs, *results)))
         ours = {id(array) for array in given}
         return [array.copy() if id(array) in ours else array for array in results]
-
-    def release_memory(self) -> None:
-        """Give the working memory of calls that are not running back."""
-        self.executor.release_memory()
-        self.initial.release_memory()
 
 
 class InitialValues:
@@ -129,6 +151,11 @@ class InitialValues:
         with unforked():
             model = initial_values(self.model, self._computed)
             return None if model is None else self._executor_of(model, ())
+
+    def prepare(self, shapes: Mapping[int, Sequence[int | None]]) -> None:
+        """Plan the computing of the values."""
+        if self._computed and self._executor is not None:
+            self._executor.prepare(shapes)
 
     def release_memory(self) -> None:
         """Give the working memory of calls that are not running back."""

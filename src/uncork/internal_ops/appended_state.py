@@ -1,7 +1,9 @@
-"""Variables that only grow, as operations; no file has them. A storage `[.., capacity, ..]` holds `length` elements along an axis.
+"""Variables that only grow, as operations; no file has them.
 
-What is appended is written behind them into the storage itself. So a call that fails has changed nothing: the length tells what
-of the storage is the variable's value, and whoever runs the model moves it when the call has succeeded.
+A storage `[.., capacity, ..]` holds `length` elements along an axis. What is appended is written
+behind them into the storage itself. So a call that fails has changed nothing: the length tells what
+of the storage is the variable's value, and whoever runs the model moves it when the call has
+succeeded.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ _ONE = PartialShape([1])
 
 
 class StateLength(Parameter):
-    """The length of a variable before the call, i64 [1], never negative: an input whose one element shapes read."""
+    """The length of a variable before the call, i64 [1]: an input that shapes read, never negative."""
 
     def __init__(self) -> None:
         super().__init__(element_type=ElementType.i64, shape=_ONE)
@@ -63,9 +65,10 @@ class LengthAfter(_OfState):
 
 
 class AppendState(_OfState):
-    """`new` written into the storage behind its first `length` elements along the axis; the output is the storage itself.
+    """`new` written into the storage behind its first `length` elements; the output is the storage.
 
-    `picks` are as many as the storage has rows along their axis: whoever runs the model has put the picked rows there.
+    `picks` are as many as the storage has rows along their axis: whoever runs the model has put the
+    picked rows there.
     """
 
     type_name, opset = "AppendState", 0

@@ -43,6 +43,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
         *("Tanh", "Xor"),
     ),
     "gemm.einsum": ("Einsum",),
+    "gemm.state_product": ("StateProduct",),
     "embedding.bags": (
         *("EmbeddingBagOffsets", "EmbeddingBagOffsetsSum", "EmbeddingBagPacked", "EmbeddingBagPackedSum", "EmbeddingSegmentsSum"),
         "NarrowedBag",

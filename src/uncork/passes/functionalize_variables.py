@@ -1,6 +1,7 @@
-"""A model with variables becomes one without: what it reads of them comes in, what it assigns to them goes out.
+"""A model with variables becomes one without: what it reads comes in, what it assigns goes out.
 
-Of a variable that only grows the storage comes in, with its length, and only the new length goes out: see `match_appends`.
+Of a variable that only grows the storage comes in, with its length, and only the new length goes
+out: see `match_appends`.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ from uncork.types import ElementType, PartialShape
 
 @dataclass(frozen=True)
 class Lifted:
-    """`model` takes more after its own inputs: the values of `reads` (ReadValue nodes of the model it was), then the storages
-    of what is `appended`, then the lengths of these.
+    """`model` takes more after its own inputs and gives more after its own results.
 
-    It gives more after its own results: the values of the variables `assigned`, by id, then the new lengths.
+    It takes the values of `reads` (ReadValue nodes of the model it was), then the storages of what is
+    `appended`, then the lengths of these. It gives the values of the variables `assigned`, by id, then
+    the new lengths.
     """
 
     model: Model
@@ -34,10 +36,10 @@ class Lifted:
 
 
 def functionalize_variables(model: Model, in_place: bool = True) -> Lifted | None:
-    """None when the variables' types contradict each other: the interpreter says what comes of that.
+    """None when the variables' types contradict each other: the interpreter says what comes of it.
 
-    A variable that is never assigned stays as it is: every call reads its initial value. With `in_place` variables that only
-    grow do so in their storage.
+    A variable that is never assigned stays as it is: every call reads its initial value. With
+    `in_place` variables that only grow do so in their storage.
     """
     values: dict[str, Source] = {}  # the last assignment of a variable is the one that holds
     passed: dict[Source, Source] = {}  # an Assign also passes its value on
@@ -53,7 +55,7 @@ def functionalize_variables(model: Model, in_place: bool = True) -> Lifted | Non
 
 
 def initial_values(model: Model, reads: Sequence[Node]) -> Model | None:
-    """The part of the model that computes what `reads` begin with; None where that depends on a variable."""
+    """The part of the model that computes what `reads` begin with; None: it depends on a variable."""
     first = max(node.id for node in model.nodes) + 1
     results = [
         Node(

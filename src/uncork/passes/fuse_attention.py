@@ -9,24 +9,23 @@ they lie; so are those in the storage of a variable. A layer is part of it by wh
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from uncork.internal_ops.appended_state import StateValue
-from uncork.internal_ops.attention import FusedAttention, Move, Repeated, Taken, Transposed
+from uncork.internal_ops.attention import FusedAttention, Move, Transposed
 from uncork.ir.model import Model, Node, Source
-from uncork.kernels.extents import KernelDeclined, certainly, extents, same, same_extents
+from uncork.kernels.extents import same_extents
 from uncork.kernels.kernel_plan import KernelPlan
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import is_view, select_kernel
+from uncork.kernels.select import select_kernel
 from uncork.ops import Operation
 from uncork.ops.attention import ScaledDotProductAttention
 from uncork.ops.matmul import MatMul
+from uncork.passes.match_moves import moves_to, order_of, sizes_of
 from uncork.passes.rewrite import only_reader, readers, replaced
-from uncork.symbolic import SizeLike
 from uncork.types import ElementType
 
-_REPEATING = frozenset({"Broadcast", "Tile"})
 _SCALING = frozenset({"Multiply", "Divide"})
 
 
@@ -67,7 +66,7 @@ def _variants(model: Model, read_by: Mapping[Source, list[Node]], found: _Found)
     """The attention with all that moves its tensors, and with ever less of it."""
     inputs, moves = list(found.inputs), list(found.moves)
     for position in range(3):
-        inputs[position], before = _moves_to(model, inputs[position])
+        inputs[position], before = moves_to(model, inputs[position])
         moves[position] = (*before, *moves[position])
     counted: dict[int, tuple[int, Source]] = {}
     for position in (1, 2):
@@ -77,7 +76,7 @@ def _variants(model: Model, read_by: Mapping[Source, list[Node]], found: _Found)
             counted[position] = (value.operation.axis, value.inputs[1])
     whole = replace(found, inputs=tuple(inputs), moves=tuple(moves), counted=(counted.get(1), counted.get(2)))
     after = only_reader(read_by, found.last)
-    order = _order(model, after) if after is not None and after.type_name == "Transpose" else None
+    order = order_of(model, after) if after is not None and after.type_name == "Transpose" else None
     if after is not None and order is not None:
         yield replace(whole, last=after, order=order)
     if whole != found:
@@ -155,8 +154,8 @@ def _is_scores(model: Model, addition: Node, source: Source) -> bool:
     """What a mask is added to: it has the shape of the sum, and is a product or a scaled one."""
     if getattr(addition.operation, "auto_broadcast", "") != "numpy" or model.by_id[source.node].type_name not in ("MatMul", *_SCALING):
         return False
-    shape = _sizes(model, source)
-    whole = _sizes(model, Source(addition.id, 0))
+    shape = sizes_of(model, source)
+    whole = sizes_of(model, Source(addition.id, 0))
     return shape is not None and whole is not None and same_extents(shape, whole)
 
 
@@ -171,88 +170,3 @@ def _turned(model: Model, source: Source) -> tuple[Move, ...]:
     """The last two axes change places."""
     rank = model.spec(source).rank or 0
     return (Transposed((*range(rank - 2), rank - 1, rank - 2)),)
-
-
-# ---- moves
-
-
-def _moves_to(model: Model, source: Source) -> tuple[Source, tuple[Move, ...]]:
-    """Where a tensor comes from, and the moves that make it of that."""
-    moves: tuple[Move, ...] = ()
-    while (step := _move(model, source)) is not None:
-        source, before = step
-        moves = (*before, *moves)
-    return source, moves
-
-
-def _move(model: Model, source: Source) -> tuple[Source, tuple[Move, ...]] | None:
-    """One layer's moves."""
-    node = model.by_id[source.node]
-    if node.type_name == "Transpose":
-        order = _order(model, node)
-        return None if order is None else (node.inputs[0], (Transposed(order),))
-    if node.type_name == "Gather":
-        return _taken(model, node)
-    return _repeated(model, node) if is_view(node.operation) else None
-
-
-def _order(model: Model, node: Node) -> tuple[int, ...] | None:
-    order, rank = model.spec(node.inputs[1]).value, model.spec(node.inputs[0]).rank
-    if order is None or rank is None:
-        return None
-    return tuple(int(axis) for axis in order.reshape(-1)) or tuple(range(rank))[::-1]
-
-
-def _taken(model: Model, node: Node) -> tuple[Source, tuple[Move, ...]] | None:
-    """Gather of one element of an axis, which is known to be there."""
-    index, axis = (model.spec(source).value for source in node.inputs[1:3])
-    sizes = _sizes(model, node.inputs[0])
-    if index is None or axis is None or index.ndim or sizes is None:
-        return None
-    place = int(axis.item()) % len(sizes)
-    size, number = sizes[place], int(index.item())
-    if not isinstance(size, int) or not -size <= number < size:
-        return None
-    return node.inputs[0], (Taken(place, number % size),)
-
-
-def _repeated(model: Model, node: Node) -> tuple[Source, tuple[Move, ...]] | None:
-    """A tensor whose axis of size 1 was stretched and then became one with the axis before it."""
-    stretching = model.by_id[node.inputs[0].node]
-    if stretching.type_name not in _REPEATING or not _by_numpy(stretching):
-        return None
-    sizes = [_sizes(model, source) for source in (stretching.inputs[0], node.inputs[0], Source(node.id, 0))]
-    data, wide, made = sizes
-    if data is None or wide is None or made is None or not len(data) == len(wide) == len(made) + 1:
-        return None
-    axes = [axis for axis, (one, many) in enumerate(zip(data, wide)) if not same(one, many)]
-    if len(axes) != 1 or axes[0] == 0 or not certainly(data[axes[0]], 1):
-        return None
-    (axis,) = axes
-    count, before = wide[axis], wide[axis - 1]
-    if not isinstance(count, int) or not same_extents([*wide[: axis - 1], before * count, *wide[axis + 1 :]], made):
-        return None
-    source = _without_axis(model, stretching.inputs[0], axis, data)
-    dropped = (Taken(axis, 0),) if source == stretching.inputs[0] else ()
-    return source, (*dropped, Repeated(axis - 1, count))
-
-
-def _by_numpy(node: Node) -> bool:
-    return node.type_name == "Tile" or getattr(node.operation, "mode", "") in ("numpy", "bidirectional")
-
-
-def _without_axis(model: Model, source: Source, axis: int, sizes: Sequence[SizeLike]) -> Source:
-    """The tensor that had an axis of size 1 put in, where that is what its layer does; else the tensor itself."""
-    node = model.by_id[source.node]
-    if is_view(node.operation):
-        before = _sizes(model, node.inputs[0])
-        if before is not None and same_extents(before, [*sizes[:axis], *sizes[axis + 1 :]]):
-            return node.inputs[0]
-    return source
-
-
-def _sizes(model: Model, source: Source) -> tuple[SizeLike, ...] | None:
-    try:
-        return extents(model.spec(source))
-    except KernelDeclined:
-        return None

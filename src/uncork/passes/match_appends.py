@@ -1,6 +1,8 @@
-"""Finds variables that only grow: what a call assigns is the value from before, its rows perhaps picked, and new elements behind it.
+"""Finds variables that only grow: what a call assigns is the value from before and something new.
 
-Assign(v, Concat(axis, [g(ReadValue v), new, ..]))        g is nothing, or Gather by an input of the model
+    Assign(v, Concat(axis, [g(ReadValue v), new, ..]))
+
+g is nothing, or a Gather by an input of the model: then it picks the rows that go on.
 """
 
 from __future__ import annotations
@@ -18,7 +20,10 @@ from uncork.types import ElementType
 
 @dataclass(frozen=True)
 class Pick:
-    """The rows of a value that go on, as Gather picks them along an axis: `input` is the number of the model's input that tells."""
+    """The rows of a value that go on, as Gather picks them along an axis.
+
+    `input` is the number of the model's input that tells which.
+    """
 
     node: Node
     axis: int

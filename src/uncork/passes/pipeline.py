@@ -154,6 +154,12 @@ WITH_SIZES: tuple[Pass, ...] = (
         frozenset({"FakeQuantize"}),
         option="target",
     ),
+    Pass(
+        "read_state_in_products",
+        "products read variables where they lie",
+        frozenset({"StateValue"}),
+        option="target",
+    ),
     Pass("fuse_epilogue", "products and convolutions end with what follows element by element"),
     Pass(
         "block_channels",

@@ -1,4 +1,4 @@
-"""Which strided copies bring new elements into the storage of a variable, and its value out of it."""
+"""Which strided copies bring new elements into the storage of a variable, and its value out."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def select_value(
     outputs: Sequence[TensorSpec],
     target: Target,
 ) -> Selection:
-    """A copy for whoever cannot read the storage itself; its beginning, where nothing lies between."""
+    """A copy for whoever cannot read the storage; its beginning, where nothing lies between."""
     assert isinstance(operation, StateValue)
     (storage, _), axis = inputs, operation.axis
     assert storage is not None

@@ -1,0 +1,101 @@
+"""Storages of variables that grow: with room for more, with other rows, within the memory."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any, Union
+
+import numpy as np
+
+from uncork.errors import InputError
+from uncork.memory import available
+from uncork.passes.match_appends import Append, Pick
+from uncork.types import Array, ElementType, PartialShape
+
+#: A storage; how many elements of it along the axis are the variable's value, i64 [1]; and another
+#: storage or None, whose contents nobody needs, for rows that are picked next. A call that fails may
+#: have written behind the value, and to the other storage.
+Kept = tuple[Array, Array, Union[Array, None]]
+
+#: Elements that a storage has room for beyond those needed, at least, where they take no more than
+#: so many bytes in all.
+_MORE, _FEW_BYTES = 256, 1 << 20
+
+
+def kept(value: Array, axis: int) -> Kept:
+    """A value as it is kept, in a storage of its own that has no room yet."""
+    return np.array(value, order="C"), np.array([value.shape[axis]], np.int64), None
+
+
+def release_spares(values: dict[str, Any]) -> None:
+    """Give the storages back that nobody needs the contents of."""
+    values.update({name: (*value[:2], None) for name, value in values.items() if isinstance(value, tuple)})
+
+
+def first_of(array: Array, axis: int, count: int) -> Array:
+    """The first elements along an axis."""
+    return np.asarray(array[(slice(None),) * axis + (slice(count),)])
+
+
+def in_order(picks: Array) -> bool:
+    """The picks are 0, 1, 2, ..: every row stays where it is, if there are as many."""
+    return picks.tobytes() == _numbers(picks.size, picks.dtype)
+
+
+@functools.lru_cache(maxsize=64)
+def _numbers(count: int, dtype: np.dtype[Any]) -> bytes:
+    return np.arange(count, dtype=dtype).tobytes()
+
+
+def picked(append: Append, pick: Pick, old: Kept, picks: Array, held: int) -> Kept | None:
+    """The rows that are picked, with the old storage for the next time.
+
+    None where only the interpreter knows what comes of the picks. So many bytes are `held` by all
+    variables.
+    """
+    storage, length, spare = old
+    count, rows, operation = int(length[0]), storage.shape[pick.axis], pick.node.operation
+    if append.shape_is_read and len(picks) != rows:
+        return None
+    low = -rows if getattr(operation, "counts_from_end", False) else 0
+    numbers = picks.tolist()
+    outside = any(not low <= row < rows for row in numbers)
+    if outside and (count or operation is None or operation.strict):
+        return None
+    shape = (*storage.shape[: pick.axis], len(numbers), *storage.shape[pick.axis + 1 :])
+    fits = spare is not None and spare.shape == shape
+    new = spare if fits and spare is not None else _made(append, shape, storage.dtype, held)
+    to, of = (first_of(array, append.axis, count).swapaxes(0, pick.axis) for array in (new, storage))
+    for place, row in enumerate(numbers if count else ()):
+        to[place] = of[row]
+    return new, length, storage
+
+
+def grown(append: Append, old: Kept, needed: int, held: int) -> Kept:
+    """The same value in a storage of so many elements along the axis, or more."""
+    (storage, length, _), axis = old, append.axis
+    before, after = storage.shape[:axis], storage.shape[axis + 1 :]
+    each = math.prod((*before, *after)) * storage.itemsize
+    more = max(needed // 2, _MORE if each * _MORE <= _FEW_BYTES else 0)
+    if held + (needed + more) * each > available()[0]:
+        more = 0
+    new = _made(append, (*before, needed + more, *after), storage.dtype, held)
+    count = int(length[0])
+    first_of(new, axis, count)[...] = first_of(storage, axis, count)
+    return new, length, None
+
+
+def _made(append: Append, shape: Sequence[int], dtype: np.dtype[Any], held: int) -> Array:
+    """A new storage. Raises InputError where this process cannot hold it beside the others."""
+    needed = math.prod(shape) * dtype.itemsize
+    limit, whose = available()
+    if held + needed > limit:
+        spec = f"{ElementType.of_dtype(dtype) or dtype}{PartialShape(shape)}"
+        raise InputError(
+            f"variable '{append.variable}' would take {needed:,} bytes as {spec}; with {held:,} bytes that variables hold that is "
+            f"more than {whose} ({limit:,} bytes): call reset_state(), or give fewer at a time",
+            append.read.label,
+        )
+    return np.empty(shape, dtype)

@@ -1,0 +1,47 @@
+"""Which kernel multiplies by a matrix that lies in the storage of a variable."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from uncork.internal_ops.state_product import StateProduct
+from uncork.kernels.extents import extents, is_empty, nanoseconds, product, same, same_extents
+from uncork.kernels.gemm.select_matmul import specialised
+from uncork.kernels.kernel_plan import In, KernelPlan, Out, Scratch, Selection
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.select import selects
+from uncork.ops import Operation
+from uncork.types import ElementType, TensorSpec
+
+
+@selects(StateProduct)
+def select_state_product(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
+    """The kernel of any product takes the second matrix by its strides.
+
+    A matrix that is repeated is one for more rows of the first.
+    """
+    assert isinstance(operation, StateProduct)
+    a, storage, length = inputs[:3]
+    assert a is not None and storage is not None and length is not None
+    if a.element_type is not ElementType.f32:
+        return f"no kernel for {a.element_type}"
+    left, stored, matrix = extents(a), extents(storage), extents(operation.matrices(storage, length))
+    rank, repeats, matmul = len(stored), operation.repeats, operation.product
+    if rank < 3 or len(left) != rank or operation.value.axis < rank - 2 or matmul.transpose_a:
+        return "no kernel for matrices that lie so"
+    if is_empty((*left, *matrix)):
+        return "no kernel for empty products"
+    if not same_extents(left[:-3], matrix[:-3]) or not same(left[-3], matrix[-3] * repeats):
+        return "no kernel for batches that stretch"
+    rows, inner, batches = left[-2] * repeats, left[-1], product(matrix[:-2])
+    columns = matrix[-2] if matmul.transpose_b else matrix[-1]
+    spec = specialised(target.lanes, columns, packed=False)
+    line = stored[-1] * 4
+    strides = (4, line) if matmul.transpose_b else (line, 4)
+    table = rows * 8
+    panels = (columns + (spec.width - 1)) // spec.width * spec.width * inner * 4
+    words = [In(0), inner * 4, rows * inner * 4, In(1), *strides, line * stored[-2], Out(0)]
+    words += [batches, rows, inner, columns, Scratch(0), Scratch(table)]
+    assert len(words) == len(spec.arguments)
+    cost = nanoseconds(batches * rows * inner * columns, 1 / 30)
+    return KernelPlan(spec.name, [(spec, words)], scratch=table + panels, cost=cost)

@@ -1,0 +1,97 @@
+"""Layers that only move a tensor, as moves: axes in another order, repeated or left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from uncork.internal_ops.attention import Move, Repeated, Taken, Transposed
+from uncork.ir.model import Model, Node, Source
+from uncork.kernels.extents import KernelDeclined, certainly, extents, same, same_extents
+from uncork.kernels.select import is_view
+from uncork.symbolic import SizeLike
+
+_REPEATING = frozenset({"Broadcast", "Tile"})
+
+
+def moves_to(model: Model, source: Source) -> tuple[Source, tuple[Move, ...]]:
+    """Where a tensor comes from, and the moves that make it of that."""
+    moves: tuple[Move, ...] = ()
+    while (step := _move(model, source)) is not None:
+        source, before = step
+        moves = (*before, *moves)
+    return source, moves
+
+
+def _move(model: Model, source: Source) -> tuple[Source, tuple[Move, ...]] | None:
+    """One layer's moves."""
+    node = model.by_id[source.node]
+    if node.type_name == "Transpose":
+        order = order_of(model, node)
+        return None if order is None else (node.inputs[0], (Transposed(order),))
+    if node.type_name == "Gather":
+        return _taken(model, node)
+    return _repeated(model, node) if is_view(node.operation) else None
+
+
+def order_of(model: Model, node: Node) -> tuple[int, ...] | None:
+    """The order of a Transpose; None where the call tells it."""
+    order, rank = model.spec(node.inputs[1]).value, model.spec(node.inputs[0]).rank
+    if order is None or rank is None:
+        return None
+    return tuple(int(axis) for axis in order.reshape(-1)) or tuple(range(rank))[::-1]
+
+
+def _taken(model: Model, node: Node) -> tuple[Source, tuple[Move, ...]] | None:
+    """Gather of one element of an axis, which is known to be there."""
+    index, axis = (model.spec(source).value for source in node.inputs[1:3])
+    sizes = sizes_of(model, node.inputs[0])
+    if index is None or axis is None or index.ndim or sizes is None:
+        return None
+    place = int(axis.item()) % len(sizes)
+    size, number = sizes[place], int(index.item())
+    if not isinstance(size, int) or not -size <= number < size:
+        return None
+    return node.inputs[0], (Taken(place, number % size),)
+
+
+def _repeated(model: Model, node: Node) -> tuple[Source, tuple[Move, ...]] | None:
+    """A tensor whose axis of size 1 was stretched and then became one with the axis before it."""
+    stretching = model.by_id[node.inputs[0].node]
+    if stretching.type_name not in _REPEATING or not _by_numpy(stretching):
+        return None
+    sizes = [sizes_of(model, source) for source in (stretching.inputs[0], node.inputs[0], Source(node.id, 0))]
+    data, wide, made = sizes
+    if data is None or wide is None or made is None or not len(data) == len(wide) == len(made) + 1:
+        return None
+    axes = [axis for axis, (one, many) in enumerate(zip(data, wide)) if not same(one, many)]
+    if len(axes) != 1 or axes[0] == 0 or not certainly(data[axes[0]], 1):
+        return None
+    (axis,) = axes
+    count, before = wide[axis], wide[axis - 1]
+    if not isinstance(count, int) or not same_extents([*wide[: axis - 1], before * count, *wide[axis + 1 :]], made):
+        return None
+    source = _without_axis(model, stretching.inputs[0], axis, data)
+    dropped = (Taken(axis, 0),) if source == stretching.inputs[0] else ()
+    return source, (*dropped, Repeated(axis - 1, count))
+
+
+def _by_numpy(node: Node) -> bool:
+    return node.type_name == "Tile" or getattr(node.operation, "mode", "") in ("numpy", "bidirectional")
+
+
+def _without_axis(model: Model, source: Source, axis: int, sizes: Sequence[SizeLike]) -> Source:
+    """The tensor that had an axis of size 1 put in, if its layer does that; else the tensor itself."""
+    node = model.by_id[source.node]
+    if is_view(node.operation):
+        before = sizes_of(model, node.inputs[0])
+        if before is not None and same_extents(before, [*sizes[:axis], *sizes[axis + 1 :]]):
+            return node.inputs[0]
+    return source
+
+
+def sizes_of(model: Model, source: Source) -> tuple[SizeLike, ...] | None:
+    """The sizes of a tensor; None where one has no expression."""
+    try:
+        return extents(model.spec(source))
+    except KernelDeclined:
+        return None

@@ -1,0 +1,43 @@
+"""Products of matrices in the storage of a variable read them there, for several heads too."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from uncork.internal_ops.appended_state import StateValue
+from uncork.internal_ops.attention import Repeated
+from uncork.internal_ops.state_product import StateProduct
+from uncork.ir.model import Model, Node
+from uncork.kernels.kernel_plan import KernelPlan
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.select import select_kernel
+from uncork.ops.matmul import MatMul
+from uncork.passes.match_moves import moves_to
+from uncork.passes.rewrite import replaced
+
+
+def read_state_in_products(model: Model, target: Target) -> Model:
+    """The model, which has sizes, with a `StateProduct` wherever there is a kernel for it."""
+    new = {}
+    for node in model.nodes:
+        if isinstance(node.operation, MatMul) and (found := _of_state(model, node, target)) is not None:
+            new[node.id] = found
+    return replaced(model, new) if new else model
+
+
+def _of_state(model: Model, node: Node, target: Target) -> Node | None:
+    """The product as one of a storage."""
+    assert isinstance(node.operation, MatMul)
+    source, moves = moves_to(model, node.inputs[1])
+    value, rank = model.by_id[source.node], model.spec(source).rank
+    if not isinstance(value.operation, StateValue) or rank is None:
+        return None
+    repeats = [move.count for move in moves if isinstance(move, Repeated) and move.axis == rank - 3]
+    if len(repeats) != len(moves) or len(repeats) > 1:
+        return None
+    operation = StateProduct(node.operation, value.operation, *repeats)
+    inputs = (node.inputs[0], *value.inputs)
+    specs = [model.spec(given) for given in inputs]
+    if not isinstance(select_kernel(operation, specs, [node.outputs[0].spec], target), KernelPlan):
+        return None
+    return replace(node, inputs=inputs, operation=operation, type_name=operation.type_name)
