@@ -15,6 +15,7 @@ pytest.importorskip("llvmlite")
 
 import uncork
 from tests.test_bodies import iterator
+from tests.test_state import GOOD, X, running_sum
 from uncork.errors import InputError, ValidationError
 from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.runtime import kernel_cache
@@ -108,16 +109,44 @@ def test_working_memory_is_given_back() -> None:
     assert compiled(*arrays(500))["y"].shape == (500, 2)
 
 
-def test_a_model_goes_without_the_collector() -> None:
+def several_parts() -> uncork.Model:
+    """NonZero finds a size between two segments."""
+    b = uncork.Builder("parts")
+    x = b.parameter("x", "f32", [None])
+    (places,) = b.add("NonZero", 3, x, output_type="i64")
+    (wide,) = b.add("Multiply", 1, places, b.constant(np.ones((WIDE, 1, 1), np.int64)))
+    b.result(b.add("ReduceSum", 1, wide, b.constant(np.array([0])), keep_dims=False)[0], "y")
+    return b.model()
+
+
+#: Models of every way to run, with inputs.
+WAYS = {
+    "one segment": (model, arrays(50)),
+    "several parts": (several_parts, (np.ones(9, np.float32),)),
+    "bodies": (iterator, (np.ones((3, 24), np.float32), np.zeros((1, 24), np.float32))),
+    "state": (running_sum, (X, GOOD)),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_model_goes_without_the_collector(way: str) -> None:
+    """Its working memory too, whatever was done with it: no circle keeps it."""
+    make, inputs = WAYS[way]
     gc.collect()
     gc.disable()
     try:
-        compiled = uncork.compile_model(model())
-        compiled(*arrays(50))
-        (context,) = [found for found in gc.get_objects() if type(found) is Context and found.memory.nbytes > 50 * WIDE * 4]
-        gone = weakref.ref(context)
-        del context, compiled
-        assert gone() is None
+        before = {id(found) for found in gc.get_objects() if type(found) is Context}
+        compiled = uncork.compile_model(make())
+        compiled(*inputs)
+        compiled.create_infer_request().infer(list(inputs))
+        with pytest.raises(InputError):
+            compiled(*inputs, np.zeros(3))
+        str(compiled.plan)
+        kept = [weakref.ref(found) for found in gc.get_objects() if type(found) is Context and id(found) not in before]
+        kept.append(weakref.ref(compiled._executor))
+        assert len(kept) > 1
+        del compiled
+        assert [found() for found in kept] == [None] * len(kept)
     finally:
         gc.enable()
 
@@ -162,13 +191,8 @@ def test_bound_calls_keep_to_the_limit() -> None:
 
 
 def test_calls_of_several_parts_keep_to_the_limit() -> None:
-    """NonZero finds a size between two segments."""
-    b = uncork.Builder("parts")
-    x = b.parameter("x", "f32", [None])
-    (places,) = b.add("NonZero", 3, x, output_type="i64")
-    (wide,) = b.add("Multiply", 1, places, b.constant(np.ones((WIDE, 1, 1), np.int64)))
-    b.result(b.add("ReduceSum", 1, wide, b.constant(np.array([0])), keep_dims=False)[0], "y")
-    compiled = uncork.compile_model(b.model(), memory_limit=20 * WIDE * 8)
+    """The layer that needs most stands behind a size that is found."""
+    compiled = uncork.compile_model(several_parts(), memory_limit=20 * WIDE * 8)
     assert compiled(np.ones(15, np.float32))["y"].shape == (1, 15)
     with pytest.raises(InputError, match=r"more than memory_limit \(160,000 bytes\); layer 'Multiply_\d+' .* needs most of it"):
         compiled(np.ones(30, np.float32))
