@@ -77,13 +77,13 @@ def _has_bodies(model: Model) -> bool:
     return any(isinstance(node.operation, SubGraphOperation) for node in model.nodes)
 
 
-def _with_bodies(model: Model, target: Target | None) -> Model:
+def _with_bodies(model: Model, target: Target | None, memory_limit: int | None) -> Model:
     """The model with bodies that are run by an executor each."""
     if not _has_bodies(model):
         return model
     from uncork.compiler.bodies import with_kernel_bodies
 
-    return with_kernel_bodies(model, lambda body: Executor(body, target))
+    return with_kernel_bodies(model, lambda body: Executor(body, target, memory_limit=memory_limit))
 
 
 class Executor:
@@ -96,8 +96,13 @@ class Executor:
         threads: int = 1,
         files: Sequence[MappedFile] = (),
         may_be_empty: Collection[int] = (),
+        memory_limit: int | None = None,
     ) -> None:
-        """Without a `target` it runs by the references. `may_be_empty` are parameters that often are."""
+        """Without a `target` it runs by the references. `may_be_empty` are parameters that often are.
+
+        A call takes at most `memory_limit` bytes of working memory.
+        """
+        self.memory_limit = memory_limit
         self.model = model
         #: Where constants are mapped; they must be whole when a call begins.
         self.files = files
@@ -106,7 +111,7 @@ class Executor:
         self.use_kernels = target is not None
         #: What runs; the interpreter keeps to the model as it was read.
         with unforked():
-            self._prepared = model if target is None else _with_bodies(_loaded(target, model), target)
+            self._prepared = model if target is None else _with_bodies(_loaded(target, model), target, memory_limit)
         self._kept: OrderedDict[tuple[object, ...], Specialisation] = OrderedDict()
         self._times: OrderedDict[tuple[object, ...], int] = OrderedDict()
         self.renew_locks()
@@ -115,7 +120,9 @@ class Executor:
         #: Numbers of the inputs that are part of a combination; None until a call has shown whether there are any.
         self._sizes: tuple[Number, ...] | None = None
         #: Plans for every size; None where only references run.
-        self.plans = PlanSet(self._prepared, partial(_fused, target), target, threads, files, may_be_empty) if target is not None else None
+        self.plans = None
+        if target is not None:
+            self.plans = PlanSet(self._prepared, partial(_fused, target), target, threads, files, may_be_empty, memory_limit)
         self._may_be_sizes = self.use_kernels and any(
             spec.element_type.is_integer and spec.shape.is_static and int(spec.shape.size) <= _NUMBERS
             for spec in (model.by_id[p].outputs[0].spec for p in model.parameters)
@@ -137,8 +144,8 @@ class Executor:
             lifted = functionalize_variables(self.model) if self.use_kernels and self.model.sinks else None
             if lifted is None:
                 return None
-            target, threads, files = self.target, self.threads, self.files
-            return StateExecutor(self.model, lifted, lambda model, empty: Executor(model, target, threads, files, empty))
+            target, threads, files, limit = self.target, self.threads, self.files, self.memory_limit
+            return StateExecutor(self.model, lifted, lambda model, empty: Executor(model, target, threads, files, empty, limit))
 
     def run_with_state(self, inputs: Sequence[Array], state: State) -> list[Array]:
         """`run` for a model with variables, whose values `state` keeps by their ids; it changes when the call has succeeded."""

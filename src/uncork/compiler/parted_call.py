@@ -10,6 +10,7 @@ import numpy as np
 from uncork.compiler.arguments import owned
 from uncork.compiler.call_plan import CallPlan, ConstantPlace, FoundSymbol, NativeStep, PlacedTensor, ReadStep, ReferenceStep, ResultSpec, Stop
 from uncork.compiler.native_call import RELEASE_COST
+from uncork.compiler.working_memory import grow
 from uncork.errors import UncorkError
 from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.layout import CHECK_FAILED, NO_MEMORY, OK
@@ -95,7 +96,7 @@ class _Instance:
                 return found
             if found != NO_MEMORY:
                 return Stop(found, {origin: self.context.value(slot) for origin, slot in self.plan.symbols.items()})
-            self.context.grow()
+            grow(self.plan, self.context)
 
     def _run(self, inputs: Sequence[Any]) -> list[Array] | int:
         arrays: list[Any] = [*inputs, *[None] * (self.plan.arguments - len(self.plan.likes))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Union
 
 from uncork.collector import collector_paused
@@ -50,11 +51,14 @@ class PlanSet:
         threads: int = 1,
         files: Sequence[MappedFile] = (),
         may_be_empty: Collection[int] = (),
+        memory_limit: int | None = None,
     ) -> None:
         """`rewrite` are the passes that need specs; kernels are selected for `target`; a call uses at most so many `threads`.
 
         Constants may lie in `files`. Calls with an empty input are left to the references, but for inputs that `may_be_empty`.
+        A call takes at most `memory_limit` bytes of working memory.
         """
+        self._memory_limit = memory_limit
         self._model, self._rewrite, self._target, self._threads = model, rewrite, target, threads
         self._files, self._may_be_empty = files, may_be_empty
         self._calls: list[PlannedCall] = []
@@ -108,6 +112,7 @@ class PlanSet:
                 return True  # another thread has been here
             try:
                 plan = planned(self._model, self._rewrite, hints, self._target, self._threads, self._files, self._may_be_empty)
+                plan = replace(plan, memory_limit=self._memory_limit)
                 made: PlannedCall = NativeCall(plan) if plan.is_native else PartedCall(plan)
             except CannotCompile as error:
                 self.reason = select.falls_back(error)

@@ -101,6 +101,7 @@ class Planner(Placement):
         self._begin()
         for node in self.model.nodes:
             if node.id in self.choices:
+                self._layer = node.label
                 self._add(node)
         if self._waiting or self._found or self._observed:
             self._segment()  # which looks at what the last steps have found
@@ -121,6 +122,7 @@ class Planner(Placement):
             relations=tuple(self._relations),
             printed=tuple(self._printed),
             keep=tuple(self._keep),
+            buffer_layers=tuple(self._buffer_layers),
             symbols={symbol.origin: slot for symbol, slot in self.program.symbols.items()},
         )
 
