@@ -17,7 +17,7 @@ from uncork.ops import Operation
 ROOT = Path(uncork.__file__).parent
 #: From the ground up. What stands together may not import each other.
 LAYERS: list[set[str]] = [
-    {"_version", "_html", "collector", "errors", "concurrency"},
+    {"_version", "_html", "collector", "errors", "concurrency", "progress"},
     {"blas"},
     {"destination"},
     {"symbolic"},

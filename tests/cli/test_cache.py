@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
@@ -100,9 +103,10 @@ def test_a_user_without_a_home(command: Command, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "the following arguments are required: ls|clear"),
-        (["claer"], "argument ls|clear: expected ls or clear, got 'claer'; did you mean 'clear'?"),
+        ([], "the following arguments are required: ls|clear|prepare"),
+        (["claer"], "argument ls|clear|prepare: expected ls or clear or prepare, got 'claer'; did you mean 'clear'?"),
         (["ls", "clear"], "'clear' is one argument too many"),
+        (["prepare"], "prepare takes a MODEL, or several"),
     ],
 )
 def test_usage_errors(command: Command, words: list[str], message: str) -> None:
@@ -130,3 +134,22 @@ def _nothing(name: str) -> Callable[[], str]:
     kernel = Kernel(name, [])
     kernel.finish()
     return kernel.text
+
+
+def test_models_are_prepared(tmp_path: Path) -> None:
+    """For processes that come later: the second one finds every kernel. Nothing but the result is said on a pipe."""
+    pytest.importorskip("llvmlite")
+    b = uncork.Builder("m")
+    x = b.parameter("x", "f32", [None, 8])
+    b.result(b.add("MatMul", 1, x, b.constant(np.ones((8, 24), np.float32)))[0], "y")
+    uncork.write_model(b.model(), tmp_path / "m.xml")
+    environment = {**os.environ, "HOME": str(tmp_path / "home")}
+    command = [sys.executable, "-m", "uncork", "cache", "prepare", "--json", "--threads", "2", str(tmp_path / "m.xml")]
+    found = []
+    for _ in range(2):
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+        assert (done.returncode, done.stderr) == (0, "")
+        found.append(json.loads(done.stdout)["prepared"])
+    assert [one["model"] for one in found[0]] == [str(tmp_path / "m.xml")]
+    assert found[0][0]["compiled"] >= 3 and found[1][0]["compiled"] == 0
+    assert len(Folder(tmp_path / "home" / ".cache" / "uncork").entries()) > found[0][0]["compiled"]

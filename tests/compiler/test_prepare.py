@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gc
+import io
+import re
 import weakref
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,9 +15,13 @@ pytest.importorskip("llvmlite")
 
 import uncork
 from tests.compiler.test_bodies import iterator
-from uncork.errors import InputError
+from tests.compiler.test_state import GOOD, X, running_sum
+from uncork.errors import InputError, ValidationError
+from uncork.kernels.kernel_spec import KernelSpec
+from uncork.kernels.runtime import kernel_cache
 from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.kernel_cache import ObjectStore
+from uncork.kernels.runtime.target import Target
 
 WIDE = 1000
 
@@ -102,16 +109,44 @@ def test_working_memory_is_given_back() -> None:
     assert compiled(*arrays(500))["y"].shape == (500, 2)
 
 
-def test_a_model_goes_without_the_collector() -> None:
+def several_parts() -> uncork.Model:
+    """NonZero finds a size between two segments."""
+    b = uncork.Builder("parts")
+    x = b.parameter("x", "f32", [None])
+    (places,) = b.add("NonZero", 3, x, output_type="i64")
+    (wide,) = b.add("Multiply", 1, places, b.constant(np.ones((WIDE, 1, 1), np.int64)))
+    b.result(b.add("ReduceSum", 1, wide, b.constant(np.array([0])), keep_dims=False)[0], "y")
+    return b.model()
+
+
+#: Models of every way to run, with inputs.
+WAYS = {
+    "one segment": (model, arrays(50)),
+    "several parts": (several_parts, (np.ones(9, np.float32),)),
+    "bodies": (iterator, (np.ones((3, 24), np.float32), np.zeros((1, 24), np.float32))),
+    "state": (running_sum, (X, GOOD)),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_model_goes_without_the_collector(way: str) -> None:
+    """Its working memory too, whatever was done with it: no circle keeps it."""
+    make, inputs = WAYS[way]
     gc.collect()
     gc.disable()
     try:
-        compiled = uncork.compile_model(model())
-        compiled(*arrays(50))
-        (context,) = [found for found in gc.get_objects() if type(found) is Context and found.memory.nbytes > 50 * WIDE * 4]
-        gone = weakref.ref(context)
-        del context, compiled
-        assert gone() is None
+        before = {id(found) for found in gc.get_objects() if type(found) is Context}
+        compiled = uncork.compile_model(make())
+        compiled(*inputs)
+        compiled.create_infer_request().infer(list(inputs))
+        with pytest.raises(InputError):
+            compiled(*inputs, np.zeros(3))
+        str(compiled.plan)
+        kept = [weakref.ref(found) for found in gc.get_objects() if type(found) is Context and id(found) not in before]
+        kept.append(weakref.ref(compiled._executor))
+        assert len(kept) > 1
+        del compiled
+        assert [found() for found in kept] == [None] * len(kept)
     finally:
         gc.enable()
 
@@ -124,3 +159,115 @@ def test_the_plan_says_what_it_takes_for_granted() -> None:
     assert compiled.plan.working_bytes >= 3 * WIDE * 4
     compiled.release_memory()
     assert compiled.plan.working_bytes == 0
+
+
+def test_a_call_that_needs_more_memory_than_the_limit_is_refused() -> None:
+    """The error names the layer, the bytes and the limit; the model takes other calls, before it and after it."""
+    compiled = uncork.compile_model(model(), memory_limit=100 * WIDE * 4)
+    assert compiled(*arrays(50))["y"].shape == (50, 2)
+    message = (
+        r"model 'm': not enough memory for this call: it needs 404,\d{3} bytes of working memory, more than memory_limit "
+        r"\(400,000 bytes\); layer 'Add_4' \(\S+, id 4\) needs most of it: 404,\d{3} bytes"
+    )
+    with pytest.raises(InputError, match=message):
+        compiled(*arrays(101))
+    assert compiled(*arrays(50))["y"].shape == (50, 2)
+    np.testing.assert_array_equal(compiled(*arrays(99))["y"], np.full((99, 2), 8 * WIDE))
+
+
+def test_the_block_is_no_larger_than_the_limit() -> None:
+    before = working_bytes()
+    compiled = uncork.compile_model(model(), memory_limit=100 * WIDE * 4)
+    compiled(*arrays(99))
+    assert working_bytes() - before <= 100 * WIDE * 4 + 64
+    assert compiled.plan.working_bytes == working_bytes() - before
+
+
+def test_bound_calls_keep_to_the_limit() -> None:
+    compiled = uncork.compile_model(model(), memory_limit=10 * WIDE * 4)
+    with pytest.raises(InputError, match=r"more than memory_limit \(40,000 bytes\)"):
+        compiled.bind(*arrays(11))
+    assert compiled.bind(*arrays(9))()["y"].shape == (9, 2)
+
+
+def test_calls_of_several_parts_keep_to_the_limit() -> None:
+    """The layer that needs most stands behind a size that is found."""
+    compiled = uncork.compile_model(several_parts(), memory_limit=20 * WIDE * 8)
+    assert compiled(np.ones(15, np.float32))["y"].shape == (1, 15)
+    with pytest.raises(InputError, match=r"more than memory_limit \(160,000 bytes\); layer 'Multiply_\d+' .* needs most of it"):
+        compiled(np.ones(30, np.float32))
+    assert compiled(np.ones(15, np.float32))["y"][0, 3] == 3 * WIDE
+
+
+def test_a_refused_call_leaves_the_state() -> None:
+    """What a call that was refused would have assigned is not assigned."""
+    b = uncork.Builder("state")
+    x = b.parameter("x", "f32", [None, 4])
+    variable = {"variable_id": "v", "variable_type": "f32", "variable_shape": uncork.PartialShape([1, 2])}
+    (old,) = b.add("ReadValue", 6, b.constant(np.zeros((1, 2), np.float32)), **variable)
+    (wide,) = b.add("MatMul", 1, x, b.constant(np.ones((4, WIDE), np.float32)))
+    (narrow,) = b.add("MatMul", 1, wide, b.constant(np.ones((WIDE, 2), np.float32)))
+    (sums,) = b.add("ReduceSum", 1, narrow, b.constant(np.array([0])), keep_dims=True)
+    (new,) = b.add("Add", 1, old, sums)
+    b.add("Assign", 6, new, variable_id="v")
+    b.result(new, "y")
+    compiled = uncork.compile_model(b.model(), memory_limit=20 * WIDE * 4)
+    ones = np.ones((30, 4), np.float32)
+    assert compiled(ones[:10])["y"].tolist() == [[40 * WIDE] * 2]
+    with pytest.raises(InputError, match=r"more than memory_limit \(80,000 bytes\); layer 'MatMul_\d+'"):
+        compiled(ones)
+    assert compiled(ones[:10])["y"].tolist() == [[80 * WIDE] * 2]
+
+
+@pytest.mark.parametrize("limit", [-1, 1.5, "1 GB"])
+def test_a_limit_is_a_number_of_bytes(limit: object) -> None:
+    with pytest.raises(ValidationError, match=f"memory_limit: expected a number of bytes, got {limit!r}"):
+        uncork.compile_model(model(), memory_limit=limit)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def prepared_anew(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, stderr: io.StringIO) -> str:
+    """What is written while a model is prepared whose kernels no file has."""
+    store = ObjectStore(tmp_path)
+    monkeypatch.setattr("uncork.compiler.planner.STORE", store)
+    monkeypatch.setattr("sys.stderr", stderr)
+    compiled = uncork.compile_model(model(), threads=2)
+    compiled.prepare()
+    assert compiled(*arrays(2))["y"].shape == (2, 2)
+    return stderr.getvalue()
+
+
+def test_a_terminal_is_told_how_far_compiling_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    said = prepared_anew(monkeypatch, tmp_path, Terminal())
+    assert re.match(r"\r1 of \d kernels compiled\x1b\[K", said)
+    assert said.endswith("\r\x1b[K"), "the line is gone at the end"
+
+
+def test_a_pipe_is_told_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert prepared_anew(monkeypatch, tmp_path, io.StringIO()) == ""
+
+
+def test_an_interrupted_preparation_is_taken_up_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What had been compiled is there; the model is usable."""
+    store = ObjectStore(tmp_path)
+    monkeypatch.setattr("uncork.compiler.planner.STORE", store)
+    made = kernel_cache.llvm_text
+    asked: list[object] = []
+
+    def interrupted(spec: KernelSpec, target: Target) -> str:
+        asked.append(spec)
+        if len(asked) == 2:
+            raise KeyboardInterrupt
+        return made(spec, target)
+
+    monkeypatch.setattr(kernel_cache, "llvm_text", interrupted)
+    compiled = uncork.compile_model(model(), threads=2)
+    with pytest.raises(KeyboardInterrupt):
+        compiled.prepare()
+    compiled.prepare()
+    no_more_kernels(monkeypatch)
+    assert compiled(*arrays(2))["y"].shape == (2, 2)

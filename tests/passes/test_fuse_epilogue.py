@@ -14,6 +14,8 @@ pytest.importorskip("llvmlite")
 import uncork
 from uncork.compiler.compile import compile_model
 from uncork.ir.model import Source
+from uncork.kernels.kernel_spec import KernelSpec
+from uncork.kernels.runtime.kernel_cache import ObjectStore
 
 GENERATOR = np.random.default_rng(5)
 WINDOW = {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1]}
@@ -190,3 +192,24 @@ def test_random(data: st.DataObject) -> None:
         b.result(value, f"r{number}")
     b.result(values[-1], "last")
     agree(b.model(), numbers(*given_shape), numbers(*result))
+
+
+@pytest.mark.parametrize("word", ["Add", "Multiply"])
+def test_a_residual_on_either_side_is_one_kernel(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """a + b is b + a, to the bit: nothing is compiled twice for it."""
+    asked: list[set[KernelSpec]] = []
+    prepare = ObjectStore.prepare
+
+    def recorded(self: ObjectStore, specs: list[KernelSpec], *others: object) -> None:
+        asked.append(set(specs))
+        prepare(self, specs, *others)
+
+    monkeypatch.setattr(ObjectStore, "prepare", recorded)
+    for first in (True, False):
+        b = uncork.Builder("residual")
+        x, r = b.parameter("x", "f32", SHAPES["Convolution"][0]), b.parameter("r", "f32", SHAPES["Convolution"][2])
+        (y,) = b.add("Add", 1, product(b, "Convolution", x), b.constant(channels("Convolution")))
+        b.result(b.add("ReLU", 1, b.add(word, 1, *((r, y) if first else (y, r)))[0])[0], "y")
+        operations = agree(b.model(), numbers(*SHAPES["Convolution"][0]), numbers(*SHAPES["Convolution"][2]))
+        assert len(operations) == 1, "all is one step"
+    assert len(asked) == 2 and asked[0] == asked[1]

@@ -3,33 +3,48 @@
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from typing import Any
 
+from uncork.cli._options import add_threads
 from uncork.cli._output import counted, emit, emit_json, printable, table
 from uncork.cli._parser import Parser, one_of
+from uncork.compiler.compile import load
 from uncork.kernels.runtime.disk_cache import Entry, Folder, default_folder
-from uncork.kernels.runtime.kernel_cache import kernel_name
+from uncork.kernels.runtime.kernel_cache import compilations_told, kernel_name
 
 _EPILOG = """\
-ls lists the files, those used last first; clear deletes them. What is deleted is compiled again when it is needed: the folder
-costs time when it is empty, broken or read-only, and nothing else. It is bounded: what was used longest ago goes first.
+ls lists the files, those used last first; clear deletes them. prepare compiles the kernels of models, for calls of any size,
+so that processes find them: when the image of a container is made, or before a service starts.
+
+What is deleted is compiled again when it is needed: the folder costs time when it is empty, broken or read-only, and nothing
+else. It is bounded: what was used longest ago goes first.
 
 examples:
   uncork cache ls
   uncork cache clear --json
+  uncork cache prepare model.xml --threads 4
 """
 
 
 def parser() -> Parser:
-    parser = Parser("uncork cache", "Show or delete the compiled kernels that are kept on disk.", _EPILOG, "uncork cache [OPTION]... ls|clear")
-    parser.add_argument("action", metavar="ls|clear", type=one_of("ls", "clear"), help="list the files, or delete them")
+    about = "Show, delete or make the compiled kernels that are kept on disk."
+    parser = Parser("uncork cache", about, _EPILOG, "uncork cache [OPTION]... ls|clear|prepare [MODEL]...")
+    actions = one_of("ls", "clear", "prepare")
+    parser.add_argument("action", metavar="ls|clear|prepare", type=actions, help="list the files, delete them, or compile those of models")
+    parser.add_argument("models", nargs="*", default=[], metavar="MODEL", help="prepare: the .xml of a model")
+    add_threads(parser)
     parser.add_json()
     return parser
 
 
 def execute(arguments: argparse.Namespace) -> int:
+    if arguments.action == "prepare" and not arguments.models:
+        parser().error("prepare takes a MODEL, or several")
+    if arguments.action != "prepare" and arguments.models:
+        parser().error(f"'{arguments.models[0]}' is one argument too many")
     folder = Folder(default_folder())
     facts: dict[str, Any] = {"schema": "uncork-cache-1", "folder": None if folder.path is None else str(folder.path)}
     if arguments.action == "clear":
@@ -38,6 +53,10 @@ def execute(arguments: argparse.Namespace) -> int:
         text = f"deleted {counted(len(deleted), 'file')}, {_bytes(deleted):,} bytes, from {_shown(facts['folder'])}\n"
         if facts["left"]:
             text += f"{counted(facts['left'], 'file')} cannot be deleted, or came back\n"
+    elif arguments.action == "prepare":
+        facts["prepared"] = [_prepared(model, arguments) for model in arguments.models]
+        rows = [[one["model"], str(one["compiled"]), f"{one['seconds']:.1f}"] for one in facts["prepared"]]
+        text = table([["model", "compiled", "seconds"], *rows], right=[1, 2])
     else:
         entries = folder.entries()
         facts |= {"bytes": _bytes(entries), "limit": folder.most, "files": [_fact(entry) for entry in entries]}
@@ -48,6 +67,20 @@ def execute(arguments: argparse.Namespace) -> int:
     else:
         emit(text)
     return 1 if facts.get("left") else 0
+
+
+def _prepared(model: str, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Compile what no file has: how many kernels that were, and how long it took."""
+    compiled = 0
+
+    def count(done: int, of: int) -> None:
+        nonlocal compiled
+        compiled += 1
+
+    started = time.monotonic()
+    with compilations_told(count):
+        load(model, threads=arguments.threads, precision=arguments.precision, prepare=True)
+    return {"model": model, "compiled": compiled, "seconds": round(time.monotonic() - started, 3)}
 
 
 def _bytes(entries: Sequence[Entry]) -> int:

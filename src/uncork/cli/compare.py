@@ -12,7 +12,6 @@ from uncork.cli._input_options import add_inputs, check_random, collect
 from uncork.cli._inputs import find_input
 from uncork.cli._output import counted, emit, emit_json, printable, table, without_empty_columns
 from uncork.cli._parser import Parser, one_of
-from uncork.cli._progress import progress_line
 from uncork.cli._roles import Roles
 from uncork.cli._summary import Summary, summary_table
 from uncork.compare import AGAINST, Comparison, compare, open_model
@@ -21,6 +20,7 @@ from uncork.compare.report import EXTRACTED, HEADING, as_json, conclusion, count
 from uncork.destination import Read, begins_with, check_destination
 from uncork.errors import InputError, UncorkError
 from uncork.ir.model import Model
+from uncork.progress import progress_line
 from uncork.types import Array
 
 _EPILOG = """\

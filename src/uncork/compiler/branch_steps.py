@@ -8,6 +8,7 @@ from functools import partial
 
 from uncork.compiler.bodies import KernelBody
 from uncork.compiler.call_plan import BranchTensor, CallPlan, NativeStep
+from uncork.compiler.working_memory import take
 from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.kernels.runtime.segment_plan import BodyAddress, MadeResult, StepBody, Word
@@ -82,7 +83,7 @@ def _table(plan: CallPlan, working_bytes: int) -> TurnTable:
     once = TurnPlan(plan.likes, results, stacked=frozenset(range(len(results))))
     context = Context(plan.slots, plan.buffers, plan.tensor_bytes)
     if working_bytes:
-        context.grow(working_bytes)
+        take(plan, context, working_bytes)
     return TurnTable(part.segment, once, context, plan.buffers, keep=plan)
 
 

@@ -150,6 +150,10 @@ class CallPlan:
     relations: tuple[Relation, ...] = ()
     steps: tuple[PlannedStep, ...] = ()
     keep: tuple[object, ...] = ()
+    #: The layer of each buffer, for messages.
+    buffer_layers: tuple[str, ...] = ()
+    #: The most bytes of working memory that a call may take; None: as many as there are.
+    memory_limit: int | None = None
     #: Where the symbols are, by what they stand for.
     symbols: Mapping[Origin, Slot] = field(default_factory=dict)
     #: Inputs, by number, that the plan writes to, and the shapes that they must have at least.

@@ -30,9 +30,11 @@ from uncork.ir.model import Model
 from uncork.ir.ports import PORT_HEADING, ModelPort, find_port, port_of, port_rows
 from uncork.ir.read import read_structure
 from uncork.ir.validate import infer
+from uncork.kernels.runtime.kernel_cache import compilations_told
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import warn_if_unavailable
 from uncork.passes import pipeline
+from uncork.progress import progress_line
 from uncork.types import Array
 
 if TYPE_CHECKING:
@@ -103,7 +105,10 @@ class CompiledModel:
             with at_most(self._executor.threads):
                 return self._run(inputs, named)
         except MemoryError as error:
-            raise InputError(f"not enough memory for this call: {error}", f"model '{self.model.name}'") from None
+            raise self._too_large(error) from None
+
+    def _too_large(self, error: MemoryError) -> InputError:
+        return InputError(f"not enough memory for this call: {error}", f"model '{self.model.name}'")
 
     def _run(self, inputs: Sequence[Any], named: Mapping[str, Any]) -> Results:
         """The results of a call that is not like the one before it."""
@@ -173,7 +178,10 @@ class CompiledModel:
         `outputs`; without them a call may overwrite the results of the one before, and their shapes may change with the values
         of the inputs. Raises InputError when a name, a type or a shape does not fit, or arrays overlap.
         """
-        return BoundCall(self, match(self.inputs, inputs, named), outputs)
+        try:
+            return BoundCall(self, match(self.inputs, inputs, named), outputs)
+        except MemoryError as error:
+            raise self._too_large(error) from None
 
     def native_call(self, inputs: Sequence[Array]) -> NativeCall | None:
         """One native call for arrays like these, which need no conversion; None where there is none."""
@@ -221,9 +229,12 @@ class CompiledModel:
         One plan serves every size; where it depends on what is asked of sizes (whether two are equal, say), `shapes` tell, by the
         names of inputs, for which calls it is made: `{"ids": [1, 20]}`. None is a size that is not known yet. Raises InputError
         for names and shapes that the model does not have.
+
+        Several kernels are compiled at a time, by as many threads as a call may use. On a terminal a line says how many are done.
+        An interrupt leaves those that are done, on disk too; `prepare` and calls go on from there.
         """
         known = shapes_of(self.inputs, (), shapes or {})
-        with at_most(self._executor.threads):
+        with at_most(self._executor.threads), progress_line("kernels compiled") as say, compilations_told(say):
             self._executor.prepare(known)
 
     def release_memory(self) -> None:
@@ -287,6 +298,7 @@ def compile_model(
     mmap: bool = True,
     exact_convolutions: bool = False,
     exact_fake_quantize: bool = False,
+    memory_limit: int | None = None,
 ) -> CompiledModel:
     """Prepare a model for running.
 
@@ -310,6 +322,11 @@ def compile_model(
     Layers between FakeQuantize layers multiply in integers, exactly; where a result is rounded to levels again, a number at the
     border of two may fall to the other one. `exact_fake_quantize=True` computes them in f32, as they are written.
 
+    `memory_limit` is the most bytes of working memory that a call may take: what results between layers need, and what kernels
+    work with, all sizes of the call known (None: as many as the machine or its container has). A call that needs more raises
+    InputError, which names the layer that needs most; the model takes other calls afterwards. Calls at the same time have memory
+    of their own each. Inputs, results, constants and what references compute with are not counted.
+
     `device_name` is "CPU" (or "AUTO", which is the same) and `config` empty: OpenVINO's properties are options here.
 
     Raises ValidationError for options that do not exist, UnsupportedError for a precision that this machine has no instructions
@@ -332,6 +349,8 @@ def compile_model(
         raise ValidationError(f"ids: expected '64-bit' or 'as-written', got {ids!r}")
     if threads is not None and (not isinstance(threads, int) or threads < 1):
         raise ValidationError(f"threads: expected a number of at least 1, got {threads!r}")
+    if memory_limit is not None and (not isinstance(memory_limit, int) or memory_limit < 0):
+        raise ValidationError(f"memory_limit: expected a number of bytes, got {memory_limit!r}")
     if loop_limit is not None and (not isinstance(loop_limit, int) or loop_limit < 0):
         raise ValidationError(f"loop_limit: expected a number of at least 0, got {loop_limit!r}")
     if tables:
@@ -343,13 +362,20 @@ def compile_model(
     if backend == "reference":
         options = pipeline.Options(None, precision, ids, reference=True)
         return CompiledModel(model, Executor(pipeline.run(pipeline.AS_READ, model, options), None, threads, mapped_files(model)))
-    return compile_for(model, target, threads, precision, ids)
+    return compile_for(model, target, threads, precision, ids, memory_limit)
 
 
-def compile_for(model: Model, target: Target | None, threads: int, precision: Precision = "f32", ids: Ids = "64-bit") -> CompiledModel:
+def compile_for(
+    model: Model,
+    target: Target | None,
+    threads: int,
+    precision: Precision = "f32",
+    ids: Ids = "64-bit",
+    memory_limit: int | None = None,
+) -> CompiledModel:
     """A checked model for a target, which need not be this machine unless it is called."""
     with at_most(threads):
-        return CompiledModel(model, _executor(model, target, threads, precision, ids))
+        return CompiledModel(model, _executor(model, target, threads, precision, ids, memory_limit))
 
 
 def compile_layer(model: Model, target: Target | None, threads: int) -> CompiledModel:
@@ -357,11 +383,11 @@ def compile_layer(model: Model, target: Target | None, threads: int) -> Compiled
     return compile_for(model, target, threads, ids="as-written")
 
 
-def _executor(model: Model, target: Target | None, threads: int, precision: Precision, ids: Ids) -> Executor:
+def _executor(model: Model, target: Target | None, threads: int, precision: Precision, ids: Ids, memory_limit: int | None) -> Executor:
     options = pipeline.Options(target, precision, ids)
     # Before anything runs: references too are then given the rows that they need.
     runs = pipeline.run(pipeline.AS_READ, model, options)
-    return Executor(runs, target, threads, mapped_files(model))
+    return Executor(runs, target, threads, mapped_files(model), memory_limit=memory_limit)
 
 
 def _missing_for(precision: Precision, backend: Backend, target: Target | None) -> str:
@@ -389,6 +415,7 @@ def load(
     ids: Ids = "64-bit",
     exact_convolutions: bool = False,
     exact_fake_quantize: bool = False,
+    memory_limit: int | None = None,
     prepare: bool = False,
 ) -> CompiledModel:
     """A model from its file, checked and ready to be called: `compile_model(read_model(path))`.
@@ -397,8 +424,9 @@ def load(
     `backend` is "cpu" (kernels) or "reference" (NumPy from the formulas); `strict=True` refuses odd data that is tolerated
     otherwise; `threads` is the most threads of a call (None: all processors); `precision` is "f32", or of recurrent layers'
     products "bf16" or "bf16x3"; `loop_limit` is the most iterations of a Loop; `tables` takes constants from files,
-    `{"users": "users.npy"}`; `ids="as-written"` lets conversions in the model cut ids, as OpenVINO does; `prepare=True`
-    compiles the kernels now, not at the first call: see `CompiledModel.prepare`.
+    `{"users": "users.npy"}`; `ids="as-written"` lets conversions in the model cut ids, as OpenVINO does;
+    `memory_limit` is the most bytes of working memory of a call; `prepare=True` compiles the kernels now, not at the first
+    call: see `CompiledModel.prepare`.
 
     Raises what `read_model` and `compile_model` raise, with the path. Both say more of each option.
     """
@@ -415,6 +443,7 @@ def load(
             mmap=mmap,
             exact_convolutions=exact_convolutions,
             exact_fake_quantize=exact_fake_quantize,
+            memory_limit=memory_limit,
         )
         if prepare:
             compiled.prepare()

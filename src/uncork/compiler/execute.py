@@ -58,13 +58,13 @@ def _has_bodies(model: Model) -> bool:
     return any(isinstance(node.operation, SubGraphOperation) for node in model.nodes)
 
 
-def _with_bodies(model: Model, target: Target | None) -> Model:
+def _with_bodies(model: Model, target: Target | None, memory_limit: int | None) -> Model:
     """The model with bodies that are run by an executor each."""
     if not _has_bodies(model):
         return model
     from uncork.compiler.bodies import with_kernel_bodies
 
-    return with_kernel_bodies(model, lambda body: Executor(body, target))
+    return with_kernel_bodies(model, lambda body: Executor(body, target, memory_limit=memory_limit))
 
 
 class Executor:
@@ -77,8 +77,13 @@ class Executor:
         threads: int = 1,
         files: Sequence[MappedFile] = (),
         may_be_empty: Collection[int] = (),
+        memory_limit: int | None = None,
     ) -> None:
-        """Without a `target` it runs by the references. `may_be_empty` are parameters that often are."""
+        """Without a `target` it runs by the references. `may_be_empty` are parameters that often are.
+
+        A call takes at most `memory_limit` bytes of working memory.
+        """
+        self.memory_limit = memory_limit
         self.model = model
         #: Where constants are mapped; they must be whole when a call begins.
         self.files = files
@@ -87,9 +92,11 @@ class Executor:
         self.use_kernels = target is not None
         #: What runs; the interpreter keeps to the model as it was read.
         with unforked():
-            self._prepared = model if target is None else _with_bodies(_loaded(target, model), target)
+            self._prepared = model if target is None else _with_bodies(_loaded(target, model), target, memory_limit)
         #: What runs calls by kernels; None where only references run.
-        self.plans = PlanSet(self._prepared, partial(_fused, target), target, threads, files, may_be_empty) if target is not None else None
+        self.plans = None
+        if target is not None:
+            self.plans = PlanSet(self._prepared, partial(_fused, target), target, threads, files, may_be_empty, memory_limit)
         #: What made the call before this one. Safe to run with anything.
         self.last: PlannedCall | None = None
 
@@ -99,10 +106,10 @@ class Executor:
         with unforked():
             from uncork.compiler.growing_state import stateful
 
-            target, threads, files = self.target, self.threads, self.files
+            target, threads, files, limit = self.target, self.threads, self.files, self.memory_limit
             if not self.use_kernels or not self.model.sinks:
                 return None
-            return stateful(self.model, lambda model, empty: Executor(model, target, threads, files, empty))
+            return stateful(self.model, lambda model, empty: Executor(model, target, threads, files, empty, limit))
 
     def run_with_state(self, inputs: Sequence[Array], state: Values) -> list[Array]:
         """`run` for a model with variables, whose values `state` keeps by their ids; it changes when the call has succeeded."""

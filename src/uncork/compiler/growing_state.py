@@ -5,7 +5,7 @@ A length moves when the call has succeeded, so that none that fails has to be un
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Union, cast
 
 import numpy as np

@@ -11,6 +11,7 @@ import numpy as np
 
 from uncork.compiler.call_plan import CallPlan, NativeStep
 from uncork.compiler.policy import RELEASE_COST
+from uncork.compiler.working_memory import grow
 from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.layout import NO_MEMORY
 from uncork.kernels.runtime.segment_plan import MadeResult
@@ -196,7 +197,7 @@ class _Run:
                 cost = self.call.cost()
                 most = min(_FIRST, _PAUSE / cost)
             elif status == NO_MEMORY:
-                self.table.context.grow()
+                grow(self.call.plan, self.table.context)
             else:
                 self.stopped = status == STOPPED
                 break

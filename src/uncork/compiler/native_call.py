@@ -10,6 +10,7 @@ import numpy as np
 
 from uncork.compiler.call_plan import CallPlan, NativeStep, Stop
 from uncork.compiler.policy import RELEASE_COST
+from uncork.compiler.working_memory import grow
 from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.layout import BUSY, NO_MEMORY, OK
 from uncork.kernels.runtime.program import Is, Like
@@ -56,7 +57,7 @@ class NativeCall:
         """Take the working memory that a call of these arguments needs: nobody asks `again` for a bound one."""
         segment, context = self._segments[0]
         if segment.bind(arguments) == NO_MEMORY:
-            self._segments[0] = self._made(context.get("needed"))
+            self._segments[0] = self._made(context)
             self.run = self._segments[0][0].run
 
     def results(self, inputs: Sequence[Array]) -> list[Array] | None:
@@ -64,7 +65,7 @@ class NativeCall:
         segment, context = self._made()
         status = segment.bind(inputs)
         if status == NO_MEMORY:
-            context.grow()
+            grow(self.plan, context)
             status = segment.bind(inputs)
         if status != OK:
             return None
@@ -97,7 +98,7 @@ class NativeCall:
         while isinstance(found, int):
             if found == NO_MEMORY or (found >= 0 and segments[at][0].lacks_memory()):
                 # New memory comes with a new segment: another thread may be at work in the old one.
-                segments[at] = self._made(segments[at][1].get("needed"))
+                segments[at] = self._made(segments[at][1])
                 if at == 0:
                     self.run = segments[0][0].run
             elif found == BUSY:
@@ -109,13 +110,14 @@ class NativeCall:
             found = segments[at][0].run(*inputs)
         return found
 
-    def _made(self, needed: int = 0) -> tuple[Segment, Context]:
+    def _made(self, bound: Context | None = None) -> tuple[Segment, Context]:
+        """A segment in memory of its own, as much as the sizes need that another context was `bound` to."""
         plan = self.plan
         (part,) = plan.parts
         assert isinstance(part, NativeStep)
         context = Context(plan.slots, plan.buffers, plan.tensor_bytes)
-        if needed:
-            context.grow(needed)
+        if bound is not None:
+            grow(plan, bound, context)
         given = len(self._positions) - len(plan.likes)
         ends = range(len(self._arguments), len(self._arguments) + len(plan.results) - given)
         segment = Segment(

@@ -21,6 +21,7 @@ from uncork.compiler.call_plan import (
     Stop,
 )
 from uncork.compiler.policy import RELEASE_COST
+from uncork.compiler.working_memory import grow
 from uncork.errors import UncorkError
 from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.layout import CHECK_FAILED, NO_MEMORY, OK
@@ -132,7 +133,7 @@ class _Instance:
                 continue
             if found != NO_MEMORY:
                 return Stop(found, {origin: self.context.value(slot) for origin, slot in self.plan.symbols.items()})
-            self.context.grow()
+            grow(self.plan, self.context)
 
     def _run(self, inputs: Sequence[Any]) -> list[Array] | int:
         arrays: list[Any] = [*inputs, *[None] * (self.plan.arguments - len(self.plan.likes))]

@@ -38,6 +38,8 @@ class Placement:
         self._places: dict[Source, Place] = {}
         self._parts: list[Part | OpenSegment] = []
         self._buffers: list[PlannedBuffer] = []
+        #: The layer that is placed, and that of each buffer.
+        self._layer, self._buffer_layers = "", list[str]()
         self._tensor_bytes = 0
         self._step = 0
         #: Symbols that somebody needs the numbers of.
@@ -160,6 +162,7 @@ class Placement:
     def _new_buffer(self, size: SizeLike) -> int:
         segment = self._segment()
         self._buffers.append(PlannedBuffer(self.program.slot(size), self._step, self._step))
+        self._buffer_layers.append(self._layer)
         segment.buffers.append(len(self._buffers) - 1)
         return len(self._buffers) - 1
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from uncork.compiler.call_plan import CallPlan
@@ -47,11 +48,14 @@ class PlanSet:
         threads: int = 1,
         files: Sequence[MappedFile] = (),
         may_be_empty: Collection[int] = (),
+        memory_limit: int | None = None,
     ) -> None:
         """`rewrite` are the passes that need specs; kernels are selected for `target`; a call uses at most so many `threads`.
 
         Constants may lie in `files`. Calls with an empty input are left to the references, but for inputs that `may_be_empty`.
+        A call takes at most `memory_limit` bytes of working memory.
         """
+        self._memory_limit = memory_limit
         self._model, self._rewrite, self._target, self._threads = model, rewrite, target, threads
         self._files, self._may_be_empty = files, may_be_empty
         ranked = all(model.by_id[parameter].outputs[0].spec.rank is not None for parameter in model.parameters)
@@ -70,8 +74,9 @@ class PlanSet:
         self._lock = threading.Lock()
 
     def _plans_of(self, scope: Scope, specs: Mapping[int, TensorSpec] | None) -> ScopedPlans:
+        limit = self._memory_limit
         given = self._model, specs, self._rewrite, self._target, self._threads, self._files, self._may_be_empty
-        return ScopedPlans(scope, lambda hints, compiles: planned(*given, hints, compiles), self._target)
+        return ScopedPlans(scope, lambda hints, compiles: replace(planned(*given, hints, compiles), memory_limit=limit), self._target)
 
     @property
     def _all(self) -> list[ScopedPlans]:

@@ -103,6 +103,7 @@ class Planner(BodyPlanner):
         unread = self._unread()
         for node in self.model.nodes:
             if node.id in self.choices and node.id not in unread:
+                self._layer = node.label
                 self._add(node)
         if self._waiting or self._found or self._observed:
             self._segment()  # which looks at what the last steps have found
@@ -123,6 +124,7 @@ class Planner(BodyPlanner):
             relations=tuple(self._relations),
             steps=tuple(self._planned),
             keep=tuple(self._keep),
+            buffer_layers=tuple(self._buffer_layers),
             symbols={symbol.origin: slot for symbol, slot in self.program.symbols.items()},
             extended=tuple(self._extended),
         )

@@ -40,4 +40,4 @@ def _of_state(model: Model, node: Node, target: Target) -> Node | None:
     specs = [model.spec(given) for given in inputs]
     if not isinstance(select_kernel(operation, specs, [node.outputs[0].spec], target), KernelPlan):
         return None
-    return replace(node, inputs=inputs, operation=operation, type_name=operation.type_name)
+    return replace(node, inputs=inputs, operation=operation)

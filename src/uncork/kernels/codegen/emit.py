@@ -102,7 +102,7 @@ class Kernel:
         """A constant, in every lane."""
         if lanes == 1:
             return Value(self, ir.Constant(type_.llvm, value), type_)
-        return Value(self, ir.Constant(ir.VectorType(type_.llvm, lanes), [value] * lanes), type_, lanes)
+        return Value(self, ir.Filled(ir.VectorType(type_.llvm, lanes), value), type_, lanes)
 
     def splat(self, value: Value, lanes: int) -> Value:
         """A vector with the same number in every lane."""
@@ -110,7 +110,7 @@ class Kernel:
             return value
         vector = ir.VectorType(value.type.llvm, lanes)
         first = self.builder.insert_element(ir.Constant(vector, ir.Undefined), value.llvm, ir.Constant(ir.IntType(32), 0))
-        picks = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
+        picks = ir.Filled(ir.VectorType(ir.IntType(32), lanes), 0)
         return Value(self, self.builder.shuffle_vector(first, ir.Constant(vector, ir.Undefined), picks), value.type, lanes)
 
     def select(self, condition: Value, yes: Value, no: Value) -> Value:

@@ -14,6 +14,7 @@ from uncork.kernels.codegen.llvm_types import (
     BrainFloat,
     Constant,
     Double,
+    Filled,
     FunctionType,
     Half,
     IntType,
@@ -32,6 +33,7 @@ __all__ = [
     "BrainFloat",
     "Constant",
     "Double",
+    "Filled",
     "Function",
     "FunctionType",
     "Half",
@@ -234,7 +236,7 @@ class IRBuilder:
 
     def not_(self, a: Ref) -> Ref:
         """Every bit the other way round."""
-        ones = Constant(a.type, [-1] * a.type.count) if isinstance(a.type, Vector) else Constant(a.type, -1)
+        ones = Filled(a.type, -1) if isinstance(a.type, Vector) else Constant(a.type, -1)
         return self.binary("xor", a, ones)
 
     def xor(self, a: Ref, b: Ref) -> Ref:

@@ -135,6 +135,16 @@ def Constant(type_: LLVMType, value: object) -> Ref:
     return Ref(type_, type_.number(value))
 
 
+def Filled(type_: Vector, value: float) -> Ref:
+    """A constant with the same number in every lane."""
+    return _filled(type_, type_.element.number(value))
+
+
+@functools.lru_cache(maxsize=4096)
+def _filled(type_: Vector, text: str) -> Ref:
+    return _vector(type_, (text,) * type_.count)
+
+
 @functools.lru_cache(maxsize=4096)
 def _vector(type_: Vector, texts: tuple[str, ...]) -> Ref:
     """The texts of long vectors are kept: to write them again and again would be much of the time."""

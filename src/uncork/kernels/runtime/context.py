@@ -10,7 +10,6 @@ import numpy as np
 
 from uncork.kernels.runtime.layout import ALIGNMENT, CONTEXT
 from uncork.kernels.runtime.segment_plan import Number, Slot
-from uncork.memory import available
 from uncork.types import Array
 
 
@@ -87,14 +86,10 @@ class Context:
         """Where a buffer begins in the working memory, for the sizes of this call."""
         return int(self.words[self._offsets_at + buffer]) + int(self.words[0]) - int(self.memory.ctypes.data)
 
-    def grow(self, needed: int | None = None) -> None:
-        """Make the working memory as large as the last sizes need, and a little larger, so that it does not grow at every call."""
-        needed = self.get("needed") if needed is None else needed
-        limit, what = available()
-        if needed > limit:
-            raise MemoryError(f"it needs {needed:,} bytes of working memory, more than {what} ({limit:,} bytes)")
+    def grow(self, needed: int, limit: int) -> None:
+        """Make the working memory so large, and if the limit allows it a little larger, so that it does not grow at every call."""
         self.memory = np.empty(0, np.uint8)  # the old one goes first
-        self.memory = np.empty(needed + needed // 8 + ALIGNMENT, np.uint8)
+        self.memory = np.empty(min(needed + needed // 8, limit) + ALIGNMENT, np.uint8)
         base = -(-int(self.memory.ctypes.data) // ALIGNMENT) * ALIGNMENT
         self.words[0] = base
         self.words[1] = self.memory.nbytes - ALIGNMENT

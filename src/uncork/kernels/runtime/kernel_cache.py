@@ -32,8 +32,15 @@ _progress: ContextVar[Progress | None] = ContextVar("progress", default=None)
 
 @contextlib.contextmanager
 def compilations_told(progress: Progress) -> Iterator[None]:
-    """Have a function told how far the compiling of many kernels is, for as long as this lasts."""
-    before = _progress.set(progress)
+    """Have a function told how far the compiling of many kernels is, for as long as this lasts, beside who is told already."""
+    others = _progress.get()
+
+    def tell(done: int, of: int) -> None:
+        progress(done, of)
+        if others is not None:
+            others(done, of)
+
+    before = _progress.set(tell)
     try:
         yield
     finally:

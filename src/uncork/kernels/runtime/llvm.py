@@ -6,6 +6,7 @@ This is the only file that imports llvmlite; whoever finds all kernels on disk d
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import binding
@@ -14,6 +15,9 @@ from llvmlite.binding import ffi
 from uncork.concurrency import held_at_forks
 from uncork.kernels.runtime.exec_memory import can_map
 
+#: Longer texts are unrolled, and put into vectors, by whoever wrote them: it is enough to make each function simpler, as `-O1` does.
+#: That takes a third of the time of all passes of `-O3`, and the code is as fast; of short texts all passes take a few milliseconds.
+_LONG = 40_000
 #: Code lives as long as its engine.
 _engines: list[Any] = []
 
@@ -50,26 +54,29 @@ def compiled(text: str, cpu: str, features: str) -> bytes:
     try:
         module = binding.parse_assembly(text, context)
         try:
-            return _object_of(module, machine)
+            return _object_of(module, machine, len(text) > _LONG)
         finally:
             module.close()
     finally:
         context.close()
 
 
-def _object_of(module: Any, machine: Any) -> bytes:
+def _object_of(module: Any, machine: Any, long: bool) -> bytes:
     module.triple = machine.triple
     module.verify()
-    options = binding.create_pipeline_tuning_options(speed_level=3)
+    options = binding.create_pipeline_tuning_options(speed_level=1 if long else 3)
     options.loop_unrolling = False  # kernels are unrolled by whoever writes them
     builder = binding.create_pass_builder(machine, options)
-    passes = builder.getModulePassManager()
-    run, emit = _unlocked("LLVMPY_RunNewModulePassManager", 3), _unlocked("LLVMPY_TargetMachineEmitToMemory", 4)
-    if run is None or emit is None:
-        passes.run(module, builder)
+    if long:
+        _run(
+            "LLVMPY_RunNewFunctionPassManager", builder.getFunctionPassManager(), builder, [f for f in module.functions if not f.is_declaration]
+        )
+    else:
+        _run("LLVMPY_RunNewModulePassManager", builder.getModulePassManager(), builder, [module])
+    emit = _unlocked("LLVMPY_TargetMachineEmitToMemory", 4)
+    if emit is None:
         code: bytes = machine.emit_object(module)
         return code
-    run(passes, module, builder)
     with ffi.OutputString() as error:
         memory = emit(machine, module, 1, error)
         if not memory:
@@ -78,6 +85,16 @@ def _object_of(module: Any, machine: Any) -> bytes:
         return ctypes.string_at(ffi.lib.LLVMPY_GetBufferStart(memory), ffi.lib.LLVMPY_GetBufferSize(memory))
     finally:
         ffi.lib.LLVMPY_DisposeMemoryBuffer(memory)
+
+
+def _run(name: str, passes: Any, builder: Any, units: Sequence[Any]) -> None:
+    """Run passes on a module or on functions."""
+    unlocked = _unlocked(name, 3)
+    for unit in units:
+        if unlocked is None:
+            passes.run(unit, builder)
+        else:
+            unlocked(passes, unit, builder)
 
 
 def _unlocked(name: str, arguments: int) -> Any:

@@ -1,0 +1,43 @@
+"""The working memory of a call: how much it may be, and what needs it."""
+
+from __future__ import annotations
+
+from uncork.compiler.call_plan import CallPlan, NativeStep
+from uncork.kernels.runtime.context import Context
+from uncork.memory import available
+
+
+def grow(plan: CallPlan, context: Context, into: Context | None = None) -> None:
+    """Take as much as the sizes need that a context was bound to, for it or for another context.
+
+    Raises MemoryError when that is more than the plan allows, or more than there is.
+    """
+    needed = context.get("needed")
+    (into or context).grow(needed, _limit(plan, needed, context))
+
+
+def take(plan: CallPlan, context: Context, needed: int) -> None:
+    """Take so many bytes for a context to which no sizes are bound yet. Raises MemoryError like `grow`."""
+    context.grow(needed, _limit(plan, needed))
+
+
+def _limit(plan: CallPlan, needed: int, context: Context | None = None) -> int:
+    """The most bytes that a call of the plan may take, which is at least what it needs."""
+    limit, what = available()
+    if plan.memory_limit is not None and plan.memory_limit < limit:
+        limit, what = plan.memory_limit, "memory_limit"
+    if needed > limit:
+        largest = "" if context is None else f"; {_largest(plan, context)}"
+        raise MemoryError(f"it needs {needed:,} bytes of working memory, more than {what} ({limit:,} bytes){largest}")
+    return limit
+
+
+def _largest(plan: CallPlan, context: Context) -> str:
+    """The layer whose results, and what it works with, need most: for the message."""
+    bytes_of: dict[str, int] = {}
+    for part in plan.parts:
+        for buffer in part.segment.buffers if isinstance(part, NativeStep) else ():
+            layer = plan.buffer_layers[buffer.buffer]
+            bytes_of[layer] = bytes_of.get(layer, 0) + context.value(buffer.bytes)
+    layer = max(bytes_of, key=lambda name: bytes_of[name])
+    return f"{layer} needs most of it: {bytes_of[layer]:,} bytes"
