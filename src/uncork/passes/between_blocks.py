@@ -10,19 +10,24 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from uncork.internal_ops.blocks import BlockedPooling
 from uncork.ir.model import Model, Node
 from uncork.kernels.convolution.blocks import block_of
+from uncork.kernels.convolution.select_pool import pooling_of, pools_blocks
 from uncork.kernels.elementwise.lowering import Said, has_word, said
 from uncork.kernels.extents import KernelDeclined, certainly, extents, has_extents, is_empty, same, same_extents
 from uncork.kernels.runtime.target import Target
 from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axis
+from uncork.ops.avg_pool import Pooling
 from uncork.ops.concat import Concat1
 from uncork.symbolic import SizeLike
 from uncork.types import Array, ElementType, TensorSpec
 
 #: Reductions that leave blocks as they are, where they are over all spatial dimensions.
 _REDUCTIONS = frozenset({"ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum"})
+#: What a result of a pooling saves over blocks, in nanoseconds; what an open size is taken to be.
+_POOLED, _SOME = 0.4, 64
 #: The fewest dimensions: images, channels and one more.
 _LEAST = 3
 
@@ -35,6 +40,8 @@ class Between:
     block: int
     operation: Operation
     constants: Mapping[int, Array] = field(default_factory=dict)
+    #: What that saves, in the unit of the pass.
+    saved: float = 0.0
 
 
 def between(model: Model, node: Node, target: Target) -> Between | None:
@@ -42,13 +49,16 @@ def between(model: Model, node: Node, target: Target) -> Between | None:
     operation = node.operation
     if operation is None or len(node.outputs) != 1 or not node.inputs:
         return None
-    wanted = has_word(operation) or isinstance(operation, Concat1) or node.type_name in _REDUCTIONS
+    pool = pooling_of(operation)
+    wanted = pool or has_word(operation) or isinstance(operation, Concat1) or node.type_name in _REDUCTIONS
     specs, result = [model.spec(source) for source in node.inputs], node.outputs[0].spec
     if not wanted or not _is_plain(specs[0]) or not _is_plain(result):
         return None
     block = block_of(_channels(result), target)
     if not block:
         return None
+    if pool is not None:
+        return _pooling(operation, pool, specs[0], result, block)
     if node.type_name in _REDUCTIONS:
         return _reduction(operation, specs, block)
     if not all(spec.element_type is ElementType.f32 and has_extents(spec) for spec in specs):
@@ -109,3 +119,13 @@ def _reduction(operation: Operation, specs: Sequence[TensorSpec], block: int) ->
     if sorted(int(axis) % rank for axis in axes.reshape(-1)) != spatial:
         return None
     return Between((True, False), block, operation, {1: np.array(spatial, axes.dtype)})
+
+
+def _pooling(operation: Operation, pool: Pooling, data: TensorSpec, result: TensorSpec, block: int) -> Between | None:
+    sizes, counts = extents(data), extents(result)
+    if not pools_blocks(pool, sizes[2:], counts[2:]):
+        return None
+    results = 1
+    for count in counts[1:]:
+        results *= count if isinstance(count, int) else _SOME
+    return Between((True,), block, BlockedPooling(operation, (True,), block), saved=results * _POOLED)

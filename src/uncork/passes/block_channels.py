@@ -75,7 +75,7 @@ def block_channels(model: Model, target: Target) -> Model:
         for node in model.nodes:
             other = None if node.id in candidates else between(model, node, target)
             if other is not None:
-                candidates[node.id] = _Candidate(node, other.lies, other.block, 0, 0.0, other)
+                candidates[node.id] = _Candidate(node, other.lies, other.block, 0, other.saved, other)
     chosen = _profitable(model, candidates) if candidates else candidates
     return _rewritten(model, chosen, target) if chosen else model
 
