@@ -111,6 +111,12 @@ class BlockedConvolution(OnBlocks):
         self.side = side
 
 
+class BlockedPooling(OnBlocks):
+    """A pooling that gives values only, of data in blocks of channels."""
+
+    type_name, opset = "BlockedPooling", 0
+
+
 def _plain(spec: TensorSpec) -> TensorSpec:
     value = None if spec.value is None else from_blocks(spec.value)
     return TensorSpec(spec.element_type, plain_shape(spec.shape), value)
