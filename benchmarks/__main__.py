@@ -1,4 +1,4 @@
-"""The command line: `python -m benchmarks ops|models|startup|memory|growth|limits|scoring|shrink|traffic [options]`."""
+"""The command line: `python -m benchmarks ops|models|zoo|kernels|startup|memory|growth|limits|scoring|shrink|traffic [options]`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from pathlib import Path
 COMMANDS = {
     "ops": "each operation alone, in many sizes",
     "models": "whole models",
+    "zoo": "well-known networks with recorded inputs (--models)",
+    "kernels": "single layers of networks",
     "startup": "from the start of a process to its first result",
     "memory": "a model with a table of 4 GB: time to load it, memory it takes, processes that share it",
     "growth": "how cost grows with the work, and with the number of layers",

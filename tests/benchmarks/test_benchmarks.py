@@ -24,6 +24,7 @@ from benchmarks.options import Options, Peers
 from benchmarks.report import Report, markdown_table, outcomes_page
 from benchmarks.timing import Contender, Expected, disagreement, error_of, geometric_mean, measure, summary
 
+import uncork
 from uncork import load
 from uncork.types import Array
 
@@ -525,3 +526,59 @@ def test_peers_agree(peer: str, tmp_path: Path) -> None:
     assert sum(any(t["system"] == peer for t in case["times"]) for case in cases) >= 5
     reasons = {reason for case in cases for name, reason in case["left_out"].items() if name.startswith(peer)}
     assert not {reason for reason in reasons if "has no" not in reason}
+
+
+# ---- networks with recorded inputs, and their layers
+
+
+def _network(folder: Path, wrong: float = 0.0) -> None:
+    """A network of one sum, with a recorded call and OpenVINO's result."""
+    folder.mkdir(parents=True)
+    builder = uncork.Builder("sum")
+    (total,) = builder.add("Add", 1, builder.parameter("x", "f32", [2, 3]), builder.constant(np.ones((1, 3), np.float32)))
+    builder.result(total, "y")
+    uncork.write_model(builder.model(), folder / "model.xml")
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.savez(folder / "inputs.npz", **{"run0/0": x})
+    np.savez(folder / "expected.npz", **{"run0/0": x + 1 + np.float32(wrong)})
+
+
+def test_the_zoo_holds_results_against_those_recorded(options: Options) -> None:
+    from benchmarks import zoo
+
+    _network(options.models / "right")
+    _network(options.models / "wrong", 0.5)
+    (options.models / "empty").mkdir()
+    right, wrong = (run(case, options) for case in zoo.cases(options.models))
+    assert right.name == "right" and not right.wrong and right.ours("call")
+    assert wrong.wrong and "error" in str(wrong.left_out)
+
+
+def test_boxes_of_a_detector_are_compared_in_order(options: Options) -> None:
+    from benchmarks import zoo
+
+    folder = options.models / "detector"
+    folder.mkdir(parents=True)
+    (folder / "model.xml").write_text('<layer type="NonMaxSuppression"/>', encoding="utf-8")
+    (ordered,) = zoo._comparable(folder, [np.array([[3.0, 1.0], [2.0, 0.0]])])
+    assert ordered.tolist() == [0.0, 1.0, 2.0, 3.0]
+
+
+def test_single_layers_agree_with_the_references(options: Options) -> None:
+    from benchmarks import kernels
+
+    chosen = [case for case in kernels.cases() if case.name in ("CumSum 64x512", "gates, 96, 56x56", "MaxPool 5x5 by 1, 128, 10x10")]
+    outcomes = [run(case, options) for case in chosen]
+    assert len(outcomes) == 3 and not any(outcome.wrong for outcome in outcomes)
+
+
+def test_the_page_of_models_has_a_row_for_each_that_was_timed() -> None:
+    from tools.models_page import page
+
+    def case(name: str, *times: tuple[str, float]) -> dict[str, object]:
+        return {"name": name, "about": {"inputs": [["float32", [1, 3]]]}, "times": [{"system": s, "min_us": t} for s, t in times]}
+
+    cases = [case("b", ("openvino", 3000.0), ("uncork", 1000.0)), case("a", ("uncork", 5.0))]
+    text = page({"cases": cases, "machine": {"versions": {"openvino": "1.2"}, "cpu": "a processor", "date": "2026-01-02 03:04 UTC"}})
+    assert "| b | float32 1x3 | 3.00 | 1.00 | 3.00 |" in text and "| a |" not in text
+    assert "OpenVINO 1.2" in text and "2026-01-02" in text

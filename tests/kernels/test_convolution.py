@@ -302,3 +302,30 @@ def test_transposed_convolutions_by_phases(taps: tuple[int, int]) -> None:
         data = numbers(generator, 1, 16, *shape)
         np.testing.assert_allclose(fast(data)["y"], slow(data)["y"], rtol=2e-5, atol=2e-5)
     assert fast.plan.steps[0].kernel != "reference"
+
+
+@pytest.mark.parametrize("open_sizes", [False, True])
+@pytest.mark.parametrize(
+    ("data", "filters", "stride", "pad", "dilation"),
+    [
+        ((2, 6, 9, 20), (4, 6, 3, 3), 1, 1, 1),
+        ((2, 6, 9, 20), (3, 4, 2, 3, 3), 2, 1, 1),
+        ((1, 8, 15, 40), (8, 1, 1, 5, 5), 1, 2, 1),
+        ((1, 4, 30), (5, 4, 3), 2, 0, 2),
+        ((1, 2, 5, 6, 7), (3, 2, 3, 3, 3), 1, 1, 1),
+    ],
+)
+def test_filters_of_the_call(data: tuple[int, ...], filters: tuple[int, ...], stride: int, pad: int, dilation: int, open_sizes: bool) -> None:
+    generator = np.random.default_rng(len(data))
+    x, w = (generator.standard_normal(shape).astype(np.float32) for shape in (data, filters))
+    axes = len(data) - 2
+    b = uncork.Builder("net")
+    shape = [None, data[1], *[None] * axes] if open_sizes else list(data)
+    kind = "GroupConvolution" if len(filters) == axes + 3 else "Convolution"
+    around = {"strides": [stride] * axes, "pads_begin": [pad] * axes, "pads_end": [pad] * axes, "dilations": [dilation] * axes}
+    (y,) = b.add(kind, 1, b.parameter("x", "f32", shape), b.parameter("w", "f32", list(filters)), **around)
+    b.result(y, "y")
+    compiled = compile_model(b.model(), threads=2)
+    expected = compile_model(b.model(), backend="reference")(x, w)["y"]
+    np.testing.assert_allclose(compiled(x, w)["y"], expected, rtol=0, atol=2e-6 * float(np.abs(expected).max()))
+    assert all(step.kernel.startswith("convolution_nest") for step in compiled.plan.steps)

@@ -215,3 +215,42 @@ def test_random(data: st.DataObject) -> None:
         if data.draw(st.booleans()):
             patch.setattr(the_pass, "_TURNED", 1e9)
         agree(b.model(), numbers(images, WIDE, size, size))
+
+
+def between(b: uncork.Builder, y: Source, channels: int) -> Source:
+    """What stands between convolutions of many networks: pooling, a gate of each channel, a mean, a concatenation."""
+    around = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "kernel": [3, 3]}
+    (largest,) = b.add("MaxPool", 1, y, **around)
+    (mean,) = b.add("AvgPool", 1, y, exclude_pad=True, **around)
+    (gate,) = b.add("Sigmoid", 1, b.add("ReduceMean", 1, y, b.constant(np.array([-1, -2])), keep_dims=True)[0])
+    (gated,) = b.add("Multiply", 1, y, gate)
+    (shifted,) = b.add("HSwish", 4, b.add("Add", 1, gated, b.constant(numbers(1, channels, 1, 1)))[0])
+    (halved,) = b.add("Multiply", 1, mean, b.constant(np.array([[[[0.5]]]], np.float32)))
+    return b.add("Concat", 1, largest, shifted, halved, axis=-3)[0]
+
+
+@pytest.mark.parametrize("shape", [[1, 2 * WIDE, 14, 14], [None, 2 * WIDE, None, None]])
+def test_layers_between_convolutions_stay_in_blocks(shape: Sequence[int | None]) -> None:
+    channels = 2 * WIDE
+    b = uncork.Builder("net")
+    y = convolution(b, b.parameter("x", "f32", shape), channels, channels)
+    y = convolution(b, between(b, y, channels), 3 * channels, channels)
+    b.result(convolution(b, y, channels, channels), "y")
+    model = b.model()
+    x = numbers(1, channels, 14, 14)
+    agree(model, x)
+    compiled = compile_model(model)
+    compiled(x)
+    operations = [step.operation for step in compiled.plan.steps]
+    assert [operations.count(name) for name in ("ToBlocks-0", "FromBlocks-0", "BlockedPooling-0")] == [1, 1, 2]
+
+
+def test_what_blocks_cannot_hold_stays_outside() -> None:
+    """Channels along another axis, an operand of pixels, parts that are no whole blocks."""
+    channels = 2 * WIDE
+    b = uncork.Builder("net")
+    y = convolution(b, b.parameter("x", "f32", [1, channels, 14, 14]), channels, channels)
+    (y,) = b.add("Multiply", 1, y, b.parameter("mask", "f32", [1, 1, 14, 14]))
+    (y,) = b.add("Concat", 1, y, b.parameter("few", "f32", [1, 3, 14, 14]), axis=1)
+    b.result(convolution(b, y, channels + 3, channels), "y")
+    agree(b.model(), numbers(1, channels, 14, 14), numbers(1, 1, 14, 14), numbers(1, 3, 14, 14))

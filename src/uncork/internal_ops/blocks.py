@@ -116,6 +116,12 @@ class BlockedConvolution(OnBlocks):
         super().__init__(operation, lies, block, side=side)
 
 
+class BlockedPooling(OnBlocks):
+    """A pooling that gives values only, of data in blocks of channels."""
+
+    type_name, opset = "BlockedPooling", 0
+
+
 def _plain(spec: TensorSpec) -> TensorSpec:
     value = None if spec.value is None else from_blocks(spec.value)
     return TensorSpec(spec.element_type, plain_shape(spec.shape), value)

@@ -33,6 +33,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
         *("BlockedConvolution", "Convolution", "ConvolutionBackpropData", "FusedConvolution", "GroupConvolution"),
         "GroupConvolutionBackpropData",
     ),
+    "convolution.pool": ("BlockedPooling",),
     "elementwise": (
         *("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cos", "Cosh", "FakeQuantize", "Sin", "Sinh", "Tan"),
         *("Abs", "Add", "BatchNormInference", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Broadcast", "Ceiling", "Clamp"),

@@ -1,7 +1,7 @@
 """Convolutions over blocks of channels: data stay in blocks from layer to layer, and are brought into them at the borders only.
 
 A convolution is moved to blocks where that brings more than the changes of layout that it takes; costs are rough, and in one
-unit for all.
+unit for all. Layers between convolutions go with them, where that spares changes of layout.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from uncork.internal_ops.blocks import BlockedConvolution, FromBlocks, ToBlocks, blocked_shape
+from uncork.internal_ops.blocks import BlockedConvolution, FromBlocks, ToBlocks, blocked_shape, to_blocks
 from uncork.internal_ops.fused import FusedConvolution
 from uncork.ir.model import Model, Node, Port, Source
 from uncork.kernels.convolution.blocks import block_of, is_few, regions_of
@@ -24,8 +24,10 @@ from uncork.kernels.runtime.target import Target
 from uncork.kernels.select_epilogue import epilogue_of
 from uncork.ops import Operation
 from uncork.ops.convolution import Convolution1, GroupConvolution1
+from uncork.ops.parameter import Const
+from uncork.passes.between_blocks import Between, between
 from uncork.passes.rewrite import readers
-from uncork.types import ElementType, TensorSpec
+from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
 #: Transformed filters of a model take at most so many bytes; what comes after that is summed directly.
 _MOST_FILTERS = 1 << 29
@@ -44,13 +46,15 @@ _ROUNDS = 4
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A convolution that could be done over blocks: which inputs would lie in them, and what that would save."""
+    """A layer that could be done over blocks: which inputs would lie in them, and what that would save."""
 
     node: Node
     lies: tuple[bool, ...]
     block: int
     side: int
     saved: float
+    #: How it is done where it is no convolution.
+    other: Between | None = None
 
     @property
     def sources(self) -> list[Source]:
@@ -67,6 +71,11 @@ def block_channels(model: Model, target: Target) -> Model:
         if found is not None:
             candidates[node.id], bytes_of_filters = found
             filters += bytes_of_filters
+    if candidates:
+        for node in model.nodes:
+            other = None if node.id in candidates else between(model, node, target)
+            if other is not None:
+                candidates[node.id] = _Candidate(node, other.lies, other.block, 0, other.saved, other)
     chosen = _profitable(model, candidates) if candidates else candidates
     return _rewritten(model, chosen, target) if chosen else model
 
@@ -147,6 +156,8 @@ class _Borders:
         self.costs = {s: self._cost(model.spec(s)) for c in candidates.values() for s in (*c.sources, Source(c.node.id, 0))}
 
     def _cost(self, spec: TensorSpec) -> float:
+        if spec.value is not None:
+            return 0.0
         images, *others = extents(spec)
         numbers = float(images) if isinstance(images, int) else 1.0
         for size in others:
@@ -215,19 +226,34 @@ def _rewritten(model: Model, chosen: Mapping[int, _Candidate], target: Target) -
     changed: dict[tuple[Source, bool], Source] = {}
     next_id = max(node.id for node in model.nodes) + 1
 
-    def turned(source: Source, operation: Operation, spec: TensorSpec) -> Source:
-        """A tensor in the other layout, made where it is first read."""
+    def added(name: str, operation: Operation, inputs: tuple[Source, ...], spec: TensorSpec) -> Source:
         nonlocal next_id
+        nodes.append(Node(next_id, name, operation.type_name, "", {}, inputs, (Port(spec),), operation))
+        next_id += 1
+        return Source(next_id - 1, 0)
+
+    def constant(name: str, value: Array, element_type: ElementType) -> Source:
+        spec = TensorSpec(element_type, PartialShape(value.shape), value)
+        operation = Const(element_type=spec.element_type, shape=spec.shape)
+        operation.value = value
+        return added(name, operation, (), spec)
+
+    def turned(source: Source, operation: ToBlocks | FromBlocks, spec: TensorSpec) -> Source:
+        """A tensor in the other layout, made where it is first read."""
         key = source, isinstance(operation, ToBlocks)
         if key not in changed:
             name = f"{model.by_id[source.node].name} ({'in' if key[1] else 'out of'} blocks)"
-            nodes.append(Node(next_id, name, operation.type_name, "", {}, (source,), (Port(spec),), operation))
-            changed[key] = Source(next_id, 0)
-            next_id += 1
+            value = model.spec(source).value
+            if value is not None and isinstance(operation, ToBlocks):
+                changed[key] = constant(name, to_blocks(np.asarray(value), operation.block), spec.element_type)
+            else:
+                changed[key] = added(name, operation, (source,), spec)
         return changed[key]
 
     def given(node: Node, position: int) -> Source:
         source, candidate = node.inputs[position], chosen.get(node.id)
+        if candidate is not None and candidate.other is not None and position in candidate.other.constants:
+            return constant(f"{node.name} (input {position} over blocks)", candidate.other.constants[position], model.spec(source).element_type)
         spec, lies = model.spec(source), candidate is not None and candidate.lies[position]
         if lies == (source.node in chosen):
             return source
@@ -243,8 +269,9 @@ def _rewritten(model: Model, chosen: Mapping[int, _Candidate], target: Target) -
             nodes.append(replace(node, inputs=inputs) if inputs != node.inputs else node)
             continue
         assert node.operation is not None
-        operation = BlockedConvolution(node.operation, candidate.lies, candidate.block, candidate.side)
+        other = candidate.other
+        blocked = BlockedConvolution(node.operation, candidate.lies, candidate.block, candidate.side) if other is None else other.operation
         spec = node.outputs[0].spec
         port = replace(node.outputs[0], spec=replace(spec, shape=blocked_shape(spec.shape, candidate.block)))
-        nodes.append(replace(node, inputs=inputs, outputs=(port,), operation=operation))
+        nodes.append(replace(node, inputs=inputs, outputs=(port,), operation=blocked))
     return replace(model, nodes=tuple(nodes))

@@ -11,6 +11,7 @@ from uncork.ir.hints import Hints
 from uncork.kernels.convolution import direct, im2col
 from uncork.kernels.convolution.blocks import BlockedWork, block_of, direct_over_blocks
 from uncork.kernels.convolution.blocks_apart import depthwise_over_blocks, groups_fit, winograd_over_blocks
+from uncork.kernels.convolution.by_nest import by_nest
 from uncork.kernels.convolution.by_planes import by_phases, over_volumes, phases_pay
 from uncork.kernels.convolution.geometry import Geometry, Work, geometry, known, typical, windows
 from uncork.kernels.convolution.volumes import fits_blocks, over_volumes_in_blocks
@@ -46,6 +47,8 @@ def select_convolution(
     assert data is not None and filters is not None
     product = operation.product if isinstance(operation, FusedConvolution) else operation
     sized = (operation.given if isinstance(operation, FusedConvolution) else len(inputs)) > 2
+    if isinstance(operation, Convolution1) and (filters.value is None or data.element_type is not ElementType.f32):
+        return by_nest(operation, inputs, outputs[0], target)
     if data.element_type is not ElementType.f32:
         return f"no kernel for {data.element_type}"
     if filters.value is None:

@@ -1,0 +1,106 @@
+"""Poolings over blocks of channels: some pixels of a row at a time, by whole blocks.
+
+Rows of taps outside of the data see a row of what changes nothing; pixels whose columns of taps lie outside are computed one by one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from uncork.kernels.codegen.emit import F32, Kernel, Value
+from uncork.kernels.codegen.joining import COMBINE, identity
+from uncork.kernels.convolution.spec_pool import ARGUMENTS, Pooled
+from uncork.kernels.runtime.target import Target
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A row of the result: where it lies, the lines that its taps see, and how many of them are on the data."""
+
+    made: Value
+    lines: list[Value]
+    inside: Value
+
+
+def emit_pool(spec: Pooled, machine: Target) -> str:
+    """The LLVM text of the kernel."""
+    k = Kernel(spec.name, ARGUMENTS, machine)
+    a = dict(zip(ARGUMENTS, k.arguments))
+    pixel = spec.lanes * 4
+    line_bytes = a["width"] * pixel
+    with k.loop(0, a["width"]) as x:
+        k.store(_begin(k, spec), a["outside"] + x * pixel)
+    # The pixels of a row all of whose columns of taps are on the data.
+    stride, reach = spec.stride[1], (spec.columns - 1) * spec.dilation[1]
+    begin = k.minimum((a["left"] + (stride - 1)) // stride, a["result_width"])
+    scratch = a["width"] + a["left"] - reach
+    end = k.select(scratch > 0, (scratch + (stride - 1)) // stride, k.integer(0))
+    end = k.maximum(begin, k.minimum(end, a["result_width"]))
+    with k.loop(a["first"], a["end"]) as plane:
+        source = a["source"] + plane * a["height"] * line_bytes
+        target = a["target"] + plane * a["result_height"] * a["result_width"] * pixel
+        with k.loop(0, a["result_height"]) as y:
+            lines: list[Value] = []
+            inside = k.integer(0)
+            for tap in range(spec.rows):
+                line = y * spec.stride[0] - a["top"] + tap * spec.dilation[0]
+                seen = line.below(a["height"])
+                lines.append(k.select(seen, source + line * line_bytes, a["outside"]))
+                inside = inside + k.select(seen, k.integer(1), k.integer(0))
+            row = _Row(target + y * a["result_width"] * pixel, lines, inside)
+            with k.loop(0, begin) as x:
+                _border(k, spec, a, row, x)
+            with k.if_else(end - begin >= spec.width, likely=True) as (long, short):
+                with long, k.loop(begin, end, spec.width) as first:
+                    _inside(k, spec, a, row, k.minimum(first, end - spec.width))
+                with short, k.loop(begin, end) as x:
+                    _border(k, spec, a, row, x)
+            with k.loop(end, a["result_width"]) as x:
+                _border(k, spec, a, row, x)
+    k.finish()
+    return k.text()
+
+
+def _begin(k: Kernel, spec: Pooled) -> Value:
+    return k.number(identity(spec.word, F32), F32, spec.lanes)
+
+
+def _inside(k: Kernel, spec: Pooled, a: dict[str, Value], row: _Row, x: Value) -> None:
+    """Pixels of which all columns of taps are on the data."""
+    pixel = spec.lanes * 4
+    column = (x * spec.stride[1] - a["left"]) * pixel
+    found = [_begin(k, spec)] * spec.width
+    for line in row.lines:
+        for tap in range(spec.columns):
+            for p in range(spec.width):
+                cell = k.load(line + column + (p * spec.stride[1] + tap * spec.dilation[1]) * pixel, F32, spec.lanes)
+                found[p] = COMBINE[spec.word](k, cell, found[p])
+    share = _share(k, spec, row, k.integer(spec.columns))
+    for p, total in enumerate(found):
+        k.store(_scaled(k, total, share), row.made + x * pixel + p * pixel)
+
+
+def _border(k: Kernel, spec: Pooled, a: dict[str, Value], row: _Row, x: Value) -> None:
+    """A pixel of which some columns of taps may be outside."""
+    pixel = spec.lanes * 4
+    total, count = k.variable(_begin(k, spec)), k.variable(k.integer(0))
+    with k.loop(0, spec.columns) as tap:
+        column = x * spec.stride[1] - a["left"] + tap * spec.dilation[1]
+        with k.if_(column.below(a["width"])):
+            count.set(count.get() + 1)
+            for line in row.lines:
+                total.set(COMBINE[spec.word](k, k.load(line + column * pixel, F32, spec.lanes), total.get()))
+    k.store(_scaled(k, total.get(), _share(k, spec, row, count.get())), row.made + x * pixel)
+
+
+def _share(k: Kernel, spec: Pooled, row: _Row, columns: Value) -> Value | None:
+    """What a sum is multiplied with: one divided by the cells that count; 1 where there is none."""
+    if spec.word != "sum":
+        return None
+    if spec.counts_all:
+        return k.number(1 / (spec.rows * spec.columns), F32)
+    return k.number(1.0, F32) / k.maximum(row.inside * columns, k.integer(1)).to(F32)
+
+
+def _scaled(k: Kernel, total: Value, share: Value | None) -> Value:
+    return total if share is None else total * k.splat(share, total.lanes)

@@ -1,0 +1,86 @@
+"""Which kernel pools over blocks of channels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from uncork.internal_ops.blocks import BlockedPooling
+from uncork.kernels.convolution.spec_pool import Pooled
+from uncork.kernels.extents import extents, nanoseconds
+from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Operand, Out, Scratch, Selection, Stages, shares
+from uncork.kernels.loops.windows import Window, windows_of
+from uncork.kernels.runtime.target import Target
+from uncork.kernels.select import selects
+from uncork.ops import Operation
+from uncork.ops.avg_pool import AvgPool1, Pooling
+from uncork.symbolic import SizeLike
+from uncork.types import TensorSpec
+
+#: Pixels at a time: windows that overlap share what they load.
+_PIXELS = 8
+#: Most cells of a window: all are written out.
+_MOST = 32
+
+
+def pooling_of(operation: Operation | None) -> Pooling | None:
+    """The pooling that a layer with one result is; None where it is none."""
+    pool = getattr(operation, "pool", operation)
+    return pool if isinstance(pool, Pooling) else None
+
+
+def pools_blocks(pool: Pooling, sizes: Sequence[SizeLike], counts: Sequence[SizeLike]) -> bool:
+    """A kernel pools two axes of so many cells into so many windows."""
+    if len(sizes) != len(pool.kernel) or len(sizes) > 2 or pool.kernel[0] * pool.kernel[-1] > _MOST:
+        return False
+    windows = windows_of(pool, sizes, counts, pool.kernel)
+    if isinstance(pool, AvgPool1) and not pool.exclude_pad and any(w.is_padded and not w.stays_inside for w in windows):
+        return False
+    return all(isinstance(w.begin, int) and isinstance(w.end, int) for w in windows)
+
+
+@selects(BlockedPooling)
+def select_pool(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
+    assert isinstance(operation, BlockedPooling) and inputs[0] is not None
+    pool = pooling_of(operation.operation)
+    images, blocks, *sizes, lanes = extents(inputs[0])
+    counts = extents(outputs[0])[2:-1]
+    assert pool is not None and isinstance(lanes, int)
+    windows: list[Window | None] = [*windows_of(pool, sizes, counts, pool.kernel)]
+    rows, columns = [None] * (2 - len(windows)) + windows
+    assert columns is not None
+    mean = isinstance(pool, AvgPool1)
+    count = columns.count
+    width = min(_PIXELS, max(1, count - 2)) if isinstance(count, int) else _PIXELS
+    spec = Pooled(
+        "sum" if mean else "max",
+        lanes,
+        rows.kernel if rows else 1,
+        columns.kernel,
+        (rows.stride if rows else 1, columns.stride),
+        (rows.dilation if rows else 1, columns.dilation),
+        width,
+        isinstance(pool, AvgPool1) and not pool.exclude_pad,
+    )
+    planes, line = images * blocks, columns.size * lanes * 4
+
+    def compute(some: tuple[SizeLike, SizeLike], share: int) -> KernelCall:
+        words: dict[str, Operand] = {
+            "source": In(0),
+            "target": Out(0),
+            "outside": Scratch(share * line),
+            "first": some[0],
+            "end": some[0] + some[1],
+            "height": rows.size if rows else 1,
+            "width": columns.size,
+            "result_height": rows.count if rows else 1,
+            "result_width": columns.count,
+            "top": rows.begin if rows else 0,
+            "left": columns.begin,
+        }
+        return spec, [words[name] for name in spec.arguments]
+
+    def stages(threads: int) -> Stages:
+        return Stages([[compute(part, n) for n, part in enumerate(shares(planes, threads))]], threads * line)
+
+    work = planes * (rows.count if rows else 1) * columns.count
+    return KernelPlan(spec.name, [compute((0, planes), 0)], line, [], nanoseconds(work, spec.rows * spec.columns / 4), stages)

@@ -1,0 +1,31 @@
+"""What a kernel that pools data in blocks of channels is specialised for, and its arguments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+#: Planes from `first` to `end`, a plane for each block of each image; `outside` has room for a row of the data.
+ARGUMENTS = ("source", "target", "outside", "first", "end", "height", "width", "result_height", "result_width", "top", "left")
+
+
+@dataclass(frozen=True, slots=True)
+class Pooled:
+    """`word` over windows of `rows` x `columns` cells, `width` pixels of a row at a time: "max", or "sum" for means."""
+
+    emitter: ClassVar[str] = "uncork.kernels.convolution.emit_pool:emit_pool"
+    arguments: ClassVar[tuple[str, ...]] = ARGUMENTS
+    word: str
+    lanes: int
+    rows: int
+    columns: int
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    width: int
+    #: Cells outside of the data count for a mean.
+    counts_all: bool = False
+
+    @property
+    def name(self) -> str:
+        windows = f"{self.rows}x{self.columns}_by{self.stride[0]}x{self.stride[1]}_{self.dilation[0]}x{self.dilation[1]}"
+        return f"pool_{self.word}{'_all' if self.counts_all else ''}_{windows}_{self.width}x{self.lanes}"

@@ -1,0 +1,131 @@
+"""Layers between convolutions that can be done over blocks of channels as they are: element by element, concatenation, spatial means.
+
+The operation stays what it is, on tensors of one more dimension: `[N, C / b, .., b]` instead of `[N, C, ..]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from uncork.internal_ops.blocks import BlockedPooling
+from uncork.ir.model import Model, Node
+from uncork.kernels.convolution.blocks import block_of
+from uncork.kernels.convolution.select_pool import pooling_of, pools_blocks
+from uncork.kernels.elementwise.lowering import Lowered, has_lowering, said
+from uncork.kernels.extents import KernelDeclined, certainly, extents, has_extents, is_empty, same, same_extents
+from uncork.kernels.runtime.target import Target
+from uncork.ops import Operation
+from uncork.ops._common.indices import normalised_axis
+from uncork.ops.avg_pool import Pooling
+from uncork.ops.concat import Concat1
+from uncork.symbolic import SizeLike
+from uncork.types import Array, ElementType, TensorSpec
+
+#: Reductions that leave blocks as they are, where they are over all spatial dimensions.
+_REDUCTIONS = frozenset({"ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum"})
+#: What a result of a pooling saves over blocks, in nanoseconds; what an open size is taken to be.
+_POOLED, _SOME = 0.4, 64
+#: The fewest dimensions: images, channels and one more.
+_LEAST = 3
+
+
+@dataclass(frozen=True)
+class Between:
+    """How a layer would be done over blocks: which inputs lie in them, its operation there, and inputs that are other constants."""
+
+    lies: tuple[bool, ...]
+    block: int
+    operation: Operation
+    constants: Mapping[int, Array] = field(default_factory=dict)
+    #: What that saves, in the unit of the pass.
+    saved: float = 0.0
+
+
+def between(model: Model, node: Node, target: Target) -> Between | None:
+    """How a layer could be done over blocks; None where it cannot."""
+    operation = node.operation
+    if operation is None or len(node.outputs) != 1 or not node.inputs:
+        return None
+    pool = pooling_of(operation)
+    wanted = pool or has_lowering(operation) or isinstance(operation, Concat1) or node.type_name in _REDUCTIONS
+    specs, result = [model.spec(source) for source in node.inputs], node.outputs[0].spec
+    if not wanted or not _is_plain(specs[0]) or not _is_plain(result):
+        return None
+    block = block_of(_channels(result), target)
+    if not block:
+        return None
+    if pool is not None:
+        return _pooling(operation, pool, specs[0], result, block)
+    if node.type_name in _REDUCTIONS:
+        return _reduction(operation, specs, block)
+    if not all(spec.element_type is ElementType.f32 and has_extents(spec) for spec in specs):
+        return None
+    if isinstance(operation, Concat1):
+        return _concat(operation, specs, block, target)
+    return _by_element(operation, specs, result, block)
+
+
+def _is_plain(spec: TensorSpec) -> bool:
+    """f32 of known or open sizes, with channels whose number is known."""
+    if spec.element_type is not ElementType.f32 or not has_extents(spec):
+        return False
+    sizes = extents(spec)
+    return len(sizes) >= _LEAST and isinstance(sizes[1], int) and not is_empty(sizes)
+
+
+def _channels(spec: TensorSpec) -> int:
+    channels = extents(spec)[1]
+    assert isinstance(channels, int)
+    return channels
+
+
+def _by_element(operation: Operation, specs: Sequence[TensorSpec], result: TensorSpec, block: int) -> Between | None:
+    """Every operand has the result's channels, or is one number."""
+    try:
+        found = said(operation, specs, result)
+    except KernelDeclined:
+        return None
+    if not isinstance(found, Lowered) or found.inputs != tuple(range(len(specs))):
+        return None
+    whole = extents(result)
+    lies = tuple(len(shape) == len(whole) and same(shape[1], whole[1]) for shape in found.shapes)
+    given = [extents(spec) for spec in specs]
+    fits = all(same_extents(shape, own) and (inside or _is_one(own)) for inside, shape, own in zip(lies, found.shapes, given))
+    return Between(lies, block, operation) if fits and any(same_extents(own, whole) for own in given) else None
+
+
+def _is_one(sizes: Sequence[SizeLike]) -> bool:
+    return all(certainly(size, 1) for size in sizes)
+
+
+def _concat(operation: Concat1, specs: Sequence[TensorSpec], block: int, target: Target) -> Between | None:
+    """Whole blocks follow each other."""
+    rank = len(extents(specs[0]))
+    if normalised_axis(operation, operation.axis, rank) != 1:
+        return None
+    if not all(_is_plain(spec) and block_of(_channels(spec), target) == block for spec in specs):
+        return None
+    return Between((True,) * len(specs), block, Concat1(axis=1))
+
+
+def _reduction(operation: Operation, specs: Sequence[TensorSpec], block: int) -> Between | None:
+    axes, rank = specs[1].value, len(extents(specs[0]))
+    if axes is None or not getattr(operation, "keep_dims", False):
+        return None
+    spatial = list(range(2, rank))
+    if sorted(int(axis) % rank for axis in axes.reshape(-1)) != spatial:
+        return None
+    return Between((True, False), block, operation, {1: np.array(spatial, axes.dtype)})
+
+
+def _pooling(operation: Operation, pool: Pooling, data: TensorSpec, result: TensorSpec, block: int) -> Between | None:
+    sizes, counts = extents(data), extents(result)
+    if not pools_blocks(pool, sizes[2:], counts[2:]):
+        return None
+    results = 1
+    for count in counts[1:]:
+        results *= count if isinstance(count, int) else _SOME
+    return Between((True,), block, BlockedPooling(operation, (True,), block), saved=results * _POOLED)
