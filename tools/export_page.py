@@ -79,6 +79,9 @@ where the standard is silent:
 |---|---|---|
 """
 CORPUS = """
+onnxruntime also leaves a rounding to f16 out where f32 is before and behind it: weights that are
+stored as integers with scales of f16 keep more digits there.
+
 Some of what onnxruntime 1.31 does wrong is written around: Min and Max of 64-bit integers with a
 scalar, Gather of rows of strings,
 Sign and Clip of 64-bit integers, sums of integers in floating point, negative axes of reductions

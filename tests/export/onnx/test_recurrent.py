@@ -23,7 +23,7 @@ EXAMPLES = [
     if operation.type_name in KINDS
     for sample in entry.samples
     if not any(sample.types)
-    and all(a is None or a.size and a.dtype != np.float16 for a in sample.case.inputs)
+    and all(a is None or (a.size and a.dtype != np.float16) for a in sample.case.inputs)
 ]
 
 
