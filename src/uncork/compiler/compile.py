@@ -399,8 +399,9 @@ def load(
     `backend` is "cpu" (kernels) or "reference" (NumPy from the formulas); `strict=True` refuses odd data that is tolerated
     otherwise; `threads` is the most threads of a call (None: all processors); `precision` is "f32", or of recurrent layers'
     products "bf16" or "bf16x3"; `loop_limit` is the most iterations of a Loop; `tables` takes constants from files,
-    `{"users": "users.npy"}`; `ids="as-written"` lets conversions in the model cut ids, as OpenVINO does; `prepare=True`
-    compiles the kernels now, not at the first call: see `CompiledModel.prepare`.
+    `{"users": "users.npy"}`; `ids="as-written"` lets conversions in the model cut ids, as OpenVINO does;
+    `exact_convolutions=True` makes every product of a convolution; `prepare=True` compiles the kernels now, not at the first call:
+    see `CompiledModel.prepare`.
 
     Raises what `read_model` and `compile_model` raise, with the path. Both say more of each option.
     """
