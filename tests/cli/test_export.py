@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import uncork
+from uncork.export.torch.folder import agree
 
 from .conftest import Command
 
@@ -102,3 +103,62 @@ def test_approximations_are_listed(command: Command, tmp_path: Path) -> None:
     answer = command("export", "noise.xml", "--to", "onnx", "-o", "noise.onnx", "--approximate")
     assert answer.status == 0
     assert answer.out.startswith("1 approximation:\n  layer 'noise' (RandomUniform-8, id 3): RandomUniform with seeds draws other numbers")
+
+
+def blocks(path: Path) -> None:
+    """x f32[1,1,?,?] in blocks of 16 by 16, which 3 by 3 is too small for."""
+    builder = uncork.Builder("blocks")
+    x = builder.parameter("x", "f32", [1, 1, None, None])
+    builder.result(builder.add("SpaceToDepth", 1, x, mode="blocks_first", block_size=16)[0], "y")
+    uncork.write_model(builder.model(), path)
+
+
+def test_the_check_has_inputs_of_a_size_that_the_model_takes(command: Command, tmp_path: Path) -> None:
+    blocks(tmp_path / "blocks.xml")
+    assert command("export", "blocks.xml", "--to", "torch", "-o", "found").err == ""
+    with np.load(tmp_path / "found" / "sample.npz") as sample:
+        assert sample["input_0"].shape == (1, 1, 16, 16)
+
+
+def test_the_check_has_the_inputs_that_are_given(command: Command, tmp_path: Path) -> None:
+    blocks(tmp_path / "blocks.xml")
+    x = np.arange(16 * 32, dtype=np.float32).reshape(1, 1, 16, 32)
+    np.save(tmp_path / "x.npy", x)
+    assert command("export", "blocks.xml", "--to", "torch", "-o", "given", "-i", "x=x.npy").status == 0
+    with np.load(tmp_path / "given" / "sample.npz") as sample:
+        np.testing.assert_array_equal(sample["input_0"], x)
+        np.testing.assert_array_equal(sample["output_0"].reshape(16, 16, 2), x.reshape(16, 2, 16).transpose(0, 2, 1))
+    answer = command("export", "blocks.xml", "--to", "torch", "-o", "more", "--random", "--shape", "x=1,1,32,32")
+    assert answer.status == 0
+    answer = command("export", "blocks.xml", "--to", "onnx", "-o", "m.onnx", "-i", "x=x.npy")
+    assert (answer.status, answer.message) == (1, "inputs are for the check.py of --to torch")
+
+
+def test_no_check_of_answers_that_only_round(command: Command, tmp_path: Path) -> None:
+    """A last digit is made 2**30 times larger."""
+    builder = uncork.Builder("hair")
+    x = builder.parameter("x", "f32", [4])
+    large = builder.add("Multiply", 1, x, builder.constant(np.float32(2**30)))[0]
+    builder.result(builder.add("Sin", 1, large)[0], "y")
+    uncork.write_model(builder.model(), tmp_path / "hair.xml")
+    answer = command("export", "hair.xml", "--to", "torch", "-o", "folder")
+    assert answer.status == 0
+    assert answer.err.startswith("uncork: no check.py: the model refuses the random inputs that were tried, or its answers hang on")
+    assert sorted(p.name for p in (tmp_path / "folder").iterdir()) == ["model.py", "weights.safetensors"]
+    (tmp_path / "folder" / "check.py").write_text("of another model")
+    assert command("export", "hair.xml", "--to", "torch", "-o", "folder", "--overwrite").status == 0
+    assert sorted(p.name for p in (tmp_path / "folder").iterdir()) == ["model.py", "weights.safetensors"]
+
+
+@pytest.mark.parametrize(
+    ("found", "expected", "same"),
+    [
+        ([1.0, 780.0], [1.01, 780.0], True),
+        ([1.0, 780.0], [1.2, 780.0], False),
+        ([0.0], [0.0002], False),
+        ([np.nan, np.inf], [np.nan, np.inf], True),
+        ([1.0], [1.0, 1.0], False),
+    ],
+)
+def test_what_the_check_takes_for_the_same(found: list[float], expected: list[float], same: bool) -> None:
+    assert agree(np.array(found), np.array(expected, np.float32)) == same

@@ -9,18 +9,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
+from uncork.cli._input_options import add_inputs, check_random
 from uncork.cli._output import counted, emit, emit_json, printable
 from uncork.cli._parser import Parser, one_of
+from uncork.cli._sample import found_sample, given_sample
 from uncork.errors import InputError, UncorkError
-from uncork.export.torch.folder import FILES, Sample, check_folder
-from uncork.ir.model import Model
+from uncork.export.torch.folder import FILES, check_folder
 
 _EPILOG = """\
 onnx: OUT is one file. Constants of more than 2 GB, or with --external-data, go to OUT.data beside
 it.
-torch: OUT is a folder with model.py, weights.safetensors and check.py, which compares the answers.
+torch: OUT is a folder with model.py, weights.safetensors and check.py, which compares the answers to the inputs
+that -i or --random give (as for uncork run), or to random ones.
 What ONNX and torch define otherwise is spelled out, so that the answers are the same. A layer for which that
 cannot be is refused, or with
 --approximate exported nearly the same and listed. docs/export.md has a table of operations.
@@ -29,6 +29,7 @@ examples:
   uncork export model.xml --to onnx -o model.onnx
   uncork export model.xml --to onnx -o model.onnx --opset 22 --external-data --overwrite
   uncork export model.xml --to torch -o folder && python folder/check.py
+  uncork export model.xml --to torch -o folder -i inputs.npz
 """
 #: Layer and reason, for everything that was approximated.
 Approximations = Sequence[tuple[str, str]]
@@ -61,38 +62,13 @@ def _to_torch(arguments: argparse.Namespace) -> Approximations:
     from uncork.export.torch.folder import write_torch
 
     model = given_model(arguments.model, arguments.weights)
-    return write_torch(model, arguments.output, approximate=arguments.approximate, sample=_sample(model), progress=_progress())
-
-
-def _sample(model: Model) -> Sample | None:
-    """Random inputs and what the model answers, for check.py; None where it refuses them."""
-    from uncork.cli._inputs import random_array
-    from uncork.cli._roles import Roles
-    from uncork.compiler.compile import compile_model
-
-    try:
-        compiled = compile_model(model)
-        shapes = {
-            i: tuple(d.static_size if d.static_size is not None else max(d.low, 3) for d in port.shape)
-            for i, port in enumerate(compiled.inputs)
-            if port.shape.rank is not None
-        }
-        roles = Roles(compiled.model)
-        inputs = [
-            roles.ordered(i, random_array(str(i), port.element_type, shapes[i], 0, roles.bounds(i, shapes)))
-            for i, port in enumerate(compiled.inputs)
-        ]
-    except (UncorkError, KeyError):
-        return None
-    # Where random numbers are refused, all ones may do: lengths, and places in them.
-    ones = [np.ones_like(a) if a.dtype.kind in "iu" else a for a in inputs]
-    for given in (inputs, ones):
-        try:
-            results = compiled(*given)
-            return given, [np.asarray(results[i]) for i in range(len(results))]
-        except UncorkError:
-            continue
-    return None
+    sample = given_sample(model, arguments) if arguments.input or arguments.random else found_sample(model)
+    if sample is None:
+        sys.stderr.write(
+            "uncork: no check.py: the model refuses the random inputs that were tried, or its answers hang on the last digits of them; "
+            "give inputs of your own with -i\n"
+        )
+    return write_torch(model, arguments.output, approximate=arguments.approximate, sample=sample, progress=_progress())
 
 
 #: Every format by the word after `--to`.
@@ -116,6 +92,7 @@ def parser() -> Parser:
         help="export what cannot be quite the same nearly the same, and list it",
     )
     parser.add_argument("--external-data", action="store_true", help="onnx: constants in a file beside OUT")
+    add_inputs(parser)
     parser.add_argument("--overwrite", action="store_true", help="replace an OUT that is there")
     parser.add_weights()
     parser.add_json()
@@ -123,6 +100,7 @@ def parser() -> Parser:
 
 
 def execute(arguments: argparse.Namespace) -> int:
+    check_random(parser(), arguments)
     target = TARGETS[arguments.to]
     _check_output(arguments, target)
     approximations = target.write(arguments)
@@ -160,6 +138,8 @@ def _check_output(arguments: argparse.Namespace, target: Target) -> None:
         if arguments.opset is not None or arguments.external_data:
             raise InputError("--opset and --external-data are for --to onnx")
         return check_folder(arguments.output, arguments.overwrite)
+    if arguments.input or arguments.random:
+        raise InputError("inputs are for the check.py of --to torch")
     output = Path(arguments.output)
     if not arguments.output.endswith(target.suffix):
         raise InputError(f"expected a name that ends in {target.suffix}", arguments.output)

@@ -84,7 +84,8 @@ def compare(
 
     `against` is "openvino", "reference", "onnxruntime:FILE.onnx", "torch:FILE.pt2" or the path of another .xml; with `saved`, arrays
     by the names of tensors or layers, it is what they are called. `inputs` are as a call of the model takes them.
-    `opened` is the model, where it is read already.
+    `opened` is the model, where it is read already; `weights` is its weights file when it is not the .bin beside it, and `backend`
+    what runs it, as for `uncork.load`. `progress` is called with the layers that are done and all layers.
 
     A layer that uncork lacks takes the other side's values. Raises UncorkError when a side cannot be opened.
     """

@@ -12,16 +12,18 @@ from uncork.compare.report import HEADING, conclusion, counts, figures, row
 BEGINNING = "<!DOCTYPE html>\n<!-- uncork compare -->\n"
 
 _STYLE = """
-body{font:15px/1.5 system-ui,sans-serif;margin:0 auto;max-width:84rem;padding:1.5rem;color:#1c2430;background:#fff}
+body{font:15px/1.5 system-ui,sans-serif;margin:0 auto;max-width:84rem;padding:1.5rem;color:#1c2430;background:#fff;
+overflow-wrap:anywhere}
 h1{font-size:1.4rem;margin:0}h2{font-size:1.1rem;margin:2rem 0 .5rem}
 .line{color:#596273;margin:.2rem 0 1rem}.good,.bad{padding:.7rem 1rem;border-radius:.4rem;border-left:.3rem solid}
 .good{background:#e9f6ee;border-color:#1f8a4c}.bad{background:#fdecec;border-color:#c62f2f}
-.scroll{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.85rem}
-th{position:sticky;top:0;background:#f2f4f7;text-align:left}th,td{padding:.25rem .6rem;border-bottom:1px solid #e3e7ec;white-space:nowrap}
-td.n{text-align:right;font-variant-numeric:tabular-nums}td.name{max-width:26rem;overflow:hidden;text-overflow:ellipsis}
+.scroll{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.8rem}
+th{position:sticky;top:0;background:#f2f4f7;text-align:left}th,td{padding:.25rem .5rem;border-bottom:1px solid #e3e7ec;white-space:nowrap}
+td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}td.name{max-width:22rem;overflow:hidden;text-overflow:ellipsis}
 tr.differs td,tr.failed td{background:#fdecec}tr.unmatched td{color:#8b94a3}
 svg{display:block}rect{fill:#5b7db1}label{user-select:none}
 #only:checked~.layers tr.same,#only:checked~.layers tr.rounding,#only:checked~.layers tr.unmatched{display:none}
+@media(max-width:40rem){body{padding:1rem}td.name{max-width:11rem}}
 @media(prefers-color-scheme:dark){body{background:#14181f;color:#dde3ec}th{background:#222935}th,td{border-color:#2a3240}
 .good{background:#14301f}.bad,tr.differs td,tr.failed td{background:#3a1a1c}.line{color:#93a0b4}}
 """
@@ -44,7 +46,7 @@ def page(found: Comparison) -> str:
 def _outputs(found: Comparison) -> str:
     if not found.outputs:
         return ""
-    head = "".join(f"<th>{escape(title)}</th>" for title in ("result", *HEADING[4:], "differences"))
+    head = _head(["result", *HEADING[4:], "differences"], 1)
     lines = []
     for output in found.outputs:
         cells = [output.name, *figures(output.difference), output.verdict + (f": {output.reason}" if output.reason else "")]
@@ -53,7 +55,7 @@ def _outputs(found: Comparison) -> str:
 
 
 def _layers(found: Comparison) -> str:
-    head = "".join(f"<th>{escape(title)}</th>" for title in (*HEADING, "differences"))
+    head = _head([*HEADING, "differences"], 4)
     lines = [f'<tr class="{layer.verdict}">{_cells(row(layer), 4)}<td>{histogram(layer.difference)}</td></tr>' for layer in found.layers]
     return (
         '<h2>Layers</h2><p class="line">Each layer is run on what the other side gave to it: a difference is its own. The bars count '
@@ -61,6 +63,11 @@ def _layers(found: Comparison) -> str:
         '<input type="checkbox" id="only"><label for="only"> only those that differ</label>'
         f'<div class="scroll layers"><table><tr>{head}</tr>{"".join(lines)}</table></div>'
     )
+
+
+def _head(titles: list[str], first_number: int) -> str:
+    numbers = range(first_number, first_number + 3)
+    return "".join(f'<th class="{"n" if i in numbers else ""}">{escape(title)}</th>' for i, title in enumerate(titles))
 
 
 def _cells(cells: list[str], first_number: int) -> str:

@@ -425,8 +425,9 @@ def load(
     otherwise; `threads` is the most threads of a call (None: all processors); `precision` is "f32", or of recurrent layers'
     products "bf16" or "bf16x3"; `loop_limit` is the most iterations of a Loop; `tables` takes constants from files,
     `{"users": "users.npy"}`; `ids="as-written"` lets conversions in the model cut ids, as OpenVINO does;
-    `memory_limit` is the most bytes of working memory of a call; `prepare=True` compiles the kernels now, not at the first
-    call: see `CompiledModel.prepare`.
+    `exact_convolutions=True` makes every product of a convolution, `exact_fake_quantize=True` multiplies what FakeQuantize rounded
+    in f32; `memory_limit` is the most bytes of working memory of a call; `prepare=True` compiles the kernels now, not at the
+    first call: see `CompiledModel.prepare`.
 
     Raises what `read_model` and `compile_model` raise, with the path. Both say more of each option.
     """

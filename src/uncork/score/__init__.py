@@ -27,6 +27,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from uncork.errors import InputError, UncorkError
 
 if TYPE_CHECKING:
+    import inspect
+
     from uncork.destination import Read
     from uncork.score.engine import Engine
     from uncork.score.prepare import Prepared
@@ -86,6 +88,10 @@ def score(
     "host:port" or "auto"; without it Ray is started on this machine). An interrupted run goes on with `resume`; `overwrite` replaces
     an output that is there, when uncork wrote it. `limit` scores the first rows only, for a trial. `weights`, `tables` (paths of files)
     and `backend` are those of `uncork.load`.
+
+    `workers` is how many processes score (all processors), `batch_size` the rows of a call (1024, or what the model's shapes fix),
+    `rows_per_part` about how many rows lie in a part; `format` is "parquet", "ipc" or "csv" where names do not say it, and
+    `progress=True` shows on a terminal how far it is.
 
     A `source` may also be a table in memory, of pandas, Polars or pyarrow: then there is no `output`, and what comes back is a
     table of the same kind with a row for each row (see `uncork.score.Scorer`, which engines call). Files give a Summary.
@@ -343,6 +349,13 @@ class _Callable(types.ModuleType):
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         return score(*arguments, **options)
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """What `help` and completion show of it."""
+        import inspect
+
+        return inspect.signature(score)
 
 
 sys.modules[__name__].__class__ = _Callable

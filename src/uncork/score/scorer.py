@@ -43,7 +43,8 @@ class Scorer:
     >>> scorer(batch)                                                                                       # doctest: +SKIP
 
     `inputs`, `outputs`, `keep`, `top_k`, `strict` and `negative_ids` are those of `uncork.score`; `keep` is nothing unless it
-    is given. `on_error` is "fail" or "null". `threads` is 1, since engines have as many workers as processors.
+    is given. `on_error` is "fail" or "null". `batch_size` is the most rows of a call of the model; `weights`, `tables` and `backend`
+    are those of `uncork.load`. `threads` is 1, since engines have as many workers as processors.
     """
 
     def __init__(

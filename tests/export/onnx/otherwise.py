@@ -28,9 +28,6 @@ OTHERWISE = {
     ("GridSample", "no cells to read"): EMPTY,
     ("DeformableConvolution", "no channels"): EMPTY,
     ("DetectionOutput", "no priors"): EMPTY,
-    ("GRUCell", "f64 is f64"): DOUBLE,
-    ("GRUSequence", "f64 is f64"): DOUBLE,
-    ("LSTMSequence", "f64 is f64"): DOUBLE,
     ("AdaptiveMaxPool", "no images"): EMPTY,
     (
         "AvgPool",
@@ -77,8 +74,6 @@ OTHERWISE = {
     ("GRUSequence", "no rows"): ENDS,
     ("LSTMSequence", "no rows"): ENDS,
     ("Unique", "empty slices are equal"): ENDS,
-    ("RNNCell", "the sigmoid of a large number is right at both ends"): DOUBLE,
-    ("RNNSequence", "f64 is f64"): DOUBLE,
     ("Erf", "f64"): DOUBLE,
     ("Range", "64-bit integers are exact"): WIDE,
     ("Range", "u64 downwards"): WIDE,

@@ -4,18 +4,19 @@ specification.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pytest
 
 import uncork
-from tests.export.onnx._run import one_layer
-from tests.ops.test_every_op import ALL, agree
-from uncork.errors import UnsupportedError, ValidationError
+from tests.export.samples import check_examples, lowered
+from tests.ops.test_every_op import agree
+from tests.samples._sample import Sample
 from uncork.export.torch.registry import lowerings
 from uncork.ops import Operation
-from uncork.types import ElementType
+from uncork.types import Array, ElementType
 
 from .otherwise import OTHERWISE
 
@@ -27,40 +28,29 @@ pytestmark = pytest.mark.oracle
 NONE_EXPORTED = {"Multinomial", "PriorBox", "PriorBoxClustered"}
 
 
-def run(module: Any, feeds: list[Any]) -> list[np.ndarray]:
+def run(module: Any, feeds: Mapping[str, Any]) -> list[Array]:
     """The outputs of a module as arrays."""
     with torch.no_grad():
-        given = module(*(torch.from_numpy(np.array(value)) for value in feeds))
+        given = module(*(torch.from_numpy(np.array(value)) for value in feeds.values()))
     return [t.numpy() for t in (given if isinstance(given, tuple) else (given,))]
 
 
-@pytest.mark.parametrize(
-    "operation", [o for o in ALL if o.type_name in lowerings()], ids=lambda o: o.label()
-)
+def agreed(
+    sample: Sample, position: int, got: Array, value: Array, element_type: ElementType
+) -> None:
+    rtol, atol = max(sample.rtol, 1e-4), max(sample.atol, 1e-5)
+    agree(got, value, element_type, rtol, atol, f"output {position}")
+    assert ElementType.of_dtype(got.dtype) is element_type
+
+
+@lowered(lowerings())
 def test_examples(operation: type[Operation]) -> None:
-    entry, exported, different = ALL[operation], 0, []
-    for sample in entry.samples:
-        if (operation.type_name, sample.name) in OTHERWISE:
-            continue
-        values, types = sample.expected
-        if any(not t.is_native for t in types):
-            continue
-        for constants, dynamic in ((False, False), (True, False), (True, True)):
-            try:
-                made = one_layer(operation, sample.case, constants, dynamic)
-                module = None if made is None else uncork.to_torch(made[0])
-            except (UnsupportedError, ValidationError):
-                continue
-            if made is None or module is None:
-                continue
-            exported += 1
-            try:
-                outputs = zip(run(module, list(made[1].values())), values, types)
-                for position, (got, value, element_type) in enumerate(outputs):
-                    rtol, atol = max(sample.rtol, 1e-4), max(sample.atol, 1e-5)
-                    agree(got, value, element_type, rtol, atol, f"output {position}")
-                    assert ElementType.of_dtype(got.dtype) is element_type
-            except Exception as error:  # whatever torch raises: all examples are listed
-                different.append(f"{sample.name} ({constants=}, {dynamic=}): {error!r}")
-    assert not different, "\n".join(different)
+    exported = check_examples(
+        operation,
+        uncork.to_torch,
+        run,
+        agreed,
+        OTHERWISE,
+        lambda element_type: element_type.is_native,
+    )
     assert exported or operation.type_name in NONE_EXPORTED, "not one example was exported"

@@ -20,7 +20,7 @@ def to_onnx(
     model: Model | str | os.PathLike[str], *, opset: int = 21, approximate: bool = False
 ) -> ModelProto:
     """The model in ONNX, with its constants inside. `model` is a Model or the path of its .xml
-    file.
+    file, `opset` the version of ONNX's operations, 21 or newer.
 
     What ONNX defines otherwise is spelled out, so that the answers are the same. A layer for which
     that cannot be is refused, all

@@ -64,12 +64,13 @@ def write_onnx(
     external_data: bool | None = None,
     progress: Progress | None = None,
 ) -> list[tuple[str, str]]:
-    """Write the model to an .onnx file; the rest is as for `to_onnx`. Returns what was
-    approximated: layer and reason.
+    """Write the model to an .onnx file; `model`, `opset` and `approximate` are as for `to_onnx`.
+    Returns what was approximated: layer and reason.
 
     The constants go to `path` with `.data` behind it when `external_data` says so or when they are
     more than one file can
-    hold; they are written one by one. Files take their names when they are whole.
+    hold; they are written one by one. Files take their names when they are whole. `progress` is
+    called with the bytes of constants that are written and all of them.
     """
     path = Path(path)
     exported = export(given_model(model), opset, approximate)

@@ -80,7 +80,7 @@ Conv ConvTranspose               fdh          *
 MaxPool                          fdhbB        *
 AveragePool LpPool GlobalAveragePool  fdh     *
 BatchNormalization InstanceNormalization LayerNormalization GroupNormalization LRN  fdh *
-GRU LSTM RNN                     fdh          0,1,2,3,5,6
+GRU LSTM RNN                     fh           0,1,2,3,5,6
 Range                            fdwil        *
 Resize                           fhbiB        0
 GridSample RoiAlign              fdh          0,1

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from uncork.export.onnx.families.recurrent_steps import Steps, sequence_by_steps
 from uncork.export.onnx.graph import I64, Graph, Tensor
 from uncork.export.onnx.registry import lowers
 from uncork.ops._common.recurrent import WALKS, Recurrent, RecurrentSequence
@@ -69,6 +70,9 @@ def _sequence(
     b: Tensor,
 ) -> list[Tensor]:
     steps, known = x.shape[1].static_size if x.rank == 3 else None, lengths.known()
+    if x.type is ElementType.f64:
+        made = sequence_by_steps(g, op, op.direction, x, states, lengths, [w, r, b])
+        return _without_empty(g, made, lengths, known)
     whole = known is not None and steps is not None and steps > 0 and all(n == steps for n in known)
     given = None if whole else g.cast(lengths, ElementType.i32)
     y, *last = _node(
@@ -82,7 +86,14 @@ def _sequence(
         b,
     )
     outputs = [g.transpose(y, [2, 1, 0, 3]), *(g.transpose(s, [1, 0, 2]) for s in last)]
-    if whole or (known is not None and all(n > 0 for n in known)):
+    return outputs if whole else _without_empty(g, outputs, lengths, known)
+
+
+def _without_empty(
+    g: Graph, outputs: list[Tensor], lengths: Tensor, known: list[int] | None
+) -> list[Tensor]:
+    """Zeros as the last states of rows without steps."""
+    if known is not None and all(n > 0 for n in known):
         return outputs
     blank = g.unsqueeze(g.op("Equal", g.cast(lengths, I64), g.constant(0, I64)), [1, 2])
     return [outputs[0], *(g.op("Where", blank, g.number(0, s), s) for s in outputs[1:])]
@@ -217,6 +228,8 @@ def _cell(
     r: Tensor,
     b: Tensor | None,
 ) -> list[Tensor]:
+    if x.type is ElementType.f64:
+        return Steps(op, w, r, b).step(g, x, states)
     weights = [None if t is None else _lifted(g, t) for t in (w, r, b)]
     assert weights[0] is not None and weights[1] is not None
     lifted = [g.unsqueeze(t, [0]) for t in (x, *states)]

@@ -4,6 +4,8 @@ states [batch, directions, hidden], W, R and B with a first axis of directions.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -228,6 +230,34 @@ def rnn_sequence(
     return torch.stack(outputs, 1), torch.stack(states, 1)
 
 
+def by_steps(
+    step: Callable[..., tuple[Tensor, ...]],
+    x: Tensor,
+    states: tuple[Tensor, ...],
+    lengths: Tensor | None,
+    direction: str,
+) -> tuple[Tensor, ...]:
+    """A sequence step by step; the first state of a step is its output.
+
+    `step` takes the number of the direction, what is given to the step and the states, and gives
+    the new ones.
+    """
+    if x.shape[0] == 0 or x.shape[1] == 0:
+        return no_steps(x, states[0], len(states))
+    outputs, last = [], []
+    for d, backwards in enumerate(walks(direction)):
+        given = reversed_rows(x, lengths) if backwards else x
+        now, made = tuple(state[:, d] for state in states), []
+        for t in range(x.shape[1]):
+            now = step(d, given[:, t], *now)
+            made.append(now)
+        kept = [torch.stack(values, 1) for values in zip(*made)]
+        last.append([last_of(values, lengths) for values in kept])
+        y = within(kept[0], lengths)
+        outputs.append(reversed_rows(y, lengths) if backwards else y)
+    return (torch.stack(outputs, 1), *(torch.stack(values, 1) for values in zip(*last)))
+
+
 def gru_sequence_by_steps(
     x: Tensor,
     h: Tensor,
@@ -241,22 +271,12 @@ def gru_sequence_by_steps(
     linear_before_reset: bool = False,
 ) -> tuple[Tensor, ...]:
     """A GRU step by step."""
-    if x.shape[0] == 0 or x.shape[1] == 0:
-        return no_steps(x, h, 1)
-    outputs, states = [], []
-    for d, backwards in enumerate(walks(direction)):
-        given = reversed_rows(x, lengths) if backwards else x
-        state, steps = h[:, d], []
-        for t in range(x.shape[1]):
-            state = gru_step(
-                given[:, t], state, w[d], r[d], b[d], activations, clip, linear_before_reset
-            )
-            steps.append(state)
-        y = torch.stack(steps, 1)
-        states.append(last_of(y, lengths))
-        y = within(y, lengths)
-        outputs.append(reversed_rows(y, lengths) if backwards else y)
-    return torch.stack(outputs, 1), torch.stack(states, 1)
+
+    def step(d: int, given: Tensor, state: Tensor) -> tuple[Tensor, ...]:
+        options = activations, clip, linear_before_reset
+        return (gru_step(given, state, w[d], r[d], b[d], *options),)
+
+    return by_steps(step, x, (h,), lengths, direction)
 
 
 def rnn_sequence_by_steps(
@@ -271,20 +291,11 @@ def rnn_sequence_by_steps(
     clip: float | None = None,
 ) -> tuple[Tensor, ...]:
     """An Elman network step by step."""
-    if x.shape[0] == 0 or x.shape[1] == 0:
-        return no_steps(x, h, 1)
-    outputs, states = [], []
-    for d, backwards in enumerate(walks(direction)):
-        given = reversed_rows(x, lengths) if backwards else x
-        state, steps = h[:, d], []
-        for t in range(x.shape[1]):
-            state = rnn_step(given[:, t], state, w[d], r[d], b[d], activations, clip)
-            steps.append(state)
-        y = torch.stack(steps, 1)
-        states.append(last_of(y, lengths))
-        y = within(y, lengths)
-        outputs.append(reversed_rows(y, lengths) if backwards else y)
-    return torch.stack(outputs, 1), torch.stack(states, 1)
+
+    def step(d: int, given: Tensor, state: Tensor) -> tuple[Tensor, ...]:
+        return (rnn_step(given, state, w[d], r[d], b[d], activations, clip),)
+
+    return by_steps(step, x, (h,), lengths, direction)
 
 
 def lstm_sequence_by_steps(
@@ -301,22 +312,9 @@ def lstm_sequence_by_steps(
     input_forget: bool = False,
 ) -> tuple[Tensor, ...]:
     """An LSTM step by step."""
-    if x.shape[0] == 0 or x.shape[1] == 0:
-        return no_steps(x, h, 2)
-    outputs, states, cells = [], [], []
-    for d, backwards in enumerate(walks(direction)):
-        given = reversed_rows(x, lengths) if backwards else x
-        state, cell = h[:, d], c[:, d]
-        steps, cell_steps = [], []
-        for t in range(x.shape[1]):
-            state, cell = lstm_step(
-                given[:, t], state, cell, w[d], r[d], b[d], activations, clip, input_forget
-            )
-            steps.append(state)
-            cell_steps.append(cell)
-        y = torch.stack(steps, 1)
-        states.append(last_of(y, lengths))
-        cells.append(last_of(torch.stack(cell_steps, 1), lengths))
-        y = within(y, lengths)
-        outputs.append(reversed_rows(y, lengths) if backwards else y)
-    return torch.stack(outputs, 1), torch.stack(states, 1), torch.stack(cells, 1)
+
+    def step(d: int, given: Tensor, state: Tensor, cell: Tensor) -> tuple[Tensor, ...]:
+        options = activations, clip, input_forget
+        return lstm_step(given, state, cell, w[d], r[d], b[d], *options)
+
+    return by_steps(step, x, (h, c), lengths, direction)
