@@ -16,7 +16,7 @@ from uncork.ir.validate import infer
 
 @dataclass(frozen=True)
 class Look:
-    """The model, with specs inferred as far as they can be, and everything that is wrong with it."""
+    """The model, with specs inferred as far as possible, and everything that is wrong with it."""
 
     model: Model
     findings: Findings
@@ -47,5 +47,8 @@ def problems_as_json(found: Look) -> dict[str, Any]:
     """`problems` and `missing` as `show --json` and `check --json` have them."""
     return {
         "problems": list(map(problem_as_json, found.findings.problems)),
-        "missing": [{"operation": operation, "layers": layers} for operation, layers in found.findings.missing.items()],
+        "missing": [
+            {"operation": operation, "layers": layers}
+            for operation, layers in found.findings.missing.items()
+        ],
     }

@@ -1,4 +1,5 @@
-"""What inputs are for where rows are looked up: ids of a table, beginnings of bags, numbers of segments.
+"""What inputs are for where rows are looked up: ids of a table, beginnings of bags, numbers of
+segments.
 
 Random numbers mean something there only within bounds and in order.
 """
@@ -23,11 +24,17 @@ class Roles:
         self.model = model
         self.rows: dict[int, int] = {}  # ids: the rows of the smallest table
         self.segments: dict[int, int] = {}  # segment ids: how many segments there are
-        self.offsets: dict[int, int | None] = {}  # beginnings of bags: the input that has the ids, where it is one
+        # beginnings of bags: the input that has the ids, where it is one
+        self.offsets: dict[int, int | None] = {}
         numbers = {parameter: number for number, parameter in enumerate(model.parameters)}
 
         def number_of(source: Source) -> int | None:
-            while model.by_id[source.node].type_name in ("Convert", "Reshape", "Squeeze", "Unsqueeze"):
+            while model.by_id[source.node].type_name in (
+                "Convert",
+                "Reshape",
+                "Squeeze",
+                "Unsqueeze",
+            ):
                 source = model.by_id[source.node].inputs[0]
             return numbers.get(source.node)
 
@@ -45,10 +52,16 @@ class Roles:
             elif isinstance(node.operation, EmbeddingSegmentsSum3):
                 segments, count = number_of(node.inputs[2]), model.spec(node.inputs[3]).value
                 if segments is not None and count is not None and int(count) > 0:
-                    self.segments[segments] = min(int(count), self.segments.get(segments, int(count)))
+                    self.segments[segments] = min(
+                        int(count), self.segments.get(segments, int(count))
+                    )
 
-    def bounds(self, position: int, shapes: Mapping[int, tuple[int, ...]]) -> tuple[float, float] | None:
-        """The range [low, high) that random values of an input should have; None when nothing is known."""
+    def bounds(
+        self, position: int, shapes: Mapping[int, tuple[int, ...]]
+    ) -> tuple[float, float] | None:
+        """The range [low, high) that random values of an input should have; None when nothing is
+        known.
+        """
         if position in self.rows:
             return 0, self.rows[position]
         if position in self.segments:

@@ -39,7 +39,9 @@ def execute(arguments: argparse.Namespace) -> int:
     answers = [_checked(path, arguments.weights) for path in arguments.models]
     ok = all(not problems for _, problems, _ in answers)
     if arguments.json:
-        emit_json({"schema": "uncork-check-1", "ok": ok, "models": [found for _, _, found in answers]})
+        emit_json(
+            {"schema": "uncork-check-1", "ok": ok, "models": [found for _, _, found in answers]}
+        )
     else:
         emit("".join(text for text, _, _ in answers))
     return 0 if ok else 1
@@ -52,13 +54,23 @@ def _checked(path: str, weights: str | None) -> tuple[str, list[Problem], dict[s
     except ReadError as error:
         problems = list(error.problems)
         listed = [problem_as_json(replace(p, where="") if p.where == path else p) for p in problems]
-        return _text(path, [p["message"] for p in listed]), problems, {"model": path, "ok": False, "problems": listed, "missing": []}
+        return (
+            _text(path, [p["message"] for p in listed]),
+            problems,
+            {"model": path, "ok": False, "problems": listed, "missing": []},
+        )
     problems = found.problems
     count = sum(1 for _ in all_nodes(found.model))
-    text = _text(path, list(map(str, problems))) if problems else f"{printable(path)}: ok ({counted(count, 'layer')})\n"
+    text = (
+        _text(path, list(map(str, problems)))
+        if problems
+        else (f"{printable(path)}: ok ({counted(count, 'layer')})\n")
+    )
     return text, problems, {"model": path, "ok": not problems, **problems_as_json(found)}
 
 
 def _text(path: str, messages: list[str]) -> str:
-    lines = "".join(f"{number:3}. {printable(message)}\n" for number, message in enumerate(messages, 1))
+    lines = "".join(
+        f"{number:3}. {printable(message)}\n" for number, message in enumerate(messages, 1)
+    )
     return f"{printable(path)}: {counted(len(messages), 'problem')}\n{lines}"

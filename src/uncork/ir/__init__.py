@@ -1,1 +1,3 @@
-"""The file and the graph: reading, writing and checking IR models, and the interpreter that defines what they compute."""
+"""The file and the graph: reading, writing and checking IR models, and the interpreter that defines
+what they compute.
+"""

@@ -30,7 +30,8 @@ def replaced(model: Model, new: Mapping[int, Node]) -> Model:
     uses = Counter(source.node for node in nodes for source in node.inputs)
     borders = {*model.parameters, *model.results, *model.sinks}
     kept: list[Node] = []
-    for node in reversed(nodes):  # readers come after what they read, so one pass backwards is enough
+    # readers come after what they read, so one pass backwards is enough
+    for node in reversed(nodes):
         if node.id in borders or uses[node.id]:
             kept.append(node)
         else:
@@ -39,7 +40,9 @@ def replaced(model: Model, new: Mapping[int, Node]) -> Model:
 
 
 def constant_addend(model: Model, node: Node, addition: Node) -> Source | None:
-    """The other input of the addition that reads the node's first output, when it is a constant that lies on it as NumPy has it."""
+    """The other input of the addition that reads the node's first output, when it is a constant
+    that lies on it as NumPy has it.
+    """
     others = [source for source in addition.inputs if source != Source(node.id, 0)]
     if len(others) != 1 or model.spec(others[0]).value is None:
         return None

@@ -186,7 +186,7 @@ class _Uncut:
     # ---- bodies
 
     def _with_bodies(self, node: Node) -> Node:
-        """The node with bodies rewritten, whose Parameters are inputs where uncut ids reach them."""
+        """The node with bodies whose Parameters are inputs where uncut ids reach them."""
         operation = node.operation
         if not isinstance(operation, SubGraphOperation):
             return node

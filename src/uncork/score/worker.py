@@ -1,9 +1,12 @@
-"""A worker process: it gets a job, then units one by one, and writes the parts of each into the folder of the run.
+"""A worker process: it gets a job, then units one by one, and writes the parts of each into the
+folder of the run.
 
-While the disk makes a part durable, the rows of the next unit are scored: that a unit is done is said when its part is there.
+While the disk makes a part durable, the rows of the next unit are scored: that a unit is done is
+said when its part is there.
 
-It talks to its parent by pickled messages on standard input and output, so that it starts with a plain `python -c`, without
-importing anybody's main module, and ends when its parent does. What is printed in it goes to standard error.
+It talks to its parent by pickled messages on standard input and output, so that it starts with a
+plain `python -c`, without importing anybody's main module, and ends when its parent does. What is
+printed in it goes to standard error.
 """
 
 from __future__ import annotations
@@ -29,7 +32,9 @@ _PERIOD = 0.1
 
 
 def _seldom(say: Callable[[int], None]) -> Callable[[int], None]:
-    """Add numbers up and say them a few times a second: small batches would keep the parent busy listening."""
+    """Add numbers up and say them a few times a second: small batches would keep the parent busy
+    listening.
+    """
     waiting, last = 0, time.monotonic()
 
     def add(rows: int) -> None:
@@ -109,7 +114,9 @@ def main() -> None:
             say("unit", unit.number)
             steps: list[Callable[[], None]] = []
             try:
-                done = write_unit(scorer, unit, folder, _seldom(lambda rows: say("rows", rows)), steps.append)
+                done = write_unit(
+                    scorer, unit, folder, _seldom(lambda rows: say("rows", rows)), steps.append
+                )
             except Exception:
                 settling.wait()  # the unit before this one is done
                 raise
