@@ -14,7 +14,6 @@ from uncork.kernels.elementwise.select import Part, expression
 from uncork.kernels.extents import KernelDeclined, extents, has_extents, same_extents
 from uncork.kernels.runtime.target import Target
 from uncork.passes.rewrite import readers, replaced
-from uncork.types import TensorSpec
 
 #: The most operations, and the most inputs, of one step: kernels stay quick to compile, and their
 #: values in registers.
@@ -119,10 +118,6 @@ def _fits(
         )
     except KernelDeclined:
         return False
-
-
-def _has_extents(spec: TensorSpec) -> bool:
-    return spec.rank is not None and all(dim.size is not None for dim in spec.shape.dims)
 
 
 def _part(model: Model, node: Node, places: Mapping[Source, tuple[bool, int]]) -> Part:

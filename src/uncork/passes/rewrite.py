@@ -37,13 +37,3 @@ def replaced(model: Model, new: Mapping[int, Node]) -> Model:
         else:
             uses.subtract(source.node for source in node.inputs)
     return replace(model, nodes=tuple(reversed(kept)))
-
-
-def constant_addend(model: Model, node: Node, addition: Node) -> Source | None:
-    """The other input of the addition that reads the node's first output, when it is a constant
-    that lies on it as NumPy has it.
-    """
-    others = [source for source in addition.inputs if source != Source(node.id, 0)]
-    if len(others) != 1 or model.spec(others[0]).value is None:
-        return None
-    return others[0] if getattr(addition.operation, "auto_broadcast", "") == "numpy" else None
