@@ -12,7 +12,7 @@ from typing import Any
 from uncork.cli import _inputs
 from uncork.cli._output import counted
 from uncork.cli._parser import Parser
-from uncork.cli._roles import Roles
+from uncork.cli._random_bounds import RandomBounds
 from uncork.cli._summary import Summary, summarise
 from uncork.compiler.arguments import ModelPort
 from uncork.errors import InputError
@@ -114,11 +114,11 @@ def check_random(parser: Parser, arguments: argparse.Namespace) -> None:
 
 
 def collect(
-    ports: Sequence[ModelPort], arguments: argparse.Namespace, roles: Roles | None = None
+    ports: Sequence[ModelPort], arguments: argparse.Namespace, lookups: RandomBounds | None = None
 ) -> tuple[dict[int, Any], list[Summary]]:
     """The value of every input by position, and summaries of the random ones.
 
-    With `roles` random ids cover their tables, and random offsets and segment ids are in order.
+    With `lookups` random ids cover their tables, and random offsets and segment ids are in order.
     """
     values = _inputs.given(ports, arguments.input)
     missing = [i for i in range(len(ports)) if i not in values]
@@ -140,11 +140,11 @@ def collect(
     for i in missing:
         name, element_type = _inputs.label(ports, i), ports[i].element_type
         bounds = ranges.get(i)
-        if roles is not None:
-            bounds = bounds or roles.bounds(
+        if lookups is not None:
+            bounds = bounds or lookups.bounds(
                 i, {**shapes, **{n: getattr(v, "shape", ()) for n, v in values.items()}}
             )
         array = _inputs.random_array(name, element_type, shapes[i], arguments.seed or 0, bounds)
-        values[i] = array if roles is None else roles.ordered(i, array)
+        values[i] = array if lookups is None else lookups.ordered(i, array)
         filled.append(summarise(name, ports[i].names, element_type, values[i]))
     return values, filled

@@ -13,7 +13,7 @@ from uncork.cli._options import add_threads
 from uncork.cli._output import emit, emit_json, table
 from uncork.cli._parser import Parser, one_of
 from uncork.cli._progress import progress_line
-from uncork.cli._roles import Roles
+from uncork.cli._random_bounds import RandomBounds
 from uncork.cli._summary import Summary, summary_table
 from uncork.compiler.compile import CompiledModel, load
 from uncork.compiler.profile import Profile, microseconds
@@ -81,7 +81,7 @@ def execute(arguments: argparse.Namespace) -> int:
     compiled = load(
         arguments.model, weights=arguments.weights, threads=threads, precision=arguments.precision
     )
-    values, filled = collect(compiled.inputs, arguments, Roles(compiled.model))
+    values, filled = collect(compiled.inputs, arguments, RandomBounds(compiled.model))
     inputs = [values[i] for i in range(len(compiled.inputs))]
     contenders = _contenders(arguments, compiled, inputs, threads)
     with progress_line("turns") as say:

@@ -6,7 +6,7 @@ import argparse
 from dataclasses import replace
 from typing import Any
 
-from uncork.cli._look import all_nodes, look, problems_as_json
+from uncork.cli._inspect import all_nodes, inspect, problems_as_json
 from uncork.cli._output import counted, emit, emit_json, printable, problem_as_json
 from uncork.cli._parser import Parser
 from uncork.errors import Problem, ReadError
@@ -50,7 +50,7 @@ def execute(arguments: argparse.Namespace) -> int:
 def _checked(path: str, weights: str | None) -> tuple[str, list[Problem], dict[str, Any]]:
     """The text for people, the problems, and the same for machines."""
     try:
-        found = look(path, weights)
+        found = inspect(path, weights)
     except ReadError as error:
         problems = list(error.problems)
         listed = [problem_as_json(replace(p, where="") if p.where == path else p) for p in problems]

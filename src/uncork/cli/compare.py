@@ -13,7 +13,7 @@ from uncork.cli._inputs import find_input
 from uncork.cli._output import counted, emit, emit_json, printable, table, without_empty_columns
 from uncork.cli._parser import Parser, one_of
 from uncork.cli._progress import progress_line
-from uncork.cli._roles import Roles
+from uncork.cli._random_bounds import RandomBounds
 from uncork.cli._summary import Summary, summary_table
 from uncork.compare import AGAINST, Comparison, compare, open_model
 from uncork.compare.html import BEGINNING, page
@@ -103,7 +103,7 @@ def execute(arguments: argparse.Namespace) -> int:
     saved = _saved(against) if against.endswith(".npz") else None
     if saved is not None:
         _take_saved_inputs(arguments, model, saved)
-    values, filled = collect(model.inputs, arguments, Roles(model))
+    values, filled = collect(model.inputs, arguments, RandomBounds(model))
     with progress_line("layers") as say:
         found = compare(
             arguments.model,

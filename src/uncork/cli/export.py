@@ -73,7 +73,7 @@ def _to_torch(arguments: argparse.Namespace) -> Approximations:
 def _sample(model: Model) -> Sample | None:
     """Random inputs and what the model answers, for check.py; None where it refuses them."""
     from uncork.cli._inputs import random_array
-    from uncork.cli._roles import Roles
+    from uncork.cli._random_bounds import RandomBounds
     from uncork.compiler.compile import compile_model
 
     try:
@@ -85,10 +85,10 @@ def _sample(model: Model) -> Sample | None:
             for i, port in enumerate(compiled.inputs)
             if port.shape.rank is not None
         }
-        roles = Roles(compiled.model)
+        lookups = RandomBounds(compiled.model)
         inputs = [
-            roles.ordered(
-                i, random_array(str(i), port.element_type, shapes[i], 0, roles.bounds(i, shapes))
+            lookups.ordered(
+                i, random_array(str(i), port.element_type, shapes[i], 0, lookups.bounds(i, shapes))
             )
             for i, port in enumerate(compiled.inputs)
         ]

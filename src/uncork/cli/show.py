@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from uncork.cli._look import Look, all_nodes, look, problems_as_json
+from uncork.cli._inspect import Inspection, all_nodes, inspect, problems_as_json
 from uncork.cli._output import counted, emit, emit_json, printable, table, without_empty_columns
 from uncork.cli._parser import Parser
 from uncork.ir.diagnostics import opset_number
@@ -57,7 +57,7 @@ def parser() -> Parser:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    found = look(arguments.model, arguments.weights)
+    found = inspect(arguments.model, arguments.weights)
     weights = (
         Path(arguments.weights) if arguments.weights else Path(arguments.model).with_suffix(".bin")
     )
@@ -76,7 +76,7 @@ def execute(arguments: argparse.Namespace) -> int:
 # ---- what there is to know, as JSON holds it (see docs/cli.md)
 
 
-def _facts(found: Look, path: str, weights: Path) -> Json:
+def _facts(found: Inspection, path: str, weights: Path) -> Json:
     model = found.model
     nodes = [node for _, node in all_nodes(model)]
     return {
@@ -90,7 +90,7 @@ def _facts(found: Look, path: str, weights: Path) -> Json:
         "layer_count": {"all": len(nodes), "in_subgraphs": len(nodes) - len(model.nodes)},
         "inputs": _inputs(model),
         "outputs": _outputs(model),
-        "operations": _operations(nodes, found.findings.missing),
+        "operations": _operations(nodes, found.diagnostics.missing),
         "constants": _constants(nodes),
         **problems_as_json(found),
     }
@@ -217,7 +217,7 @@ def _layers(model: Model) -> list[Json]:
     ]
 
 
-def _passes(found: Look) -> Json:
+def _passes(found: Inspection) -> Json:
     if found.problems:
         return {"applied": [], "not_run": "the model has problems"}
     from uncork.compiler.pass_record import pass_record  # the compiler, for this option alone

@@ -22,7 +22,7 @@ from uncork.cli._input_options import (
 )
 from uncork.cli._output import emit, emit_json, printable, table
 from uncork.cli._parser import Parser, one_of
-from uncork.cli._roles import Roles
+from uncork.cli._random_bounds import RandomBounds
 from uncork.cli._summary import Summary, summary_table
 from uncork.cli._tables import add_tables, files_read, given_tables
 from uncork.compiler.arguments import unique_names
@@ -189,7 +189,7 @@ def _compared(
 ) -> tuple[list[Summary], list[OutputError]]:
     """Summaries of the random inputs, and the differences of the outputs of both models."""
     compiled = compile_model(before)
-    values, filled = collect(compiled.inputs, arguments, Roles(compiled.model))
+    values, filled = collect(compiled.inputs, arguments, RandomBounds(compiled.model))
     given = [values[i] for i in range(len(compiled.inputs))]
     expected = list(compiled(*given))
     return filled, output_errors(

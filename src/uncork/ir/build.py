@@ -161,7 +161,7 @@ class Builder:
         name = name or f"{operation.type_name}_{node_id}"
         try:
             given = [self._spec(source) for source in inputs]
-            operation = operation.settled(given)
+            operation = operation.specialised(given)
             specs = operation.describe(given)
         except UncorkError as error:
             raise error.at(Label(f"layer '{name}' ({operation.label()})", name)) from None

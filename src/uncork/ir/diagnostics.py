@@ -19,7 +19,7 @@ _MAX_LISTED = 1000
 
 
 @dataclass
-class Findings:
+class Diagnostics:
     """Everything wrong with a file, and every operation that is missing, in the order found.
 
     One mistake is reported once: a problem may name subjects that explain it when they have a

@@ -16,7 +16,7 @@ from uncork import files
 from uncork.errors import ReadError, UncorkError, shortened
 from uncork.ir import foreign, xml
 from uncork.ir.diagnostics import (
-    Findings,
+    Diagnostics,
     shown,
     unsigned,
 )
@@ -32,7 +32,7 @@ _HEAD = 1 << 16
 
 def read_structure(
     path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = None, mmap: bool = True
-) -> tuple[Model, Findings]:
+) -> tuple[Model, Diagnostics]:
     """The model as far as it can be read, and everything that is wrong with it.
 
     `mmap`: large weights are mapped, not copied.
@@ -53,17 +53,17 @@ def read_structure(
                 )
     except UncorkError as error:
         raise error.at(str(path)) from None
-    findings = Findings(extension=_extension(root))
+    diagnostics = Diagnostics(extension=_extension(root))
     reader = GraphReader(
         version,
         Weights(Path(weights) if weights is not None else path.with_suffix(".bin"), mmap),
-        findings,
+        diagnostics,
     )
     model = reader.graph(root, root.get("name", ""), str(path), depth=0)
-    lacking = reader.weights.problem(root, sound=not findings.problems)
+    lacking = reader.weights.problem(root, sound=not diagnostics.problems)
     if lacking is not None:
-        findings.add(lacking.where, lacking.message)
-    return model, findings
+        diagnostics.add(lacking.where, lacking.message)
+    return model, diagnostics
 
 
 def _contents(path: Path) -> bytes:

@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Mapping
 
 from uncork.errors import shortened
-from uncork.ir.diagnostics import Findings, Refused, listed, ports_of, shown, unsigned
+from uncork.ir.diagnostics import Diagnostics, Refused, listed, ports_of, shown, unsigned
 from uncork.ir.model import Source
 from uncork.ir.read_layers import Layer, report
 
@@ -19,7 +19,7 @@ def edges_of(
     layers: dict[int, Layer],
     place: str,
     refused: Refused,
-    findings: Findings,
+    diagnostics: Diagnostics,
 ) -> dict[tuple[int, int], Source]:
     """For each (layer, input position) the output it reads."""
     sources: dict[tuple[int, int], Source] = {}
@@ -38,10 +38,10 @@ def edges_of(
                 where,
                 place,
                 refused,
-                findings,
+                diagnostics,
             )
         if message:
-            findings.add(where, message, explained_by=explained_by)
+            diagnostics.add(where, message, explained_by=explained_by)
             end = layers.get(-1 if to_layer is None else to_layer)
             refused.edge(to_layer, to_port if end is None or to_port in end.inputs else None, where)
         elif (
@@ -62,7 +62,7 @@ def _wrong_edge(
     where: str,
     place: str,
     refused: Refused,
-    findings: Findings,
+    diagnostics: Diagnostics,
 ) -> tuple[str, list[str]]:
     """What is wrong with an edge, "" for nothing, and what explains it."""
     from_layer, from_port, to_layer, to_port = edge
@@ -80,7 +80,7 @@ def _wrong_edge(
         (end, "input", end.inputs, to_port),
     ):
         if port not in ports:
-            report(layer, place, findings)
+            report(layer, place, diagnostics)
             explained_by = [ports_of(place + layer.label), *refused.layer(layer.id)]
             return (
                 f"{layer.label} has no {kind} port {port}; it has {listed(ports)}"
@@ -94,7 +94,7 @@ def ordered(
     layers: dict[int, Layer],
     sources: dict[tuple[int, int], Source],
     place: str,
-    findings: Findings,
+    diagnostics: Diagnostics,
 ) -> list[int]:
     """The layers that a Result or an Assign needs (and all Parameters), each after its inputs.
 
@@ -121,7 +121,7 @@ def ordered(
             elif following in depth_of:
                 cycle = path[depth_of[following] : depth_of[following] + 6]
                 names = " -> ".join(f"'{shortened(layers[i].name)}'" for i in reversed(cycle))
-                findings.add(
+                diagnostics.add(
                     place + layers[following].label,
                     f"is its own input: the layers {names} form a cycle",
                 )

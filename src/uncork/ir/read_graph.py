@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from uncork.errors import UncorkError, UnsupportedError, shortened
 from uncork.ir import xml
 from uncork.ir.diagnostics import (
-    Findings,
+    Diagnostics,
     Refused,
     inputs_of,
     opset_number,
@@ -22,7 +22,7 @@ from uncork.ir.read_constant import read_constant
 from uncork.ir.read_edges import SINKS, edges_of, ordered
 from uncork.ir.read_layers import Layer, layers_of, report
 from uncork.ir.subgraphs import with_bodies
-from uncork.ir.validate import agree, settled
+from uncork.ir.validate import agree, specialised
 from uncork.ir.weights import MissingBytes, Weights
 from uncork.ops import Operation, find
 from uncork.ops._body import SubGraphOperation
@@ -42,7 +42,7 @@ class GraphReader:
 
     version: int
     weights: Weights
-    findings: Findings
+    diagnostics: Diagnostics
     #: Good ports read before, by what they say: most ports of a file say what another said.
     ports: dict[tuple[str | None, ...], Port] = field(default_factory=dict)
     #: Outputs that layers read otherwise than they are said to be, with the inputs that were the
@@ -56,9 +56,9 @@ class GraphReader:
         run.
         """
         refused = Refused()
-        layers = layers_of(net, place, refused, self.findings)
-        sources = edges_of(net, layers, place, refused, self.findings)
-        order = ordered(layers, sources, place, self.findings)
+        layers = layers_of(net, place, refused, self.diagnostics)
+        sources = edges_of(net, layers, place, refused, self.diagnostics)
+        order = ordered(layers, sources, place, self.diagnostics)
         nodes: dict[int, Node] = {}
         for layer_id in order:
             layer = layers[layer_id]
@@ -69,20 +69,20 @@ class GraphReader:
             # ports.
             incomplete = None in arguments or layer_id in refused.readers
             nodes[layer_id] = replace(node, operation=None) if incomplete else node
-            report(layer, place, self.findings)
+            report(layer, place, self.diagnostics)
             for port_id in without:
                 where = place + layer.label
                 explained_by = (
                     [ports_of(where)] if port_id < 0 else refused.edge_to(layer_id, port_id)
                 )
-                self.findings.add(
+                self.diagnostics.add(
                     where, f"input port {port_id} has no edge", explained_by=explained_by
                 )
             self._check_input_ports(layer, arguments, nodes, place)
         in_file = [i for i in layers if i in nodes]
         if not any(layers[i].type_name == "Result" or layers[i].type_name in SINKS for i in layers):
             message = "has no Result layer: there is nothing to compute"
-            self.findings.add(
+            self.diagnostics.add(
                 place.rstrip(": "), message, f"{place}results", refused.layers.values()
             )
         self._check_variables(nodes.values(), place)
@@ -146,7 +146,7 @@ class GraphReader:
             f"input {position}: the file says {said} here and {given} at output {output} "
             f"of {producer.label}"
         )
-        self.findings.add(where, message, subject, explained_by)
+        self.diagnostics.add(where, message, subject, explained_by)
 
     def _check_variables(self, nodes: Iterable[Node], place: str) -> None:
         # Also one that cannot be read for another reason reads its variable.
@@ -154,7 +154,7 @@ class GraphReader:
         for node in nodes:
             if isinstance(node.operation, Assign3) and node.operation.variable_id not in known:
                 name = shortened(node.operation.variable_id)
-                self.findings.add(
+                self.diagnostics.add(
                     place + node.label, f"assigns to variable '{name}', which no ReadValue reads"
                 )
 
@@ -167,13 +167,16 @@ class GraphReader:
         for child in element:
             if child.tag.endswith("body"):
                 if depth >= _MAX_BODIES:
-                    self.findings.add(
+                    self.diagnostics.add(
                         place + layer.label, f"sub-graphs are nested more than {_MAX_BODIES} deep"
                     )
                     continue
                 inner = f"{place}{layer.label} <{shortened(child.tag)}>: "
                 bodies.append(
-                    (child.tag, settled(self.graph(child, layer.name, child.tag, depth + 1, inner)))
+                    (
+                        child.tag,
+                        specialised(self.graph(child, layer.name, child.tag, depth + 1, inner)),
+                    )
                 )
             elif child.tag not in ("data", "input", "output"):
                 extras.append(xml.frozen(child))
@@ -184,7 +187,7 @@ class GraphReader:
             for p, port in zip(said, layer.output_ports)
         )
         if layer.type_name == "Parameter" and not outputs:
-            self.findings.add(where, "has no output port", ports_of(where))
+            self.diagnostics.add(where, "has no output port", ports_of(where))
             outputs = (Port(TensorSpec(ElementType.f32, PartialShape())),)
         input_extras = tuple(map(_extras, layer.input_ports))
         return Node(
@@ -225,7 +228,7 @@ class GraphReader:
             typed = False
             good = (precision or "").strip().lower() in ("dynamic", "undefined")
             if not good and (precision_needed or precision):
-                self.findings.add(
+                self.diagnostics.add(
                     where,
                     f"{port}: expected a precision such as FP32 or I64, got {shown(precision)}",
                 )
@@ -234,7 +237,7 @@ class GraphReader:
             text = (dim or "").strip()
             size = -1 if text == "-1" else unsigned(text)
             if size is None or size >= 2**63:
-                self.findings.add(
+                self.diagnostics.add(
                     where, f"{port}: expected a dimension from -1 to 2**63 - 1, got {shown(text)}"
                 )
                 size, good = -1, False
@@ -256,7 +259,7 @@ class GraphReader:
             number = 2
         cls = find(layer.type_name, number) if number is not None else None
         if cls is None:
-            self.findings.missing.setdefault(f"{layer.type_name}@{layer.opset}", []).append(
+            self.diagnostics.missing.setdefault(f"{layer.type_name}@{layer.opset}", []).append(
                 layer.name
             )
             return None
@@ -274,7 +277,7 @@ class GraphReader:
         except MissingBytes as error:
             self.weights.missed(place + layer.label, error)
         except UncorkError as error:
-            self.findings.add(place + layer.label, error.message)
+            self.diagnostics.add(place + layer.label, error.message)
         return None
 
 

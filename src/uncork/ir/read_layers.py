@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from uncork.errors import Label, shortened
-from uncork.ir.diagnostics import Findings, Refused, ports_of, shown, unsigned
+from uncork.ir.diagnostics import Diagnostics, Refused, ports_of, shown, unsigned
 
 #: Layer types that the file spells differently from OpenVINO's class names.
 _SPELLINGS = {"Constant": "Const", "Relu": "ReLU", "PRelu": "PReLU", "Softmax": "SoftMax"}
@@ -42,22 +42,22 @@ class Layer:
         )
 
 
-def report(layer: Layer, place: str, findings: Findings) -> None:
-    """Add what is wrong with a layer in itself to the findings, once."""
+def report(layer: Layer, place: str, diagnostics: Diagnostics) -> None:
+    """Add what is wrong with a layer in itself to the diagnostics, once."""
     where = place + layer.label
     for problem in layer.problems:
-        findings.add(where, problem, ports_of(where))
+        diagnostics.add(where, problem, ports_of(where))
     layer.problems.clear()
 
 
 def layers_of(
-    net: ElementTree.Element, place: str, refused: Refused, findings: Findings
+    net: ElementTree.Element, place: str, refused: Refused, diagnostics: Diagnostics
 ) -> dict[int, Layer]:
     """The <layer> elements of a <net> or a body, by id."""
     layers: dict[int, Layer] = {}
     container = net.find("layers")
     if container is None:
-        findings.add(place.rstrip(": "), "has no <layers>", f"{place}layers")
+        diagnostics.add(place.rstrip(": "), "has no <layers>", f"{place}layers")
         refused.layers[None] = f"{place}layers"
         return layers
     for number, element in enumerate(container):
@@ -70,14 +70,14 @@ def layers_of(
         where = f"{place}layer '{shortened(name)}'" if name else f"{place}layer number {number}"
         layer_id = unsigned(element.get("id"))
         if element.tag != "layer" or layer_id is None or not type_name or not opset:
-            findings.add(
+            diagnostics.add(
                 where,
                 "expected <layer> with an id (a number), a type and a version such as opset8",
             )
             refused.layers[layer_id] = where
             continue
         if layer_id in layers:
-            findings.add(
+            diagnostics.add(
                 where,
                 f"id {layer_id} is already that of layer '{shortened(layers[layer_id].name)}'",
             )

@@ -55,8 +55,8 @@ def infer(
     return replace(model, nodes=tuple(nodes)), problems
 
 
-def settled(body: Model) -> Model:
-    """A sub-graph with its operations settled by what it says itself of its parameters, and its
+def specialised(body: Model) -> Model:
+    """A sub-graph with its operations specialised by what it says itself of its parameters, and its
     sums of booleans made explicit; all else as it was.
     """
     checked, _ = infer(body)
@@ -77,7 +77,7 @@ def _settled_as(said: Node, checked: Node) -> Node:
 def _settled(node: Node, specs: Mapping[Source, TensorSpec]) -> Node:
     if node.operation is None:
         return node
-    operation = node.operation.settled([specs.get(source) for source in node.inputs])
+    operation = node.operation.specialised([specs.get(source) for source in node.inputs])
     return node if operation is node.operation else replace(node, operation=operation)
 
 

@@ -175,7 +175,7 @@ class Operation:
     infer: ClassVar[Callable[..., PartialShape | TensorSpec | Sequence[PartialShape | TensorSpec]]]
     reference: ClassVar[Callable[..., Array | Sequence[Array]]]
 
-    def settled(self, specs: Sequence[TensorSpec | None]) -> Operation:
+    def specialised(self, specs: Sequence[TensorSpec | None]) -> Operation:
         """The operation when this is known of its inputs before any call. Itself, unless that
         settles its meaning.
         """

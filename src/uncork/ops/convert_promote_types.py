@@ -50,7 +50,7 @@ class ConvertPromoteTypes14(Operation):
     #: call, whatever the ranks turn out to be.
     decided = Field[tuple[ElementType, ElementType, ElementType] | None](None)
 
-    def settled(self, specs: Sequence[TensorSpec | None]) -> Operation:
+    def specialised(self, specs: Sequence[TensorSpec | None]) -> Operation:
         if self.decided is not None or len(specs) != 2:
             return self
         a, b = specs

@@ -82,7 +82,7 @@ class _Gather(Operation):
             + data.shape[along + 1 :]
         )
 
-    def settled(self, specs: Sequence[TensorSpec | None]) -> Operation:
+    def specialised(self, specs: Sequence[TensorSpec | None]) -> Operation:
         if len(specs) != 3:
             return self
         data, indices, axis = specs

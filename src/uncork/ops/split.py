@@ -95,7 +95,7 @@ class VariadicSplit1(_Split):
     #: The number of outputs, which is that of the layer: known at load, it holds for every call.
     parts = Field[int | None](None)
 
-    def settled(self, specs: Sequence[TensorSpec | None]) -> Operation:
+    def specialised(self, specs: Sequence[TensorSpec | None]) -> Operation:
         if self.parts is not None or len(specs) != 3 or specs[2] is None:
             return self
         parts = length(specs[2]).static_size

@@ -3,7 +3,7 @@
 import uncork summary = uncork.score("model.xml", "sessions.parquet", "scores", inputs={"items":
 "padded(items, 50)", "lengths": "length(items, 50)"})
 
-How it is made. Before a row is read, `prepare` settles everything: `source` finds the files and
+How it is made. Before a row is read, `plan` decides everything: `source` finds the files and
 cuts their rows into units, `mapping` binds columns to the model's inputs (`expression` is its
 language), `outputs` says which columns come out. All of that is one picklable `Job`. A worker takes
 a job and units: `unit` scores one, batch by batch (`batch`, with `columns` for arrays out of Arrow
@@ -31,7 +31,7 @@ from uncork.errors import InputError, UncorkError
 if TYPE_CHECKING:
     from uncork.destination import Read
     from uncork.score.engine import Engine
-    from uncork.score.prepare import Prepared
+    from uncork.score.plan import ScoringPlan
     from uncork.score.sink import Sink
     from uncork.score.summary import Summary
 
@@ -267,15 +267,15 @@ def prepare_score(
     weights: Location | None = None,
     tables: Mapping[str, Location] | None = None,
     backend: str = "cpu",
-) -> Prepared:
+) -> ScoringPlan:
     """What `score` would do: the checked mapping, columns and units.
 
     Print it. Reads footers and no rows.
     """
     need_pyarrow()
-    from uncork.score.prepare import prepare
+    from uncork.score.plan import plan
 
-    return prepare(
+    return plan(
         model,
         source,
         inputs=inputs,
@@ -302,7 +302,7 @@ def prepare_score(
 
 def _run(
     engine: Engine,
-    prepared: Prepared,
+    prepared: ScoringPlan,
     reads: Sequence[Read],
     output: str,
     rejects: Location | None,

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from uncork.compiler.compile import CompiledModel
 from uncork.errors import InputError
-from uncork.score.columns import Fault, arrays_of, take_rows
+from uncork.score.columns import RowError, arrays_of, take_rows
 from uncork.score.mapping import Mapping
 from uncork.score.negative_ids import counting_from_end
 from uncork.score.outputs import ROW, OutputColumn, check_rows
@@ -40,7 +40,7 @@ class Scored:
     table: pa.RecordBatch
     rows: int
     scored: int
-    faults: tuple[Fault, ...]
+    faults: tuple[RowError, ...]
     negative_ids: int = 0
 
 
@@ -81,22 +81,24 @@ class BatchScorer:
         if not faults and (self.mapping.batch is None or self.mapping.batch == count):
             try:
                 results = self._results(arrays, count)
-                made = self._made(batch, first_row, None, [(None, results)], [])
+                made = self._assemble(batch, first_row, None, [(None, results)], [])
                 return replace(made, negative_ids=self._counted_from_end(arrays, count))
             except InputError as error:
                 if count == 1:
                     faults = [self._fault(error, arrays, 0)]
                     if self.on_error != "fail":
-                        return self._made(batch, first_row, np.zeros(0, np.int64), [], faults)
+                        return self._assemble(batch, first_row, np.zeros(0, np.int64), [], faults)
                 else:
-                    return self._narrowed(batch, first_row, np.arange(count), [], (error, arrays))
+                    return self._isolate_bad_rows(
+                        batch, first_row, np.arange(count), [], (error, arrays)
+                    )
         if faults and self.on_error == "fail":
             # the first bad row may be one of those that the model refuses
             before = np.arange(faults[0].row)
-            self._narrowed(batch, first_row, before, [], None)
+            self._isolate_bad_rows(batch, first_row, before, [], None)
             raise BadRowError(str(replace(faults[0], row=first_row + faults[0].row)))
         good = np.setdiff1d(np.arange(count), [fault.row for fault in faults])
-        return self._narrowed(batch, first_row, good, faults, None)
+        return self._isolate_bad_rows(batch, first_row, good, faults, None)
 
     def _results(self, arrays: Sequence[Array], count: int) -> list[Array]:
         if not self.negative_ids:
@@ -117,12 +119,12 @@ class BatchScorer:
                 total += int((rows < count).sum())  # those after them are repeated rows
         return total
 
-    def _narrowed(
+    def _isolate_bad_rows(
         self,
         batch: pa.RecordBatch,
         first_row: int,
         rows: Array,
-        faults: list[Fault],
+        faults: list[RowError],
         known: tuple[InputError, list[Array]] | None,
     ) -> Scored:
         """Score `rows` of a batch, each alone where that is what it takes.
@@ -133,16 +135,16 @@ class BatchScorer:
         done: list[tuple[Array | None, list[Array]]] = []
         negative_ids = 0
         if known is not None:
-            waiting = self._parted(rows, *known)
+            waiting = self._bisect(rows, *known)
         while waiting:
             part = waiting.pop(0)
-            arrays, size = self._taken(batch, part)
+            arrays, size = self._pad(batch, part)
             try:
                 done.append((part, [result[: len(part)] for result in self._results(arrays, size)]))
                 negative_ids += self._counted_from_end(arrays, len(part))
             except InputError as error:
                 if len(part) > 1:
-                    waiting[:0] = self._parted(part, error, arrays)
+                    waiting[:0] = self._bisect(part, error, arrays)
                     continue
                 fault = self._fault(error, arrays, int(part[0]))
                 if self.on_error == "fail":
@@ -154,10 +156,10 @@ class BatchScorer:
             if done
             else np.zeros(0, np.int64)
         )
-        made = self._made(batch, first_row, good, done, sorted(faults, key=lambda f: f.row))
+        made = self._assemble(batch, first_row, good, done, sorted(faults, key=lambda f: f.row))
         return replace(made, negative_ids=negative_ids)
 
-    def _taken(self, batch: pa.RecordBatch, part: Array) -> tuple[list[Array], int]:
+    def _pad(self, batch: pa.RecordBatch, part: Array) -> tuple[list[Array], int]:
         """The arrays of some rows, and how many rows they have with the last one repeated."""
         size = self.mapping.batch or min(
             1 << (len(part) - 1).bit_length(), max(batch.num_rows, len(part))
@@ -170,7 +172,7 @@ class BatchScorer:
         )
         return arrays, size
 
-    def _parted(self, part: Array, error: InputError, arrays: Sequence[Array]) -> list[Array]:
+    def _bisect(self, part: Array, error: InputError, arrays: Sequence[Array]) -> list[Array]:
         """Fewer rows to try: those with numbers that look like the refused one, each alone, else
         the halves.
         """
@@ -226,7 +228,7 @@ class BatchScorer:
                 return made[places].astype(np.int64)
         return np.zeros(0, np.int64)
 
-    def _fault(self, error: InputError, arrays: Sequence[Array], row: int) -> Fault:
+    def _fault(self, error: InputError, arrays: Sequence[Array], row: int) -> RowError:
         """The fault of a row that stands alone in `arrays`: the value that is refused is looked for
         in the columns.
         """
@@ -234,20 +236,22 @@ class BatchScorer:
         layer = error.where if problem.layer else ""
         reason = error.message if layer else str(error)
         if problem.value is None:
-            return Fault(row, reason, layer=layer)
+            return RowError(row, reason, layer=layer)
         names: set[str] = set()
         for position, array in self._owned(arrays):
             if array.dtype.kind in "iuf" and (array == problem.value).any():
                 names.update(self.mapping.inputs[position].expression.columns)
-        return Fault(row, reason, names.pop() if len(names) == 1 else "", str(problem.value), layer)
+        return RowError(
+            row, reason, names.pop() if len(names) == 1 else "", str(problem.value), layer
+        )
 
-    def _made(
+    def _assemble(
         self,
         batch: pa.RecordBatch,
         first_row: int,
         good: Array | None,
         done: Sequence[tuple[Array | None, list[Array]]],
-        faults: Sequence[Fault],
+        faults: Sequence[RowError],
     ) -> Scored:
         """The output of a batch.
 

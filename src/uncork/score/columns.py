@@ -2,8 +2,8 @@
 
 Values and offsets are views of Arrow's own buffers wherever the types agree: a list column that
 holds what the model takes is not copied. What a row cannot give (a null, a number that the input's
-type does not have) is a `Fault` of that row, found for all rows at once; the arrays are only used
-when there is none.
+type does not have) is a `RowError` of that row, found for all rows at once; the arrays are only
+used when there is none.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from uncork.types import Array, ElementType
 
 
 @dataclass(frozen=True)
-class Fault:
+class RowError:
     """Why a row cannot be scored.
 
     `row` counts in the batch until `batch.py` makes it the number in the whole input.
@@ -66,7 +66,7 @@ class Columns:
     def __init__(self, batch: pa.RecordBatch) -> None:
         self.batch = batch
         self.count: int = batch.num_rows
-        self.faults: dict[int, Fault] = {}
+        self.faults: dict[int, RowError] = {}
         self._plain: dict[str, pa.Array] = {}
         self._lists: dict[tuple[str, Any, bool], Lists] = {}
 
@@ -78,7 +78,7 @@ class Columns:
         """
         for position, row in enumerate(rows.tolist()):
             if row not in self.faults:
-                self.faults[row] = Fault(
+                self.faults[row] = RowError(
                     row, reason, column, "" if values is None else str(values(position))
                 )
 
@@ -198,7 +198,7 @@ class Columns:
         return cast
 
 
-def arrays_of(mapping: Mapping, batch: pa.RecordBatch) -> tuple[list[Array], list[Fault]]:
+def arrays_of(mapping: Mapping, batch: pa.RecordBatch) -> tuple[list[Array], list[RowError]]:
     """The arrays of a call on the rows of a batch, one for each input; and the faults, in row
     order.
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from uncork.errors import UncorkError
-from uncork.score.columns import Fault
+from uncork.score.columns import RowError
 from uncork.score.journal import Finished
 from uncork.score.parts import PartWriter, part_path, rejects_path
 from uncork.score.sink import Sink
@@ -39,7 +39,7 @@ class Engine(Protocol):
 
     def run(
         self, job: Job, units: Sequence[Unit], sink: Sink, progress: Callable[[int], None]
-    ) -> list[Fault]:
+    ) -> list[RowError]:
         """Score the units, call `sink.done` once for each, and return some of their faults, by row.
 
         The parts of a unit must be in `sink.folder`, whole and durable, before `sink.done`.
@@ -51,9 +51,9 @@ class Engine(Protocol):
         """End all workers. May be called twice."""
 
 
-def at_once(settle: Callable[[], None]) -> None:
+def at_once(commit: Callable[[], None]) -> None:
     """Make a part durable before anything else is done."""
-    settle()
+    commit()
 
 
 def write_unit(
@@ -62,7 +62,7 @@ def write_unit(
     folder: Path,
     progress: Callable[[int], None],
     when: Callable[[Callable[[], None]], None] = at_once,
-) -> tuple[Finished, list[Fault]]:
+) -> tuple[Finished, list[RowError]]:
     """Score a unit into its part, a batch at a time, and its rejected rows into theirs.
 
     `progress` is told the rows of each batch. Returns what the journal keeps and the first faults;
@@ -77,7 +77,7 @@ def write_unit(
             writer.abandon()
         raise
     for writer in writers:
-        when(writer.settle)
+        when(writer.commit)
     return result
 
 
@@ -87,11 +87,11 @@ def _written(
     folder: Path,
     progress: Callable[[int], None],
     writers: list[PartWriter],
-) -> tuple[Finished, list[Fault]]:
-    """Score a unit into `writers`, which are finished and wait to be settled."""
+) -> tuple[Finished, list[RowError]]:
+    """Score a unit into `writers`, which are finished and wait to be committed."""
     counts = Counts()
-    faults: list[Fault] = []
-    examples: list[Fault] = []
+    faults: list[RowError] = []
+    examples: list[RowError] = []
     job = scorer.job
     writers.append(PartWriter(part_path(folder, unit.number), job.schema, job.plain_columns))
     for scored in scorer.batches(unit):

@@ -9,7 +9,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 
-def look_into(
+def read_footer(
     filesystem: Any, path: str, kind: str, schema: pa.Schema | None
 ) -> tuple[pa.Schema, list[int]]:
     """The schema of a file and the numbers of rows of its groups.

@@ -24,13 +24,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from uncork.errors import UncorkError
-from uncork.score.columns import Fault
+from uncork.score.columns import RowError
 from uncork.score.journal import Finished
 from uncork.score.parts import scratch_files
 from uncork.score.sink import Sink
 from uncork.score.source import Unit
 from uncork.score.unit import Job
-from uncork.score.waiting import WaitingUnits
+from uncork.score.unit_queue import UnitQueue
 
 #: A unit that ends its worker this often would end the next one too.
 _ATTEMPTS = 3
@@ -56,7 +56,7 @@ class LocalEngine:
         self._workers = [_Worker(self) for _ in range(workers)]
         self._lock = threading.Lock()
         self._events: queue.Queue[tuple[Any, ...]] = queue.Queue()
-        self._waiting = WaitingUnits()
+        self._waiting = UnitQueue()
         self._deaths: dict[int, int] = {}
         self.stopping = False
         #: Workers that died and were replaced.
@@ -73,7 +73,7 @@ class LocalEngine:
 
     def run(
         self, job: Job, units: Sequence[Unit], sink: Sink, progress: Callable[[int], None]
-    ) -> list[Fault]:
+    ) -> list[RowError]:
         """Score the units into the sink.
 
         `progress` is told, in this thread, how many rows are scored, those of earlier runs
@@ -88,7 +88,7 @@ class LocalEngine:
             worker.end()
         for worker in started:
             worker.serve(job, sink)
-        faults: list[Fault] = []
+        faults: list[RowError] = []
         rows: Counter[int] = Counter()  # of units that are being scored, by number
         before, finished = sink.counts.rows, 0
         while finished < len(units):
@@ -130,7 +130,7 @@ class LocalEngine:
         with self._lock:
             self._waiting.add(units)
 
-    def done(self, sink: Sink, finished: Finished, faults: list[Fault]) -> None:
+    def done(self, sink: Sink, finished: Finished, faults: list[RowError]) -> None:
         """Note a unit. Not in the main thread, which Ctrl-C may interrupt at any point."""
         with self._lock:
             sink.done(finished)

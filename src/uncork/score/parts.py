@@ -99,11 +99,11 @@ class PartWriter:
     def close(self) -> int:
         """Make the file durable and give it its name. Returns its size in bytes."""
         size = self.finish()
-        self.settle()
+        self.commit()
         return size
 
     def finish(self) -> int:
-        """Write what there is to write: the file then waits for `settle`, which may be called in
+        """Write what there is to write: the file then waits for `commit`, which may be called in
         another thread. Returns its size.
         """
         with self._guarded():
@@ -111,7 +111,7 @@ class PartWriter:
             self._writer.close()
             return int(self._file.tell())
 
-    def settle(self) -> None:
+    def commit(self) -> None:
         """Make the finished file durable and give it its name: the disk works, and nothing is
         computed.
         """

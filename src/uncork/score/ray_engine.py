@@ -32,7 +32,7 @@ import pyarrow as pa
 from uncork._version import __version__
 from uncork.compiler.together import available_threads
 from uncork.errors import InputError, UncorkError
-from uncork.score.columns import Fault
+from uncork.score.columns import RowError
 from uncork.score.engine import error_of_worker, write_unit
 from uncork.score.journal import Finished
 from uncork.score.landmarks import Landmarks
@@ -40,7 +40,7 @@ from uncork.score.parts import part_path, rejects_path
 from uncork.score.sink import Sink
 from uncork.score.source import Unit
 from uncork.score.unit import Job, UnitScorer
-from uncork.score.waiting import WaitingUnits
+from uncork.score.unit_queue import UnitQueue
 
 #: A unit that ends its worker this often would end the next one too.
 _ATTEMPTS = 3
@@ -91,7 +91,7 @@ class RayWorker:
         _, error = self._guarded(self._ready)
         return error
 
-    def score(self, unit: Unit) -> tuple[tuple[Finished, list[Fault]] | None, Exception | None]:
+    def score(self, unit: Unit) -> tuple[tuple[Finished, list[RowError]] | None, Exception | None]:
         """Write the parts of a unit.
 
         Returns what the journal keeps and some faults, or what is wrong.
@@ -165,7 +165,7 @@ class RayEngine:
 
     def run(
         self, job: Job, units: Sequence[Unit], sink: Sink, progress: Callable[[int], None]
-    ) -> list[Fault]:
+    ) -> list[RowError]:
         """Score the units into the sink; `progress` is told after each.
 
         See `uncork.score.engine.Engine`.
@@ -184,9 +184,9 @@ class RayEngine:
         for _ in range(min(self.workers, len(units))):
             self._actors.append(actor.remote(*settled))
             self._make_ready(self._actors[-1])
-        waiting, idle = WaitingUnits(units), list[Any]()
+        waiting, idle = UnitQueue(units), list[Any]()
         last: dict[Any, Unit] = {}  # that each worker was given
-        faults: list[Fault] = []
+        faults: list[RowError] = []
         left = len(units)
         while left:
             for worker, unit, answer in self._answers():

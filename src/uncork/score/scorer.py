@@ -21,7 +21,7 @@ from uncork.score.batch import BatchScorer
 from uncork.score.frames import from_frame, to_frame
 from uncork.score.mapping import bind
 from uncork.score.outputs import ROW, output_schema, plan_outputs
-from uncork.score.prepare import BATCH_SIZE
+from uncork.score.plan import BATCH_SIZE
 
 Location = str | os.PathLike[str]
 

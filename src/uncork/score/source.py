@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from uncork.errors import InputError, Problem
-from uncork.score.file_formats import look_into
+from uncork.score.file_formats import read_footer
 
 _SUFFIXES = {
     "parquet": (".parquet", ".pq"),
@@ -203,7 +203,7 @@ def _checked(name: str, kind: str, filesystem: Any, found: Sequence[pafs.FileInf
     problems: list[Problem] = []
     for info in found:
         try:
-            own, groups = look_into(filesystem, info.path, kind, schema)
+            own, groups = read_footer(filesystem, info.path, kind, schema)
         except (OSError, pa.ArrowException, ValueError) as error:
             problems.append(Problem(info.path, f"cannot be read as {kind}: {_reason(error)}"))
             continue

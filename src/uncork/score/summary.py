@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from uncork.score.columns import Fault
+from uncork.score.columns import RowError
 from uncork.score.unit import Counts
 
 
@@ -31,7 +31,7 @@ class Summary:
     workers: int
     replaced_workers: int
     on_error: str
-    faults: tuple[Fault, ...]
+    faults: tuple[RowError, ...]
     #: An earlier run had finished the output: this one found it, and did nothing.
     already_finished: bool = False
 

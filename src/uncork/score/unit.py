@@ -19,7 +19,7 @@ import pyarrow as pa
 from uncork.compiler.compile import load
 from uncork.errors import UncorkError
 from uncork.score.batch import BatchScorer, Scored
-from uncork.score.columns import Fault, take_rows
+from uncork.score.columns import RowError, take_rows
 from uncork.score.mapping import Mapping
 from uncork.score.outputs import ROW, OutputColumn
 from uncork.score.read import Reader
@@ -54,7 +54,7 @@ class Job:
     on_error: str
     batch_size: int
     negative_ids: bool = True
-    #: What tells the output of this run from that of another (`prepare.run_of`).
+    #: What tells the output of this run from that of another (`plan.run_of`).
     run: str = ""
 
     def note(self, counts: Counts) -> str:
@@ -138,7 +138,7 @@ class UnitScorer:
             yield self._scorer.score(batch, row)
             row += batch.num_rows
 
-    def rejects(self, unit: Unit, faults: Sequence[Fault]) -> pa.Table:
+    def rejects(self, unit: Unit, faults: Sequence[RowError]) -> pa.Table:
         """The rows with faults, whole, as the source has them, with what is wrong.
 
         Reads the unit once more if there are any.

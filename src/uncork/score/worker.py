@@ -47,7 +47,7 @@ def _seldom(say: Callable[[int], None]) -> Callable[[int], None]:
     return add
 
 
-class _Settling:
+class _Committing:
     """One thing at a time that is done in the background; what it raises comes out of `wait`."""
 
     def __init__(self) -> None:
@@ -84,14 +84,14 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     talking = threading.Lock()
-    settling = _Settling()
+    committing = _Committing()
 
     def say(*message: Any) -> None:
         with talking:
             pickle.dump(message, messages, pickle.HIGHEST_PROTOCOL)
             messages.flush()
 
-    def settle(steps: list[Callable[[], None]], done: tuple[Any, ...]) -> None:
+    def commit(steps: list[Callable[[], None]], done: tuple[Any, ...]) -> None:
         for step in steps:
             step()
         say("done", *done)
@@ -118,10 +118,10 @@ def main() -> None:
                     scorer, unit, folder, _seldom(lambda rows: say("rows", rows)), steps.append
                 )
             except Exception:
-                settling.wait()  # the unit before this one is done
+                committing.wait()  # the unit before this one is done
                 raise
-            settling.start(lambda steps=steps, done=done: settle(steps, done))  # type: ignore[misc]
-        settling.wait()
+            committing.start(lambda steps=steps, done=done: commit(steps, done))  # type: ignore[misc]
+        committing.wait()
     except (BrokenPipeError, EOFError):
         return  # the parent is gone
     except Exception as error:

@@ -17,7 +17,7 @@ from uncork.passes.quantized_tables import LOOKUPS
 from uncork.types import Array
 
 
-class Roles:
+class RandomBounds:
     """The inputs of a model, by position, that look-ups take as they are or converted."""
 
     def __init__(self, model: Model) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from uncork.score.source import Unit
 
 
-class WaitingUnits:
+class UnitQueue:
     """Units in order. Not for several threads at once."""
 
     def __init__(self, units: Iterable[Unit] = ()) -> None:

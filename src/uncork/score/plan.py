@@ -1,4 +1,4 @@
-"""Everything that is settled before a row is read: the source, the mapping, the columns of the
+"""Everything that is decided before a row is read: the source, the mapping, the columns of the
 output, the units.
 """
 
@@ -31,7 +31,7 @@ BATCH_SIZE = 1024
 
 
 @dataclass(frozen=True)
-class Prepared:
+class ScoringPlan:
     """A job, its units, and the model as the process that prepared it has loaded it."""
 
     job: Job
@@ -144,7 +144,7 @@ def _state(path: str | os.PathLike[str]) -> list[int] | None:
     return None if status is None else [status.st_size, status.st_mtime_ns]
 
 
-def prepare(
+def plan(
     model: str | os.PathLike[str],
     source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Source,
     *,
@@ -160,7 +160,7 @@ def prepare(
     limit: int | None,
     load_options: Mapping[str, Any],
     negative_ids: bool = True,
-) -> Prepared:
+) -> ScoringPlan:
     """Check everything that can be checked without reading rows.
 
     Raises InputError, or what `uncork.load` raises.
@@ -223,8 +223,8 @@ def prepare(
         size,
         negative_ids,
     )
-    described = Prepared(job, tuple(units), compiled).describe()
-    return Prepared(replace(job, run=run_of(described)), tuple(units), compiled)
+    described = ScoringPlan(job, tuple(units), compiled).describe()
+    return ScoringPlan(replace(job, run=run_of(described)), tuple(units), compiled)
 
 
 def run_of(description: Mapping[str, Any]) -> str:
