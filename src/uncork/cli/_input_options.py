@@ -1,6 +1,4 @@
-"""The options that say what a model's inputs are (`run`, `shrink`): their texts, and the arrays
-that come of them.
-"""
+"""Options that describe a model's inputs (`run`, `shrink`), and the arrays made from them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""How long calls take: contenders in turns, so that what the machine does meanwhile is shared by
-all.
-"""
+"""Latency of calls: contenders take turns, so that all share what the machine does meanwhile."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The argument parser that all commands share: GNU habits, one-line errors, near names for typing
-errors.
-"""
+"""The argument parser of all commands: GNU habits, errors of one line, hints for typing errors."""
 
 from __future__ import annotations
 

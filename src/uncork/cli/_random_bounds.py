@@ -1,5 +1,4 @@
-"""What inputs are for where rows are looked up: ids of a table, beginnings of bags, numbers of
-segments.
+"""Bounds of random inputs: ids within their tables, offsets of bags and segment ids in order.
 
 Random numbers mean something there only within bounds and in order.
 """

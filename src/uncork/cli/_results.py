@@ -1,6 +1,4 @@
-"""Results as a person reads them: rows of numbers, the best classes by the labels that the model
-carries, words beside them.
-"""
+"""Results as a person reads them: rows of numbers, and the best classes with their labels."""
 
 from __future__ import annotations
 

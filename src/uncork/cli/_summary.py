@@ -1,6 +1,4 @@
-"""One array in a few words: type, shape, smallest, mean and largest value, what is not finite, the
-first values.
-"""
+"""The summary of one array: type, shape, minimum, mean, maximum, non-finite and first values."""
 
 from __future__ import annotations
 

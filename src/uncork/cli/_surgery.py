@@ -1,6 +1,4 @@
-"""What the commands that change a model share: the destination, writing, and what is said of the
-changes.
-"""
+"""What commands that change a model share: the destination, writing, and the list of changes."""
 
 from __future__ import annotations
 

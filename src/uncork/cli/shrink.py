@@ -1,6 +1,4 @@
-"""`uncork shrink`: a model with its embedding tables stored smaller, and how far its outputs are
-from what they were.
-"""
+"""`uncork shrink`: a model with embedding tables in fewer bits, and the error that this makes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""How a function on plain arrays calls an operation: arguments to specs, and errors in the words of
-the caller.
-"""
+"""The call of an operation on plain arrays: arguments to specs, errors in the caller's words."""
 
 from __future__ import annotations
 

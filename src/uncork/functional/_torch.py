@@ -1,5 +1,4 @@
-"""`embedding`, `embedding_bag` and `gru` with the signatures of `torch.nn.functional` and
-`torch.gru`, on plain arrays.
+"""`embedding`, `embedding_bag` and `gru` with the signatures of torch, on plain arrays.
 
 They are operations of this package, called as PyTorch calls them. Tensors are taken too; results
 are NumPy arrays. What only training looks at (`sparse`, `scale_grad_by_freq`, `dropout`) is

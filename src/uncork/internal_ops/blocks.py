@@ -1,4 +1,4 @@
-"""Data in blocks of channels; no file has them.
+"""Internal operations: layers over data in blocks of channels.
 
 `[N, C, ..]` in blocks of b channels is `[N, C / b, .., b]`.
 """

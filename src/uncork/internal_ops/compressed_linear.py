@@ -1,5 +1,6 @@
-"""Products with weights as they are stored: what the compiler makes of a product whose matrix other
-layers compute from small numbers.
+"""Internal operation: a matrix product with weights as they are stored.
+
+Passes make it of a product whose matrix other layers compute from small numbers.
 
     Const (f16, bf16, i8, u8, i4, u4, nf4) -> Convert -> Subtract (zero points)
         -> Multiply (scales) -> Reshape -> Convert -> MatMul

@@ -1,4 +1,4 @@
-"""Operations that no file has: sequences of which only some states are wanted.
+"""Internal operations: a sequence that gives its last states alone, and lengths of rows.
 
 See the pass `sink_selection`.
 """

@@ -1,6 +1,4 @@
-"""NonMaxSuppression as two layers: one takes boxes into as many rows as there could be, the other
-keeps the rows that there are.
-"""
+"""Internal operations: NonMaxSuppression as two layers, of which the first counts the boxes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Layers whose result has a size that their data tell, each as two: one counts, the other is then
-told how much there is.
+"""Internal operations: layers whose data tell the size of the result, each as two layers.
 
 The count is a tensor of one i64. Shapes read it as they read any number, so that what comes after
 has sizes like all others.

@@ -1,4 +1,6 @@
-"""Operations that no file has: what the compiler makes of several layers.
+"""Internal operations: several layers fused into one.
+
+Their meaning is that of the layers, one after the other.
 
 Their meaning is that of the layers, one after the other.
 """

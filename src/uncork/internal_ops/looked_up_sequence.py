@@ -1,4 +1,4 @@
-"""An operation that no file has: a sequence whose X is looked up in a table.
+"""Internal operation: a recurrent sequence whose X is looked up in a table.
 
 See the pass `precompute_input_projection`.
 """

@@ -1,5 +1,6 @@
-"""Look-ups in compressed tables: what the compiler makes of a look-up whose table other layers
-compute from small numbers.
+"""Internal operations: look-ups in a table that is stored in few bits.
+
+Passes make them of a look-up whose table other layers compute from small numbers.
 
     Const (u8, i8, u4, i4, f16, bf16) -> Convert -> Subtract (zero points)
         -> Multiply (scales) -> Convert -> the look-up

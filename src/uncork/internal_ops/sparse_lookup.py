@@ -1,5 +1,4 @@
-"""The lookup of TensorFlow's feature columns (`safe_embedding_lookup_sparse`) as one operation; no
-file has it.
+"""Internal operation: the sparse embedding look-up of TensorFlow's feature columns.
 
 A sparse matrix of ids, each row a bag: entries with a negative id are left out, the rest is looked
 up and summed row by row, or averaged; rows without entries are zeros. Converters write it as thirty

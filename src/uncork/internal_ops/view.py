@@ -1,4 +1,4 @@
-"""A tensor seen in another shape; no file has it.
+"""Internal operation: a tensor in another shape.
 
 The compiler makes it of layers that move nothing for the shapes of a call.
 """

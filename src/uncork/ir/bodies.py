@@ -1,5 +1,6 @@
-"""A graph as the body of If, Loop or TensorIterator: described for the inputs of a call, run by the
-interpreter.
+"""`GraphBody`: a graph as the body of If, Loop or TensorIterator.
+
+It is described for the inputs of a call, and run by the interpreter.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""What is wrong with a file: collected, so that one error lists everything, and how messages quote
-what strangers wrote.
-"""
+"""`Diagnostics`: all problems of a file, collected, and how messages quote a file."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What a file or folder is that was given as a model and is none, by what it contains, and the
-command that converts it.
+"""Files that are no IR: what they are, by their contents, and the command that converts them.
 
 Only beginnings are read, and the tables of contents of zip archives: files of models are large.
 """

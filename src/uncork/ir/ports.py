@@ -1,5 +1,6 @@
-"""`ModelPort`: an input or output of a model, and how callers name one: by a name, by its position,
-or by itself.
+"""`ModelPort`: an input or output of a model, and how callers name one.
+
+A port is named by a name, by its position, or by itself.
 """
 
 from __future__ import annotations

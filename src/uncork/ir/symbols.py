@@ -1,5 +1,6 @@
-"""Types and shapes of a whole graph with sizes as symbols: one description of the model for every
-call.
+"""Symbolic inference: types and shapes of a whole graph with sizes as expressions.
+
+One description of the model serves every call.
 
 Every open dimension of a Parameter and of a variable, every size that only a step finds out and
 every element of a small integer tensor that shapes may read is a symbol; all other sizes are

@@ -1,6 +1,4 @@
-"""Types and shapes of a whole graph, inferred from the operations and held against what the file
-says of its ports.
-"""
+"""Inference of types and shapes over a whole graph, held against what the file says of ports."""
 
 from __future__ import annotations
 

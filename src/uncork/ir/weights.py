@@ -1,5 +1,6 @@
-"""`model.bin`: mapped unless it is small, and every range checked with unbounded integers before it
-is viewed.
+"""`Weights`: model.bin, mapped unless it is small; every range is checked before it is viewed.
+
+Ranges are checked with unbounded integers.
 
 A file that is missing, too short, or of another model is one problem, however many constants lie in
 it.

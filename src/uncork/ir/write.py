@@ -1,5 +1,6 @@
-"""`Model` to `model.xml` and `model.bin`: what was read and written again is the same model, and
-OpenVINO loads it.
+"""`Model` to `model.xml` and `model.bin`: reading them again gives the same model.
+
+OpenVINO loads what is written.
 
 Both files are written beside their final names and renamed when whole, weights first: whoever opens
 the XML finds its bytes.

@@ -1,6 +1,4 @@
-"""Parsing XML from strangers: no document types, no entities, bounded depth; errors with line and
-column.
-"""
+"""XML from strangers: no document types, no entities, bounded depth; errors say line and column."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Bags whose ids and offsets are converted from i64 to i32 first, as the PyTorch frontend writes
-them, take them as they come.
+"""Bags read ids and offsets of i64 directly, without the Convert to i32 before them.
+
+The PyTorch frontend writes that Convert.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Products with a matrix that layers compute from a constant of small numbers read the constant:
-the matrix is never made.
+"""Matrix products read constant weights as they are stored: the f32 matrix is never made.
 
 Recognised, as converters and NNCF write it, for a matrix in f32:
 

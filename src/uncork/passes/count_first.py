@@ -1,5 +1,4 @@
-"""Layers whose result has a size that their data tell become two, so that kernels run both: one
-counts, the other is told how much.
+"""Layers whose data tell the size of the result become two: one counts, one writes.
 
 Between the two the size is a number like those that shapes read; see `internal_ops/found_sizes.py`.
 Layers of types that the kernels do not serve stay as they are.

@@ -1,6 +1,4 @@
-"""Poolings whose second output, the places of the largest cells, nobody reads give the values
-alone.
-"""
+"""Poolings whose indices nobody reads give the values alone."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Layers that move values become views where, for the shapes of the call, every element stays in
-its place.
+"""Moves that leave every element in its place become views.
 
 A transposition that only axes of size 1 take part in, a slice of everything, tensors of which all
 but one are empty: what converters write for all shapes is nothing to do for many.

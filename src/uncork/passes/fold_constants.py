@@ -1,5 +1,6 @@
-"""What constants alone decide is computed once: weights that are stored as small numbers and
-converted, moved or scaled.
+"""Constant folding: what constants alone decide is computed once.
+
+These are weights that are stored as small numbers and converted, moved or scaled.
 
 Small values are known since the model was read; here are the large ones. Look-ups in compressed
 tables are not among them: their pass comes first and leaves nothing to fold.

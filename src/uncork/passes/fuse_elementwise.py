@@ -1,6 +1,4 @@
-"""Operations element by element that feed each other become one step: no result between them is
-stored and loaded again.
-"""
+"""Fusion of element-wise operations that feed each other: no result between them is stored."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Layers that take one step of each row of a sequence: which, where its number stands, and what it
-means outside of the sequence.
+"""The matcher of layers that take one step of each row of a sequence.
+
+It tells where the number of the step stands, and what it means outside of the sequence.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Look-ups in a table that layers compute from a constant of small numbers read the constant: the
-table is never made.
+"""Look-ups read constant tables as they are stored: the f32 table is never made.
 
 Recognised, as converters, NNCF and `uncork shrink` write it, for a table [rows, d...] in f32:
 

@@ -1,4 +1,4 @@
-"""Recurrent layers that may compute in a lower precision, because the caller chose it."""
+"""The precision that the caller chose becomes a hint of recurrent layers."""
 
 from __future__ import annotations
 

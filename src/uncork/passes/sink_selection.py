@@ -1,4 +1,4 @@
-"""Sequences of which one step of each row is used run up to that step, and hand out no other.
+"""Sequences of which one step of each row is read stop at that step.
 
 A recurrent layer gives the states of all steps, Y. Where a model then takes one step of each row,
 as session models do with the last item of each session, two things are for nothing: the steps

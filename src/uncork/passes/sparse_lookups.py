@@ -1,4 +1,4 @@
-"""The thirty layers of TensorFlow's `safe_embedding_lookup_sparse` become one step.
+"""The thirty layers of TensorFlow's `safe_embedding_lookup_sparse` become one operation.
 
     kept = NonZero(values >= 0)           entries with a negative id are left out; may be absent
     places, ids, empty = SparseFillEmptyRows(values[kept], dense_shape, indices[kept], default)

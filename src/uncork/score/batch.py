@@ -1,5 +1,4 @@
-"""One batch: columns to arrays, the model, its results to columns; and which rows cannot be scored,
-and why.
+"""One batch: columns to arrays, the call, results to columns, and the rows that are refused.
 
 A batch that the model refuses is narrowed down until the rows that it refuses stand alone; all
 others are scored. Rows are assumed not to influence each other, as the rows of a batch should not.

@@ -1,5 +1,4 @@
-"""What an engine is: it brings units to workers, wherever those are, and tells the sink of each
-that is done.
+"""What an engine does: it hands units to workers and tells the sink of each that is done.
 
 `write_unit` is what a worker does with a unit when it can write into the folder of the run.
 """

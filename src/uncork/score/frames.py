@@ -1,6 +1,4 @@
-"""Tables of other libraries: pandas, Polars and Arrow, in as an Arrow table and out as what came
-in.
-"""
+"""Tables of other libraries (pandas, Polars, Arrow): in as Arrow tables, out as what came in."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""The local engine: worker processes that share the model's mapped tables, a thread for each that
-hands it units.
+"""The local engine: worker processes, each with a thread that hands it units.
+
+The workers share the model's mapped tables.
 
 Workers write the parts of their units themselves, so that nothing large passes through this process
 and a slow disk slows those who write. A worker that dies is replaced and its unit scored again,

@@ -1,5 +1,6 @@
-"""Which columns become which inputs of a model: read from flags or TOML, and bound to a model and a
-schema before any row is.
+"""The mapping of columns to inputs: read from flags or TOML, bound to a model and a schema.
+
+Binding is done before any row is read.
 
     [inputs]
     a = "padded(items, 50)"

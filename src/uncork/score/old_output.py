@@ -1,6 +1,4 @@
-"""The folder of an old output, which has the name `.NAME.old` from when it makes room to when it is
-deleted.
-"""
+"""The folder of an old output, `.NAME.old`, from when it makes room to when it is deleted."""
 
 from __future__ import annotations
 

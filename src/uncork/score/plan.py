@@ -1,6 +1,4 @@
-"""Everything that is decided before a row is read: the source, the mapping, the columns of the
-output, the units.
-"""
+"""The plan of a run, made before a row is read: source, mapping, columns of the output, units."""
 
 from __future__ import annotations
 

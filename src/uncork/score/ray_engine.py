@@ -1,5 +1,4 @@
-"""The Ray engine: a pool of Ray actors, on this machine or on a cluster, that write the parts of
-their units as local workers do.
+"""The Ray engine: a pool of actors that write the parts of their units as local workers do.
 
 Nothing but units and counts goes through Ray: the nodes share a file system, on which the model,
 the source and the folder of the run lie. A worker that does not see what this process sees says so

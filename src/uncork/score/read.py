@@ -1,6 +1,4 @@
-"""Reading rows: the footers of files, and the batches of a unit, always of the same number of rows
-but for the last.
-"""
+"""Readers of rows: footers of files, and batches of one size (but for the last of a unit)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""`Scorer`: rows in, scores out, for engines that bring the rows themselves (Ray Data, Polars,
-DuckDB, Spark).
+"""`Scorer`: rows in, scores out, for engines that bring the rows (Ray Data, Polars, Spark).
 
 It is made of paths and options, so it pickles small; the model is loaded where it is first called,
 once in each process.

@@ -1,5 +1,4 @@
-"""What is scored: Parquet, Arrow IPC or CSV files, local or wherever pyarrow's file systems reach,
-as an ordered list of units.
+"""The source: Parquet, Arrow IPC or CSV files on any file system, as an ordered list of units.
 
 A `Unit` is a run of consecutive rows that one worker scores and that becomes one part of the
 output. Units follow the row groups of the files: small groups are taken together, large ones are

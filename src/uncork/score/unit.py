@@ -1,5 +1,6 @@
-"""What every engine does with a unit of rows: `UnitScorer(job).batches(unit)` gives its output, its
-faults and its counts.
+"""`UnitScorer`: the scoring of a unit of rows, which every engine does.
+
+`UnitScorer(job).batches(unit)` gives the output of a unit, its row errors and its counts.
 
 A `Job` is everything that a worker has to know, frozen and picklable: the model's path and load
 options, the mapping, the source, the columns of the output. It is the same for all units, so an

@@ -1,5 +1,6 @@
-"""The units that wait for a worker, and which one it gets: a row group that was cut is best read on
-by who has begun it.
+"""`UnitQueue`: the units that wait for a worker, and which one it gets.
+
+A row group that was cut is best read on by who has begun it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""A worker process: it gets a job, then units one by one, and writes the parts of each into the
-folder of the run.
+"""A worker process: it gets a job, then units one by one, and writes the parts of each.
+
+The parts go into the folder of the run.
 
 While the disk makes a part durable, the rows of the next unit are scored: that a unit is done is
 said when its part is there.

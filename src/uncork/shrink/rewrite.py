@@ -1,5 +1,4 @@
-"""The rewriting of a model: constants that are looked up by rows become codes with the layers that
-make values of them.
+"""The rewriting of a model: tables become codes, with the layers that decode them.
 
     Const f32 [N, d...]   ->   Const u8 or u4 -> Convert -> Subtract (Const f32 [N, 1...])
                                -> Multiply (Const f32 [N, 1...])
