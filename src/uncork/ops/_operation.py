@@ -55,9 +55,9 @@ class Operation:
     multiplies: ClassVar[bool] = False
     #: The same inputs give the same outputs.
     deterministic: ClassVar[bool] = True
-    #: What an operation has beside attributes, under these names.
+    #: The fields beside the attributes, by name.
     fields: ClassVar[dict[str, Field[Any]]] = {}
-    #: The values of fields that nobody has to give.
+    #: Values of the fields that have one by default.
     defaults: ClassVar[dict[str, Any]] = {}
     #: Tolerated oddities of the data are errors (decisions.md, rule 4).
     strict = Field(False)
@@ -176,8 +176,9 @@ class Operation:
     reference: ClassVar[Callable[..., Array | Sequence[Array]]]
 
     def specialised(self, specs: Sequence[TensorSpec | None]) -> Operation:
-        """The operation when this is known of its inputs before any call. Itself, unless that
-        settles its meaning.
+        """The operation for a layer of whose inputs this is known at load.
+
+        It is itself, unless that decides its meaning.
         """
         return self
 
