@@ -184,8 +184,9 @@ def _from_file(where: str, text: str) -> Array:
 def for_random(
     ports: Sequence[ModelPort], option: str, pairs: Sequence[tuple[str, V]], filled: Sequence[int]
 ) -> dict[int, V]:
-    """What an option says of single inputs, by position; only of inputs that are filled with random
-    values.
+    """What an option says of single inputs, by position.
+
+    Such inputs must be filled with random values.
     """
     said: dict[int, V] = {}
     problems: list[Problem] = []

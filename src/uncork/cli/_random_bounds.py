@@ -58,8 +58,9 @@ class RandomBounds:
     def bounds(
         self, position: int, shapes: Mapping[int, tuple[int, ...]]
     ) -> tuple[float, float] | None:
-        """The range [low, high) that random values of an input should have; None when nothing is
-        known.
+        """The range [low, high) that random values of an input should have.
+
+        None when nothing is known.
         """
         if position in self.rows:
             return 0, self.rows[position]

@@ -21,8 +21,9 @@ Summary = dict[str, Any]
 
 
 def summarise(name: str, names: Sequence[str], element_type: ElementType, array: Array) -> Summary:
-    """The summary as JSON holds it; see docs/cli.md. min, mean and max are those of the finite
-    values, null without any.
+    """The summary as JSON holds it.
+
+    See docs/cli.md. min, mean and max are those of the finite values, null without any.
     """
     summary: Summary = {
         "name": name,

@@ -162,8 +162,9 @@ def _operations(nodes: Sequence[Node], missing: Container[str]) -> list[Json]:
 
 
 def _label(node: Node) -> str:
-    """`Gather-8` for the version that is in force in the file's opset; `Type@opset9` when there is
-    none.
+    """`Gather-8` for the version that is in force in the file's opset.
+
+    `Type@opset9` when there is none.
     """
     if node.operation is not None:
         return node.operation.label()

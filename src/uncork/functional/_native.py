@@ -200,8 +200,9 @@ def _with_open_axes(shape: tuple[int, ...], axes: int) -> tuple[int | None, ...]
 
 
 def _seen(value: Any) -> Any:
-    """An argument as an array, when it is an object that can be seen as one, such as a tensor; else
-    as it is.
+    """An argument as an array, when it is an object that can be seen as one, such as a tensor.
+
+    Anything else stays as it is.
     """
     if (
         type(value) is np.ndarray

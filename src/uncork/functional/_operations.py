@@ -24,8 +24,9 @@ def embedding_bag_offsets_sum(
     *,
     strict: bool = False,
 ) -> Call:
-    """Sums of table rows by bag; bag b owns the positions offsets[b] .. offsets[b + 1] - 1, the
-    last one all that remain.
+    """Sums of table rows by bag.
+
+    Bag b owns the positions offsets[b] .. offsets[b + 1] - 1, the last one all that remain.
 
     `table [E, d...]`, `indices [N]`, `offsets [B]`, `per_sample_weights [N]` of the table's type;
     the result is `[B, d...]`. An empty bag is the row `default_index`, or zeros where that is None
@@ -128,8 +129,9 @@ def embedding_segments_sum(
 def gather(
     data: Any, indices: Any, axis: Any, batch_dims: int = 0, *, strict: bool = False
 ) -> Call:
-    """Slices of `data` along `axis`, picked by `indices` of any shape; the first `batch_dims`
-    dimensions are shared by both.
+    """Slices of `data` along `axis`, picked by `indices` of any shape.
+
+    The first `batch_dims` dimensions are shared by both.
 
     The result has shape `data.shape[:axis] + indices.shape[batch_dims:] + data.shape[axis + 1:]`. A
     negative index counts from the end; one that is outside even so gives zeros (empty strings).

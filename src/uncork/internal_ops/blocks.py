@@ -74,8 +74,9 @@ class FromBlocks(Operation):
 
 
 class OnBlocks(Operation):
-    """An operation of which some inputs, and the result, lie in blocks of channels; all else is as
-    in the operation.
+    """An operation of which some inputs, and the result, lie in blocks of channels.
+
+    All else is as in the operation.
 
     `lies` says of each input whether it does; the result's blocks have `block` channels.
     """

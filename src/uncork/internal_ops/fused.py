@@ -64,8 +64,9 @@ class FusedMember:
 
 
 class Fused(Operation):
-    """Several operations element by element, each rounded to its own type; the result is that of
-    the last member.
+    """Several operations element by element, each rounded to its own type.
+
+    The result is that of the last member.
     """
 
     type_name, opset = "Fused", 0
@@ -94,8 +95,9 @@ class Fused(Operation):
 
 
 class FusedProduct(Operation):
-    """A product with the operations, element by element, that end it; the result is that of the
-    last member.
+    """A product with the operations, element by element, that end it.
+
+    The result is that of the last member.
 
     The first `given` inputs are the product's. Arguments of members are the product's result (0),
     the other inputs, then results of members before it.

@@ -33,8 +33,9 @@ class BooleanSums:
         self._next_id = max((node.id for node in model.nodes), default=-1) + 1
 
     def explicit(self, node: Node, before: list[Node], specs: dict[Source, TensorSpec]) -> Node:
-        """The node with inputs of types that it takes; Converts that this needs join the nodes
-        `before` it and `specs`.
+        """The node with inputs of types that it takes.
+
+        Converts that this needs join the nodes `before` it and `specs`.
         """
         operation = node.operation
         if operation is None or not (

@@ -120,8 +120,9 @@ class Builder:
         self._append(Result(), f"{name or 'output'}/result" if name else "", (source,), ())
 
     def info(self, name: str, value: object) -> None:
-        """A line of runtime information (`rt_info`) of the model; `group/name` is one of a group,
-        as "model_info/labels".
+        """A line of runtime information (`rt_info`) of the model.
+
+        `group/name` is one of a group, as "model_info/labels".
         """
         self._info[name] = str(value)
 
@@ -237,8 +238,9 @@ def _carried(array: Array, element_type: ElementType, typed: bool) -> Array:
 
 
 def _grouped(info: Mapping[str, str]) -> tuple[XmlElement, ...]:
-    """Lines as `<info name= value=>`; those of a group as OpenVINO writes them, `<group><name
-    value=>`.
+    """Lines as `<info name= value=>`.
+
+    Lines of a group are `<group><name value=>`, as OpenVINO writes them.
     """
     lines: list[XmlElement] = []
     groups: dict[str, list[XmlElement]] = {}

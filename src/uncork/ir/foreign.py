@@ -61,8 +61,9 @@ _MEMBERS = (
 
 
 def describe(path: Path, data: bytes = b"") -> str:
-    """What a message says after the path of something that is no model.xml; "" when nothing is
-    known of it.
+    """What a message says after the path of something that is no model.xml.
+
+    It says nothing ("") when nothing is known of it.
     """
     if path.is_dir():
         return _folder(path)
@@ -159,8 +160,9 @@ def _protobuf(data: bytes) -> str:
 
 
 def _fields(data: bytes) -> list[tuple[int, int]]:
-    """Numbers and wire types of the outermost fields, as far as the data reach; none when they are
-    no such message.
+    """Numbers and wire types of the outermost fields, as far as the data reach.
+
+    There are none where the data are no such message.
     """
     found: list[tuple[int, int]] = []
     at = 0

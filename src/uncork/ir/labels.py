@@ -20,8 +20,9 @@ def _of_tag(elements: Iterable[XmlElement], tag: str) -> list[XmlElement]:
 
 
 def _named(elements: Iterable[XmlElement], name: str) -> list[XmlElement]:
-    """Elements of a name, which is their tag or what `<info name=...>` says; of a group its
-    children.
+    """Elements of a name, which is their tag or what `<info name=...>` says.
+
+    The elements of a group are its children.
     """
     found = [
         e

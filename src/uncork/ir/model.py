@@ -177,8 +177,9 @@ class Model:
         return port_of(self.outputs, key, "output")
 
     def reshape(self, shapes: Any) -> Model:
-        """A new model for other shapes of its inputs; this one stays as it is: `model =
-        model.reshape(...)`.
+        """A new model for other shapes of its inputs.
+
+        This one stays as it is: `model = model.reshape(...)`.
 
         `shapes` is the shape of the only input, or a mapping of names, positions or ports to shapes
         such as `[1, None, (2, 8)]`, "1,?,2..8" or a PartialShape. Inputs that are not named keep
@@ -282,8 +283,9 @@ _SEPARATOR = re.compile(r"(?<!\\),")
 
 
 def split_names(text: str) -> tuple[str, ...]:
-    r"""Tensor names from their attribute: separated by commas; a comma inside a name is written
-    `\,`, a backslash as it is.
+    r"""Tensor names from their attribute: separated by commas.
+
+    A comma inside a name is written `\,`, a backslash as it is.
     """
     return tuple(dict.fromkeys(n.replace("\\,", ",") for n in _SEPARATOR.split(text) if n))
 

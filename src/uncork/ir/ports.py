@@ -21,8 +21,9 @@ _NUMBERED = re.compile(r"\d+|Result_\d+|Parameter_\d+|.*/sink_port_\d+", re.ASCI
 
 
 def best_name(names: Sequence[str]) -> str:
-    """The first name that is more than a converter's number ("464", "Result_12"); else the first,
-    or "" without any.
+    """The first name that is more than a converter's number ("464", "Result_12").
+
+    Where there is none it is the first of all; "" without names.
     """
     return next(
         (name for name in names if not _NUMBERED.fullmatch(name)), names[0] if names else ""
@@ -114,8 +115,9 @@ def port_rows(inputs: Sequence[ModelPort], outputs: Sequence[ModelPort]) -> list
 
 
 def find_port(ports: Sequence[ModelPort], key: Any) -> int | None:
-    """The position of a port by a name, a position or the port itself; None where there is no such
-    port.
+    """The position of a port by a name, a position or the port itself.
+
+    None where there is no such port.
     """
     if isinstance(key, str):
         return next((i for i, port in enumerate(ports) if key in port.names), None)

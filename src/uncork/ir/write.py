@@ -108,8 +108,9 @@ class _BinaryWriter:
         return place
 
     def _aligned(self, to: int) -> int:
-        """The next offset that arrays can be mapped at as the processor likes them; the format asks
-        for no alignment.
+        """The next offset that arrays can be mapped at as the processor likes them.
+
+        The format asks for no alignment.
         """
         padding = -self.end % to
         self.file.write(bytes(padding))

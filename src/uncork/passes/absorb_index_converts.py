@@ -17,8 +17,9 @@ _BAGS = frozenset({"EmbeddingBagOffsetsSum", "EmbeddingBagOffsets"})
 
 
 def absorb_index_converts(model: Model) -> Model:
-    """Convert(i64 to i32) of the indices and of the offsets of a bag become part of the bag; ids
-    still wrap as the Convert says.
+    """Convert(i64 to i32) of the indices and of the offsets of a bag become part of the bag.
+
+    Ids still wrap as the Convert says.
     """
     new: dict[int, Node] = {}
     for node in model.nodes:

@@ -129,8 +129,9 @@ def _axes(
 def _parameter(
     model: Model, source: Source, stored: tuple[int, ...], axes: tuple[int, int, int]
 ) -> Array | None:
-    """Zero points or scales as f32 [columns or 1, groups or 1]; None when they are not constants,
-    or differ within a group.
+    """Zero points or scales as f32 [columns or 1, groups or 1].
+
+    None when they are not constants, or differ within a group.
     """
     value = _constant(model, source)
     if value is None or value.ndim > len(stored):

@@ -39,8 +39,9 @@ class Pick:
 
 
 def picked(model: Model, node: Node, source: Source, axes: Axes) -> Pick | None:
-    """How the node takes one step of each row of `source`, and nothing else of it; None when it
-    does something else.
+    """How the node takes one step of each row of `source`, and nothing else of it.
+
+    None when it does something else.
 
     The steps are more than one, so their axis is known by its size; all shapes are static.
     """

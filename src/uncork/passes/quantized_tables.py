@@ -60,8 +60,9 @@ _LINE = 64
 
 
 def compressed_tables(model: Model) -> Model:
-    """The model with such look-ups holding their tables as they are stored; layers that only made a
-    table are gone.
+    """The model with such look-ups holding their tables as they are stored.
+
+    Layers that only made a table are gone.
     """
     lookups = [
         node for node in model.nodes if type(node.operation) in LOOKUPS and is_by_rows(model, node)
@@ -228,8 +229,9 @@ def _is_constant(model: Model, source: Source) -> bool:
 
 
 def _parameter(model: Model, source: Source, shape: tuple[int, ...]) -> Array | None:
-    """Zero points or scales as f32 [rows] or [1]; None when they are not constants, or not one for
-    each row or for all.
+    """Zero points or scales as f32 [rows] or [1].
+
+    None when they are not constants, or not one for each row or for all.
     """
     spec = model.spec(source)
     if not spec.shape.is_static:

@@ -72,7 +72,8 @@ class _Found:
 def _found(
     model: Model, sequence: Node, operation: RecurrentSequence, read_by: Mapping[Source, list[Node]]
 ) -> _Found | str | None:
-    """What takes one step of a sequence; a reason why all steps have to run though something does;
+    """What takes one step of a sequence, or why all steps run though something takes one.
+
     None where nothing does.
     """
     y = sequence.outputs[0].spec

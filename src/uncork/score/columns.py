@@ -45,8 +45,9 @@ class RowError:
 
 @dataclass(frozen=True)
 class Lists:
-    """A list column: row i has `values[offsets[i]:offsets[i + 1]]`; offsets begin at 0 and end with
-    the number of values.
+    """A list column: row i has `values[offsets[i]:offsets[i + 1]]`.
+
+    Offsets begin at 0 and end with the number of values.
     """
 
     values: Array
@@ -73,8 +74,9 @@ class Columns:
     def fault(
         self, rows: Array, column: str, reason: str, values: Callable[[int], Any] | None = None
     ) -> None:
-        """Note a fault for each row number in `rows`, unless the row has one; `values(i)` is the
-        value of the i-th.
+        """Note a fault for each row number in `rows`, unless the row has one.
+
+        `values(i)` is the value of the i-th.
         """
         for position, row in enumerate(rows.tolist()):
             if row not in self.faults:
@@ -171,8 +173,9 @@ class Columns:
     def exact(
         self, name: str, bound: BoundInput, values: Array, owners: Callable[[Array], Array]
     ) -> Array:
-        """`values` in the input's carrier type; numbers that it does not have are faults of the
-        rows that `owners` names.
+        """`values` in the input's carrier type.
+
+        Numbers that it does not have are faults of the rows that `owners` names.
         """
         target = bound.element_type
         if not target.is_native or values.dtype == target.dtype or target is ElementType.string:
@@ -199,8 +202,7 @@ class Columns:
 
 
 def arrays_of(mapping: Mapping, batch: pa.RecordBatch) -> tuple[list[Array], list[RowError]]:
-    """The arrays of a call on the rows of a batch, one for each input; and the faults, in row
-    order.
+    """The arrays of a call on the rows of a batch, one for each input, and the faults by row.
 
     When there are faults the arrays are not to be used: take the rows away and ask again.
     """

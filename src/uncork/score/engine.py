@@ -24,8 +24,10 @@ EXAMPLES = 5
 
 
 class Engine(Protocol):
-    """An engine may be made before there is a job, so that its workers start meanwhile; it is
-    closed whatever happens.
+    """What brings units to workers, and what they report to the sink.
+
+    An engine may be made before there is a job, so that its workers start meanwhile. It is closed
+    whatever happens.
     """
 
     @property

@@ -141,8 +141,9 @@ class LocalEngine:
         self._events.put(event)
 
     def died(self, unit: Unit | None, held: Sequence[Unit], status: int | None) -> bool:
-        """Note the death of a worker that had some units and scored one; returns whether to try
-        again.
+        """Note the death of a worker that had some units and scored one.
+
+        Returns whether to try again.
         """
         number = -1 if unit is None else unit.number
         with self._lock:

@@ -40,8 +40,9 @@ class OldOutput:
 
     @contextlib.contextmanager
     def moved_away(self) -> Iterator[None]:
-        """Make room at the target for a block that gives it a new folder; a failure puts the old
-        one back.
+        """Make room at the target for a block that gives it a new folder.
+
+        A failure puts the old one back.
         """
         if os.path.lexists(self.target):
             self.delete()  # of a run that was killed in its last step

@@ -317,8 +317,9 @@ class RayEngine:
             )
 
     def _not_ready(self, worker: Any, reason: str) -> None:
-        """Let a worker that did not answer rest, or give it up; raises UncorkError when it was the
-        last.
+        """Let a worker that did not answer rest, or give it up.
+
+        Raises UncorkError when it was the last.
         """
         now = time.monotonic()
         silence = self._silences.setdefault(worker, _Silence(now + _PATIENCE, _FIRST_REST))

@@ -23,8 +23,9 @@ _BLOCK = 1 << 20
 
 @dataclass(frozen=True)
 class Codes:
-    """A table as it will be stored: `codes` in the carrier type, or for u4 as packed bytes; f32
-    [rows] of zero points and scales.
+    """A table as it will be stored: `codes` in the carrier type, or for u4 as packed bytes.
+
+    Zero points and scales are f32 [rows].
     """
 
     element_type: ElementType
