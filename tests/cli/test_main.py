@@ -126,7 +126,7 @@ def test_an_unexpected_error_shows_its_traceback(rows: Path, monkeypatch: pytest
     def fail(*_: object) -> None:
         raise RuntimeError("a mistake of ours")
 
-    monkeypatch.setattr(check, "look", fail)
+    monkeypatch.setattr(check, "inspect", fail)
     with pytest.raises(RuntimeError, match="a mistake of ours"):
         main(["check", str(rows)])
 

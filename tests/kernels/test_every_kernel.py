@@ -189,7 +189,7 @@ def test_recurrent_sizes(type_name: str, attributes: dict[str, bool], hidden: in
 def test_all_families_are_known() -> None:
     """Every file of the package that chooses kernels is in the list by which it is found, and for all its operations."""
     folder = Path(select.__file__).parent
-    pattern = re.compile(r"^@?selects(_view)?\(", re.MULTILINE)
+    pattern = re.compile(r"^@?selects(_view|_with_hints)?\(", re.MULTILINE)
     choosing = {p.relative_to(folder).with_suffix("") for p in folder.rglob("*.py") if pattern.search(p.read_text(encoding="utf-8"))}
     modules = {".".join(("uncork.kernels", *path.parts)) for path in choosing}
     assert modules == {select.module_of(family) for family in select.FAMILIES}

@@ -98,7 +98,7 @@ def test_against_loop(entry: Samples, data: st.DataObject) -> None:
 def _check_inference(operation: ops.Operation, case: Case, limit: int) -> None:
     """Whatever is left unknown, inference must not contradict what running gives."""
     specs = case.specs()
-    operation = operation.settled(specs)  # as a layer is once it is loaded
+    operation = operation.specialised(specs)  # as a layer is once it is loaded
     results = operation.evaluate(specs)
     dims = [(i, d) for i, s in enumerate(specs) if s is not None for d in range(len(s.shape))]
     subsets = list(itertools.product([False, True], repeat=len(dims))) if len(dims) <= 10 else []

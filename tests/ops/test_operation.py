@@ -98,7 +98,7 @@ def test_inference_remembers_nothing() -> None:
     unknown = spec(None, element_type=ElementType.i64)
     with pytest.raises(ValidationError, match="its length is the number of outputs and must be known"):
         split.describe([spec(3), axis, unknown])
-    assert len(split.settled([spec(3), axis, lengths]).describe([spec(3), axis, unknown])) == 2
+    assert len(split.specialised([spec(3), axis, lengths]).describe([spec(3), axis, unknown])) == 2
 
 
 def test_the_common_type_of_load_holds_for_calls() -> None:
@@ -107,10 +107,10 @@ def test_the_common_type_of_load_holds_for_calls() -> None:
     unknown = TensorSpec(ElementType.i64, PartialShape())
     assert operation.describe([scalar, tensor])[0].element_type is ElementType.i32
     assert operation.describe([unknown, tensor])[0].element_type is ElementType.i64
-    settled = operation.settled([scalar, tensor])
+    settled = operation.specialised([scalar, tensor])
     assert settled.describe([unknown, tensor])[0].element_type is ElementType.i32
     refused = ConvertPromoteTypes14()
-    assert refused.settled([spec(element_type=ElementType.i8), spec(element_type=ElementType.u64)]) is refused
+    assert refused.specialised([spec(element_type=ElementType.i8), spec(element_type=ElementType.u64)]) is refused
 
 
 # ---- layers

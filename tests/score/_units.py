@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from uncork.score.columns import Fault
+from uncork.score.columns import RowError
 from uncork.score.source import Unit
 from uncork.score.unit import Counts, Job, UnitScorer
 
@@ -18,12 +18,12 @@ class UnitResult:
     table: pa.Table
     rejects: pa.Table
     counts: Counts
-    faults: tuple[Fault, ...]
+    faults: tuple[RowError, ...]
 
 
 def score_unit(job: Job, unit: Unit) -> UnitResult:
     """Score a unit by a scorer of its own."""
-    scorer, batches, faults, counts = UnitScorer(job), list[pa.RecordBatch](), list[Fault](), Counts()
+    scorer, batches, faults, counts = UnitScorer(job), list[pa.RecordBatch](), list[RowError](), Counts()
     for scored in scorer.batches(unit):
         batches.append(scored.table)
         faults.extend(scored.faults)

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import uncork
 from tests._steps import count_steps, end, in_a_fork
 from uncork.errors import UncorkError
-from uncork.score.columns import Fault
+from uncork.score.columns import RowError
 from uncork.score.engine import write_unit
 from uncork.score.sink import Sink
 from uncork.score.source import Unit
@@ -38,8 +38,8 @@ class Here:
     def __init__(self, *_: Any, units: int | None = None) -> None:
         self.units = units
 
-    def run(self, job: Job, units: Sequence[Unit], sink: Sink, progress: Callable[[int], None]) -> list[Fault]:
-        scorer, faults = UnitScorer(job), list[Fault]()
+    def run(self, job: Job, units: Sequence[Unit], sink: Sink, progress: Callable[[int], None]) -> list[RowError]:
+        scorer, faults = UnitScorer(job), list[RowError]()
         for number, unit in enumerate(units):
             if number == self.units:
                 raise UncorkError("enough")

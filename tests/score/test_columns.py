@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from uncork.compiler.arguments import ModelPort
 from uncork.errors import InputError
-from uncork.score.columns import Fault, arrays_of
+from uncork.score.columns import RowError, arrays_of
 from uncork.score.mapping import bind
 from uncork.types import ElementType, PartialShape
 
 
-def made(text: Any, port: str, **columns: Any) -> tuple[np.ndarray[Any, Any], list[Fault]]:
+def made(text: Any, port: str, **columns: Any) -> tuple[np.ndarray[Any, Any], list[RowError]]:
     """The array that an expression makes of columns for an input such as `i64[?,3]`, and the faults."""
     batch = pa.RecordBatch.from_pydict(columns) if columns else pa.RecordBatch.from_pydict({"none": pa.array([0, 0, 0])})
     element_type, _, shape = port.rstrip("]").partition("[")

@@ -24,7 +24,8 @@ from tests.score.test_faults import COMMAND, check, children, journalled, wait_f
 from tests.score.test_units import BAGS, write
 from uncork.errors import InputError, UncorkError
 from uncork.score import prepare_score
-from uncork.score.ray_engine import _absolute, _interrupted_after, _Landmarks
+from uncork.score.landmarks import Landmarks
+from uncork.score.ray_engine import _absolute, _interrupted_after
 from uncork.score.sink import JOURNAL
 from uncork.score.summary import Summary
 
@@ -208,9 +209,9 @@ def end_every_worker(folder: Path) -> None:
 
 def hide_a_file(folder: Path) -> None:
     """A file that this process has seen and the workers do not see, as on nodes without the shared file system."""
-    real = _Landmarks.of
+    real = Landmarks.of
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_Landmarks, "of", staticmethod(lambda *job: replace(real(*job), files=((str(folder / "gone.bin"), 5),))))
+        patch.setattr(Landmarks, "of", staticmethod(lambda *job: replace(real(*job), files=((str(folder / "gone.bin"), 5),))))
         with pytest.raises(UncorkError, match=r"Ray worker on [\d.]+: does not see .*gone.bin \(No such file(.|\n)*nothing was written"):
             scored_by_ray(folder, "none")
     assert not (folder / ".none.partial").exists()
@@ -239,22 +240,22 @@ def test_in_a_cluster(source: Path) -> None:
 
 
 @pytest.fixture
-def landmarks(source: Path, monkeypatch: pytest.MonkeyPatch) -> _Landmarks:
+def landmarks(source: Path, monkeypatch: pytest.MonkeyPatch) -> Landmarks:
     """Of a job with a relative path of the model."""
     folder = source.parent
     (folder / JOURNAL).write_text("what is scored\nunit\n")
     monkeypatch.chdir(folder)
     job = _absolute(prepare_score("bags.xml", source, inputs=BAGS).job)
     assert job.model == str(folder / "bags.xml")
-    return _Landmarks.of(job, folder)
+    return Landmarks.of(job, folder)
 
 
-def test_a_node_that_sees_the_same_is_good(landmarks: _Landmarks) -> None:
+def test_a_node_that_sees_the_same_is_good(landmarks: Landmarks) -> None:
     landmarks.check("10.0.0.7")
 
 
 @pytest.mark.parametrize("name", ["bags.xml", "bags.bin", "rows.parquet"])
-def test_a_node_without_a_file_is_told(landmarks: _Landmarks, tmp_path: Path, name: str) -> None:
+def test_a_node_without_a_file_is_told(landmarks: Landmarks, tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     size = path.stat().st_size
     path.write_bytes(b"other")
@@ -265,7 +266,7 @@ def test_a_node_without_a_file_is_told(landmarks: _Landmarks, tmp_path: Path, na
         landmarks.check("10.0.0.7")
 
 
-def test_a_node_with_another_output_folder_is_told(landmarks: _Landmarks, tmp_path: Path) -> None:
+def test_a_node_with_another_output_folder_is_told(landmarks: Landmarks, tmp_path: Path) -> None:
     (tmp_path / JOURNAL).write_text("another run\n")
     with pytest.raises(UncorkError, match=f"sees another folder at {tmp_path}: every node must have the source and the output on a shared"):
         landmarks.check("10.0.0.7")

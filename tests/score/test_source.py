@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from uncork.errors import InputError
 from uncork.score.read import Reader, SourceError
 from uncork.score.source import File, Source, Unit, open_source, plan_units
-from uncork.score.waiting import WaitingUnits
+from uncork.score.unit_queue import UnitQueue
 
 
 def source_of(files: list[list[int]]) -> Source:
@@ -42,7 +42,7 @@ def test_every_row_is_in_one_unit(files: list[list[int]], batch_size: int, rows_
 
 def handed_out(units: list[Unit], workers: int, turns: st.DataObject | None = None) -> list[list[Unit]]:
     """What each worker gets, when they ask by turns or in an order that is drawn."""
-    waiting = WaitingUnits(units)
+    waiting = UnitQueue(units)
     given_to: list[list[Unit]] = [[] for _ in range(workers)]
     number = 0
     while len(waiting):
@@ -73,7 +73,7 @@ def test_pieces_of_a_group_stay_together() -> None:
 def test_a_group_for_several_workers() -> None:
     """Where one is all there is, the second worker begins in the middle of what is left, and both read on."""
     units = plan_units(source_of([[100]]), 10, 10)
-    waiting = WaitingUnits(units)
+    waiting = UnitQueue(units)
     first = [waiting.take(None)]
     second = [waiting.take(None)]
     assert (first[0], second[0]) == (units[0], units[5])
@@ -85,7 +85,7 @@ def test_a_group_for_several_workers() -> None:
 
 def test_units_that_come_back() -> None:
     units = plan_units(source_of([[10] * 5]), 10, 10)
-    waiting = WaitingUnits(units)
+    waiting = UnitQueue(units)
     taken = [waiting.take(None) for _ in range(3)]
     assert taken == units[:3]
     waiting.add([units[1]])

@@ -1,6 +1,9 @@
-"""The command `uncork`. One file per command; this one finds the command and turns what happens into an exit status.
+"""The command `uncork`.
 
-0: all is well. 1: something differs or failed. 2: the command line could not be understood; no file was looked at.
+One file per command; this one finds the command and turns what happens into an exit status.
+
+0: all is well. 1: something differs or failed. 2: the command line could not be understood; no file
+was looked at.
 """
 
 from __future__ import annotations
@@ -16,8 +19,8 @@ from uncork.cli._output import abandon_stdout, emit, emit_json, printable, probl
 from uncork.cli._parser import Parser
 from uncork.errors import UncorkError
 
-#: Every command with its line of help. The module of the same name has `parser()` and `execute(arguments) -> int`, and is
-#: imported only when its command is given.
+#: Every command with its line of help. The module of the same name has `parser()` and
+#: `execute(arguments) -> int`, and is imported only when its command is given.
 COMMANDS = {
     "run": "run a model on arrays and print what it gives",
     "score": "score every row of a table, Parquet in and out",
@@ -68,7 +71,8 @@ def main(words: Sequence[str] | None = None) -> int:
     except MemoryError as error:
         return _failed(f"not enough memory: {error}" if str(error) else "not enough memory")
     except BrokenPipeError:
-        # Whoever reads, such as `head`, has seen enough. The status is that of a program which the signal ended.
+        # Whoever reads, such as `head`, has seen enough. The status is that of a program which the
+        # signal ended.
         abandon_stdout()
         return 128 + 13
     except KeyboardInterrupt:
@@ -95,7 +99,10 @@ def _command(name: str, words: list[str]) -> int:
     if name not in COMMANDS:
         from uncork.compiler.arguments import did_you_mean
 
-        main_parser().error(f"there is no command '{name}'{did_you_mean(name, list(COMMANDS))}; commands: {', '.join(COMMANDS)}")
+        main_parser().error(
+            f"there is no command '{name}'{did_you_mean(name, list(COMMANDS))}; "
+            f"commands: {', '.join(COMMANDS)}"
+        )
     module = importlib.import_module(f"uncork.cli.{name.replace('-', '_')}")
     status: int = module.execute(module.parser().read(words))
     return status
@@ -109,11 +116,17 @@ def main_parser() -> Parser:
     commands = "\n".join(f"  {name.ljust(width)}  {line}" for name, line in COMMANDS.items())
     parser = Parser(
         "uncork",
-        "Opens OpenVINO IR models: runs them exactly, shows what is in them and says what is wrong with them.\n\ncommands:\n" + commands,
+        "Opens OpenVINO IR models: runs them exactly, shows what is in them and says what is wrong "
+        "with them.\n\ncommands:\n" + commands,
         _EXAMPLES,
         usage="uncork COMMAND ...",
     )
-    parser.add_argument("--version", action="version", version=f"uncork {__version__}", help="show the version and exit")
+    parser.add_argument(
+        "--version",
+        action="version",
+        version=f"uncork {__version__}",
+        help="show the version and exit",
+    )
     return parser
 
 
@@ -138,6 +151,8 @@ def _say(kind: str, message: str) -> None:
     print(f"uncork: {kind}: {lines}", file=sys.stderr)
 
 
-def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+def _show_warning(
+    message: Warning | str, category: type[Warning], *place: Any, **more: Any
+) -> None:
     """As an error is shown: without the line of code, which is nobody's here."""
     _say("warning", str(message))

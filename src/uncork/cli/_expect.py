@@ -30,7 +30,9 @@ def tolerance(text: str) -> Tolerance:
     except ValueError:
         number = math.nan
     if not 0 <= number < math.inf:
-        raise argparse.ArgumentTypeError(f"expected a number of at least 0, such as 0.01 or 1%, got '{text}'")
+        raise argparse.ArgumentTypeError(
+            f"expected a number of at least 0, such as 0.01 or 1%, got '{text}'"
+        )
     return (number / 100, True) if text.endswith("%") else (number, False)
 
 
@@ -48,15 +50,30 @@ class Expected:
     def as_json(self) -> dict[str, Any]:
         """For `--json`."""
         seen = self.difference
-        return {"name": self.name, "differs": self.differs, "reason": seen.reason, "max_abs": seen.largest, "max_rel": seen.relative}
+        return {
+            "name": self.name,
+            "differs": self.differs,
+            "reason": seen.reason,
+            "max_abs": seen.largest,
+            "max_rel": seen.relative,
+        }
 
 
-def compared(path: str, results: Mapping[str, Array], compiled: CompiledModel, allowed: Tolerance | None) -> list[Expected]:
-    """Every array of the file against the output of its name. Raises InputError for names that no output has."""
+def compared(
+    path: str, results: Mapping[str, Array], compiled: CompiledModel, allowed: Tolerance | None
+) -> list[Expected]:
+    """Every array of the file against the output of its name.
+
+    Raises InputError for names that no output has.
+    """
     arrays = read_arrays(path)
     if not isinstance(arrays, dict):
         if len(results) != 1:
-            raise InputError(f"a .npy file has no name for its array, and the model has {len(results)} outputs: give an .npz file", path)
+            raise InputError(
+                "a .npy file has no name for its array, "
+                f"and the model has {len(results)} outputs: give an .npz file",
+                path,
+            )
         arrays = {next(iter(results)): arrays}
     names = list(results)
     problems: list[Problem] = []
@@ -78,7 +95,11 @@ def _held(ours: Array, theirs: Array, allowed: Tolerance) -> Difference:
     bound, relative = allowed
     if not relative:
         with np.errstate(all="ignore"):
-            numbers = [np.abs(a[np.isfinite(a)]).max(initial=0.0) for a in (ours, theirs) if a.dtype.kind == "f"]
+            numbers = [
+                np.abs(a[np.isfinite(a)]).max(initial=0.0)
+                for a in (ours, theirs)
+                if a.dtype.kind == "f"
+            ]
         bound = bound / (float(max(numbers, default=0.0)) or 1.0)
     return difference(ours, theirs, bound)
 

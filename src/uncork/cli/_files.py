@@ -24,7 +24,10 @@ _PICKLED = (
 
 
 def read_arrays(path: str) -> Array | dict[str, Array]:
-    """The array of a .npy file, or those of an .npz file by name. Raises InputError that names the file."""
+    """The array of a .npy file, or those of an .npz file by name.
+
+    Raises InputError that names the file.
+    """
     try:
         with files.opened(path) as file:
             magic = file.read(6)
@@ -53,10 +56,13 @@ def _loaded(where: str, load: Callable[[], Any]) -> Any:
     except MemoryError:
         raise InputError("not enough memory to read it", where) from None
     except Exception as error:
-        # The file may hold anything, and NumPy, zipfile and zlib have a class of error for each kind of damage.
+        # The file may hold anything, and NumPy, zipfile and zlib have a class of error for each
+        # kind of damage.
         if "allow_pickle" in str(error):
             raise InputError(_PICKLED, where) from None
-        raise InputError(f"cannot be read as an array: {error or type(error).__name__}", where) from None
+        raise InputError(
+            f"cannot be read as an array: {error or type(error).__name__}", where
+        ) from None
 
 
 def check_arrays_destination(path: str, overwrite: bool, reads: Sequence[Read]) -> None:
@@ -68,12 +74,16 @@ def check_arrays_destination(path: str, overwrite: bool, reads: Sequence[Read]) 
 def write_arrays(path: str, arrays: Mapping[str, Array]) -> None:
     """Write an .npz file, or a .npy file when there is one array and the path ends so.
 
-    Everything goes to a file beside it, which takes the name when it is whole: an existing file stays until then. Raises
-    UncorkError when that fails, and leaves nothing behind.
+    Everything goes to a file beside it, which takes the name when it is whole: an existing file
+    stays until then. Raises UncorkError when that fails, and leaves nothing behind.
     """
     for name, array in arrays.items():
         if array.dtype.hasobject:
-            raise UncorkError(f"output '{name}' has strings that end in a NUL character, which NumPy's files cannot hold", path)
+            raise UncorkError(
+                f"output '{name}' has strings that end in a NUL character, "
+                "which NumPy's files cannot hold",
+                path,
+            )
     # The file that a link points to is replaced, not the link.
     target = Path(os.path.realpath(path))
     scratch = target.with_name(f".{target.name}.{secrets.token_hex(4)}")

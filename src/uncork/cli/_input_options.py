@@ -1,4 +1,4 @@
-"""The options that say what a model's inputs are (`run`, `shrink`): their texts, and the arrays that come of them."""
+"""Options that describe a model's inputs (`run`, `shrink`), and the arrays made from them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from uncork.cli import _inputs
 from uncork.cli._output import counted
 from uncork.cli._parser import Parser
-from uncork.cli._roles import Roles
+from uncork.cli._random_bounds import RandomBounds
 from uncork.cli._summary import Summary, summarise
 from uncork.compiler.arguments import ModelPort
 from uncork.errors import InputError
@@ -19,10 +19,27 @@ from uncork.errors import InputError
 def add_inputs(parser: Parser) -> None:
     """Give a command `--input`, and what says of random inputs what they are."""
     add = parser.add_argument
-    add("-i", "--input", action="append", default=[], type=input_text, metavar="INPUT", help="an input, see below; may be repeated")
-    add("--random", action="store_true", help="fill the inputs that are not given with random values")
     add(
-        "--shape", action="append", default=[], type=shape_text, metavar="NAME=N,N,...", help="the sizes of a random input with a dynamic shape"
+        "-i",
+        "--input",
+        action="append",
+        default=[],
+        type=input_text,
+        metavar="INPUT",
+        help="an input, see below; may be repeated",
+    )
+    add(
+        "--random",
+        action="store_true",
+        help="fill the inputs that are not given with random values",
+    )
+    add(
+        "--shape",
+        action="append",
+        default=[],
+        type=shape_text,
+        metavar="NAME=N,N,...",
+        help="the sizes of a random input with a dynamic shape",
     )
     add(
         "--random-range",
@@ -30,7 +47,8 @@ def add_inputs(parser: Parser) -> None:
         default=[],
         type=random_range,
         metavar="NAME=LOW:HIGH",
-        help="random values from LOW up to but not including HIGH; without it -1:1, for integers 0:10",
+        help="random values from LOW up to but not including HIGH; without it -1:1, "
+        "for integers 0:10",
     )
     add("--seed", type=whole, metavar="N", help="other random values for each N (0)")
 
@@ -38,7 +56,9 @@ def add_inputs(parser: Parser) -> None:
 def input_text(text: str) -> str:
     """`--input`: read later, when the model's inputs are known."""
     if "=" not in text and not text.endswith((".npy", ".npz")):
-        raise argparse.ArgumentTypeError(f"expected NAME=FILE.npy, NAME=VALUE or FILE.npz, got '{text}'")
+        raise argparse.ArgumentTypeError(
+            f"expected NAME=FILE.npy, NAME=VALUE or FILE.npz, got '{text}'"
+        )
     return text
 
 
@@ -60,7 +80,9 @@ def random_range(text: str) -> tuple[str, tuple[float, float]]:
     except ValueError:
         limits = (0, 0)
     if not name or not (limits[0] < limits[1] and math.isfinite(limits[1] - limits[0])):
-        raise argparse.ArgumentTypeError(f"expected NAME=LOW:HIGH with LOW below HIGH, such as ids=0:5000, got '{text}'")
+        raise argparse.ArgumentTypeError(
+            f"expected NAME=LOW:HIGH with LOW below HIGH, such as ids=0:5000, got '{text}'"
+        )
     return name, limits
 
 
@@ -84,20 +106,30 @@ def check_random(parser: Parser, arguments: argparse.Namespace) -> None:
     if not arguments.random:
         for option in ("shape", "random_range", "seed"):
             if getattr(arguments, option) not in (None, []):
-                parser.error(f"--{option.replace('_', '-')} is for random inputs: give --random too")
+                parser.error(
+                    f"--{option.replace('_', '-')} is for random inputs: give --random too"
+                )
 
 
-def collect(ports: Sequence[ModelPort], arguments: argparse.Namespace, roles: Roles | None = None) -> tuple[dict[int, Any], list[Summary]]:
+def collect(
+    ports: Sequence[ModelPort], arguments: argparse.Namespace, lookups: RandomBounds | None = None
+) -> tuple[dict[int, Any], list[Summary]]:
     """The value of every input by position, and summaries of the random ones.
 
-    With `roles` random ids cover their tables, and random offsets and segment ids are in order.
+    With `lookups` random ids cover their tables, and random offsets and segment ids are in order.
     """
     values = _inputs.given(ports, arguments.input)
     missing = [i for i in range(len(ports)) if i not in values]
     if not arguments.random:
         if missing:
-            how = "give each with -i NAME=FILE.npy, all with -i FILE.npz, or random values with --random"
-            raise InputError(f"{len(missing)} of {counted(len(ports), 'input')} missing: {_inputs.describe(ports, missing)}; {how}")
+            how = (
+                "give each with -i NAME=FILE.npy, all with -i FILE.npz, "
+                "or random values with --random"
+            )
+            raise InputError(
+                f"{len(missing)} of {counted(len(ports), 'input')} missing: "
+                f"{_inputs.describe(ports, missing)}; {how}"
+            )
         return values, []
     said = _inputs.for_random(ports, "--shape", arguments.shape, missing)
     ranges = _inputs.for_random(ports, "--random-range", arguments.random_range, missing)
@@ -106,9 +138,11 @@ def collect(ports: Sequence[ModelPort], arguments: argparse.Namespace, roles: Ro
     for i in missing:
         name, element_type = _inputs.label(ports, i), ports[i].element_type
         bounds = ranges.get(i)
-        if roles is not None:
-            bounds = bounds or roles.bounds(i, {**shapes, **{n: getattr(v, "shape", ()) for n, v in values.items()}})
+        if lookups is not None:
+            bounds = bounds or lookups.bounds(
+                i, {**shapes, **{n: getattr(v, "shape", ()) for n, v in values.items()}}
+            )
         array = _inputs.random_array(name, element_type, shapes[i], arguments.seed or 0, bounds)
-        values[i] = array if roles is None else roles.ordered(i, array)
+        values[i] = array if lookups is None else lookups.ordered(i, array)
         filled.append(summarise(name, ports[i].names, element_type, values[i]))
     return values, filled

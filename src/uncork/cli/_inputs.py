@@ -36,16 +36,26 @@ def label(ports: Sequence[ModelPort], position: int) -> str:
 
 def describe(ports: Sequence[ModelPort], positions: Sequence[int]) -> str:
     """Inputs with their types and shapes, for a message."""
-    return ", ".join(f"{label(ports, i)} {ports[i].element_type}{ports[i].shape}" for i in positions) or "none"
+    return (
+        ", ".join(f"{label(ports, i)} {ports[i].element_type}{ports[i].shape}" for i in positions)
+        or "none"
+    )
 
 
 def unknown_input(ports: Sequence[ModelPort], name: str) -> Problem:
     known = [n for port in ports for n in port.names]
-    return Problem("", f"no input is called '{name}'{did_you_mean(name, known)}; inputs: {describe(ports, range(len(ports)))}")
+    return Problem(
+        "",
+        f"no input is called '{name}'{did_you_mean(name, known)}; inputs: "
+        f"{describe(ports, range(len(ports)))}",
+    )
 
 
 def given(ports: Sequence[ModelPort], texts: Sequence[str]) -> dict[int, Any]:
-    """What each `-i` gives, by the position of the input. Raises InputError that lists every wrong name."""
+    """What each `-i` gives, by the position of the input.
+
+    Raises InputError that lists every wrong name.
+    """
     values: dict[int, Any] = {}
     origins: dict[int, str] = {}
     problems: list[Problem] = []
@@ -56,7 +66,9 @@ def given(ports: Sequence[ModelPort], texts: Sequence[str]) -> dict[int, Any]:
                 problems.append(unknown_input(ports, name))
             elif position in values:
                 both = f"by '-i {origins[position]}' and by '-i {text}'"
-                problems.append(Problem("", f"input '{label(ports, position)}' is given twice: {both}"))
+                problems.append(
+                    Problem("", f"input '{label(ports, position)}' is given twice: {both}")
+                )
             else:
                 values[position], origins[position] = value, text
     if problems:
@@ -73,12 +85,19 @@ def _read(ports: Sequence[ModelPort], text: str) -> list[tuple[str, Any]]:
     if isinstance(loaded, dict):
         return list(loaded.items())
     if len(ports) != 1:
-        raise InputError(f"a .npy file has no name for its array: write -i NAME={text}; inputs: {describe(ports, range(len(ports)))}", text)
+        raise InputError(
+            f"a .npy file has no name for its array: write -i NAME={text}; inputs: "
+            f"{describe(ports, range(len(ports)))}",
+            text,
+        )
     return [(label(ports, 0), loaded)]
 
 
 def _name(ports: Sequence[ModelPort], text: str) -> str | None:
-    """NAME of `NAME=VALUE`; None when the whole text is a file's path. Names and paths may have '=' in them."""
+    """NAME of `NAME=VALUE`; None when the whole text is a file's path.
+
+    Names and paths may have '=' in them.
+    """
     candidates = [text[:i] for i, character in enumerate(text) if character == "="]
     known = [name for name in candidates if find_input(ports, name) is not None]
     if known:
@@ -87,7 +106,9 @@ def _name(ports: Sequence[ModelPort], text: str) -> str | None:
 
 
 def _value(ports: Sequence[ModelPort], name: str, text: str) -> Any:
-    """The array for `NAME=text`: text that is JSON is the value itself, anything else the path of a file."""
+    """The array for `NAME=text`: text that is JSON is the value itself, anything else the path of a
+    file.
+    """
     where = f"input '{name}'"
     if not text:
         raise InputError("expected a file or a value after '='", where)
@@ -95,24 +116,39 @@ def _value(ports: Sequence[ModelPort], name: str, text: str) -> Any:
         literal = json.loads(text)
     except (ValueError, RecursionError) as error:
         if text[0] in '["{':
-            raise InputError(f"expected a value in JSON such as [[1,2],[3,4]], got {text}: {error}", where) from None
+            raise InputError(
+                f"expected a value in JSON such as [[1,2],[3,4]], got {text}: {error}", where
+            ) from None
         return _from_file(where, text)
     position = find_input(ports, name)
-    return literal if position is None else _from_literal(where, ports[position].element_type, literal)
+    return (
+        literal if position is None else _from_literal(where, ports[position].element_type, literal)
+    )
 
 
 def _from_literal(where: str, element_type: ElementType, literal: Any) -> Any:
     if literal is None or isinstance(literal, dict):
-        raise InputError("expected a number, a text in quotes, true, false or a list of these", where)
+        raise InputError(
+            "expected a number, a text in quotes, true, false or a list of these", where
+        )
     try:
         # As objects, or NumPy would quietly write a number in a list of strings as a string.
-        array = np.array(literal, object) if element_type is ElementType.string else np.asarray(literal)
+        array = (
+            np.array(literal, object) if element_type is ElementType.string else np.asarray(literal)
+        )
     except ValueError:
         raise InputError("expected lists of equal lengths", where) from None
     if array.size == 0:
-        # NumPy takes an empty list for floats. Floats of a type that it lacks are given as integers as well as any.
-        return np.zeros(array.shape, element_type.dtype if element_type.is_native or element_type is ElementType.string else np.int8)
-    # A list keeps 0.1 what it is, a number to be rounded to the input's type; an array of float64 would be refused for f32.
+        # NumPy takes an empty list for floats. Floats of a type that it lacks are given as integers
+        # as well as any.
+        return np.zeros(
+            array.shape,
+            element_type.dtype
+            if element_type.is_native or element_type is ElementType.string
+            else np.int8,
+        )
+    # A list keeps 0.1 what it is, a number to be rounded to the input's type; an array of float64
+    # would be refused for f32.
     return array if element_type is ElementType.string else literal
 
 
@@ -127,18 +163,31 @@ def _from_file(where: str, text: str) -> Array:
         return loaded
     if key:
         if key not in loaded:
-            raise InputError(f"has no array '{key}'{did_you_mean(key, list(loaded))}; arrays: {', '.join(loaded) or 'none'}", path)
+            raise InputError(
+                f"has no array '{key}'{did_you_mean(key, list(loaded))}; arrays: "
+                f"{', '.join(loaded) or 'none'}",
+                path,
+            )
         return loaded[key]
     if len(loaded) != 1:
-        raise InputError(f"which of its {len(loaded)} arrays? Write {path}:KEY, KEY one of: {', '.join(loaded) or 'none'}", where)
+        raise InputError(
+            f"which of its {len(loaded)} arrays? Write {path}:KEY, KEY one of: "
+            f"{', '.join(loaded) or 'none'}",
+            where,
+        )
     return next(iter(loaded.values()))
 
 
 # ---- random inputs
 
 
-def for_random(ports: Sequence[ModelPort], option: str, pairs: Sequence[tuple[str, V]], filled: Sequence[int]) -> dict[int, V]:
-    """What an option says of single inputs, by position; only of inputs that are filled with random values."""
+def for_random(
+    ports: Sequence[ModelPort], option: str, pairs: Sequence[tuple[str, V]], filled: Sequence[int]
+) -> dict[int, V]:
+    """What an option says of single inputs, by position.
+
+    Such inputs must be filled with random values.
+    """
     said: dict[int, V] = {}
     problems: list[Problem] = []
     for name, value in pairs:
@@ -146,7 +195,12 @@ def for_random(ports: Sequence[ModelPort], option: str, pairs: Sequence[tuple[st
         if position is None:
             problems.append(unknown_input(ports, name))
         elif position not in filled:
-            problems.append(Problem(option, f"input '{name}' is given by -i; {option} is for inputs that --random fills"))
+            problems.append(
+                Problem(
+                    option,
+                    f"input '{name}' is given by -i; {option} is for inputs that --random fills",
+                )
+            )
         elif position in said:
             problems.append(Problem(option, f"input '{name}' is given twice"))
         else:
@@ -156,8 +210,13 @@ def for_random(ports: Sequence[ModelPort], option: str, pairs: Sequence[tuple[st
     return said
 
 
-def shapes_for_random(ports: Sequence[ModelPort], filled: Sequence[int], said: Mapping[int, tuple[int, ...]]) -> dict[int, tuple[int, ...]]:
-    """The shape of every input that is to be filled. Raises InputError with the options to give when sizes are missing."""
+def shapes_for_random(
+    ports: Sequence[ModelPort], filled: Sequence[int], said: Mapping[int, tuple[int, ...]]
+) -> dict[int, tuple[int, ...]]:
+    """The shape of every input that is to be filled.
+
+    Raises InputError with the options to give when sizes are missing.
+    """
     shapes: dict[int, tuple[int, ...]] = {}
     problems: list[Problem] = []
     missing: list[int] = []
@@ -167,38 +226,67 @@ def shapes_for_random(ports: Sequence[ModelPort], filled: Sequence[int], said: M
             shapes[position] = said[position]
             if not shape.contains(said[position]):
                 name = label(ports, position)
-                problems.append(Problem("--shape", f"input '{name}' has shape {shape}, got {list(said[position])}"))
+                problems.append(
+                    Problem(
+                        "--shape", f"input '{name}' has shape {shape}, got {list(said[position])}"
+                    )
+                )
         elif shape.is_static:
             shapes[position] = shape.static
         else:
             missing.append(position)
     if missing:
-        options = "".join(f"\n  --shape '{label(ports, i)}={_pattern(ports[i].shape)}'" for i in missing)
-        many = "an input has a dynamic shape" if len(missing) == 1 else f"{len(missing)} inputs have dynamic shapes"
-        problems.append(Problem("--random", f"{many}: give all sizes, a number for each N{options}"))
+        options = "".join(
+            f"\n  --shape '{label(ports, i)}={_pattern(ports[i].shape)}'" for i in missing
+        )
+        many = (
+            "an input has a dynamic shape"
+            if len(missing) == 1
+            else f"{len(missing)} inputs have dynamic shapes"
+        )
+        problems.append(
+            Problem("--random", f"{many}: give all sizes, a number for each N{options}")
+        )
     if problems:
         raise InputError.of_all("", problems)
     return shapes
 
 
 def _pattern(shape: PartialShape) -> str:
-    return "N,..." if shape.rank is None else ",".join("N" if str(dim) == "?" else str(dim) for dim in shape)
+    return (
+        "N,..."
+        if shape.rank is None
+        else ",".join("N" if str(dim) == "?" else str(dim) for dim in shape)
+    )
 
 
-def random_array(name: str, element_type: ElementType, shape: tuple[int, ...], seed: int, bounds: Bounds | None) -> Array:
-    """Values that depend on the seed and the input's name only: floats in [-1, 1), integers in [0, 10), or in [low, high)."""
+def random_array(
+    name: str, element_type: ElementType, shape: tuple[int, ...], seed: int, bounds: Bounds | None
+) -> Array:
+    """Values that depend on the seed and the input's name only: floats in [-1, 1), integers in [0,
+    10), or in [low, high).
+    """
     try:
         check_memory([TensorSpec(element_type, PartialShape(shape))])
     except InputError:
-        raise InputError(f"shape {list(shape)} of {element_type} is more than this machine's memory holds", f"input '{name}'") from None
+        raise InputError(
+            f"shape {list(shape)} of {element_type} is more than this machine's memory holds",
+            f"input '{name}'",
+        ) from None
     generator = np.random.default_rng([seed, zlib.crc32(name.encode("utf-8", "surrogatepass"))])
     if element_type is ElementType.boolean or element_type is ElementType.string:
         if bounds is not None:
             raise InputError(f"random {element_type} values have no range", f"input '{name}'")
-        return generator.integers(0, 2, shape).astype(bool) if element_type is ElementType.boolean else _words(generator, shape)
+        return (
+            generator.integers(0, 2, shape).astype(bool)
+            if element_type is ElementType.boolean
+            else _words(generator, shape)
+        )
     if element_type.is_integer:
         low, high = _integer_bounds(name, element_type, bounds)
-        values = generator.integers(low, high, shape, np.uint64 if low >= 0 else np.int64, endpoint=True)
+        values = generator.integers(
+            low, high, shape, np.uint64 if low >= 0 else np.int64, endpoint=True
+        )
         return np.asarray(values).astype(element_type.dtype)
     start, end = (-1.0, 1.0) if bounds is None else bounds
     real = np.asarray(generator.random(shape)) * (end - start) + start
@@ -215,7 +303,11 @@ def _integer_bounds(name: str, element_type: ElementType, bounds: Bounds | None)
         return 0, min(9, most)
     low, high = bounds
     if low != int(low) or high != int(high) or int(low) < least or int(high) > most + 1:
-        raise InputError(f"a range of {element_type} has whole numbers within {least}:{most + 1}, got {low}:{high}", f"input '{name}'")
+        raise InputError(
+            f"a range of {element_type} has whole numbers within {least}:{most + 1}, "
+            f"got {low}:{high}",
+            f"input '{name}'",
+        )
     return int(low), int(high) - 1
 
 
@@ -223,5 +315,7 @@ def _words(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
     letters = "abcdefghijklmnopqrstuvwxyz"
     words = np.empty(shape, object)
     for position in np.ndindex(*shape):
-        words[position] = "".join(letters[i] for i in generator.integers(0, len(letters), int(generator.integers(1, 9))))
+        words[position] = "".join(
+            letters[i] for i in generator.integers(0, len(letters), int(generator.integers(1, 9)))
+        )
     return words

@@ -1,4 +1,4 @@
-"""How long calls take: contenders in turns, so that what the machine does meanwhile is shared by all."""
+"""Latency of calls: contenders take turns, so that all share what the machine does meanwhile."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ class Contender:
         }
 
 
-def measure(contenders: Sequence[Contender], seconds: float, progress: Callable[[int, int], None]) -> None:
+def measure(
+    contenders: Sequence[Contender], seconds: float, progress: Callable[[int, int], None]
+) -> None:
     """Let all of them call in turns, for so many seconds each."""
     for contender in contenders:  # compiles, and maps what is mapped
         for _ in range(3):
@@ -68,8 +70,13 @@ def measure(contenders: Sequence[Contender], seconds: float, progress: Callable[
         progress(turn + 1, turns)
 
 
-def openvino_contender(path: str, weights: str | None, inputs: Sequence[Array], threads: int, precision: str) -> Contender:
-    """OpenVINO's CPU with the same file, arrays, threads and precision. Raises UncorkError where it cannot run them."""
+def openvino_contender(
+    path: str, weights: str | None, inputs: Sequence[Array], threads: int, precision: str
+) -> Contender:
+    """OpenVINO's CPU with the same file, arrays, threads and precision.
+
+    Raises UncorkError where it cannot run them.
+    """
     try:
         ov = importlib.import_module("openvino")
     except ImportError:
@@ -78,12 +85,21 @@ def openvino_contender(path: str, weights: str | None, inputs: Sequence[Array], 
         core = ov.Core()
         model = core.read_model(path, weights) if weights else core.read_model(path)
         hint = "bf16" if precision == "bf16" else "f32"
-        options = {"INFERENCE_PRECISION_HINT": hint, "INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY"}
+        options = {
+            "INFERENCE_PRECISION_HINT": hint,
+            "INFERENCE_NUM_THREADS": threads,
+            "PERFORMANCE_HINT": "LATENCY",
+        }
         request = core.compile_model(model, "CPU", options).create_infer_request()
         given = [np.ascontiguousarray(array) for array in inputs]
         request.infer(given)
     except Exception as error:  # of a kind of its own
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        raise UncorkError(f"OpenVINO cannot run it: {lines[-1][:300] if lines else type(error).__name__}", "--against") from None
+        raise UncorkError(
+            f"OpenVINO cannot run it: {lines[-1][:300] if lines else type(error).__name__}",
+            "--against",
+        ) from None
     states = bool(request.query_state())
-    return Contender("openvino", lambda: request.infer(given), request.reset_state if states else None)
+    return Contender(
+        "openvino", lambda: request.infer(given), request.reset_state if states else None
+    )

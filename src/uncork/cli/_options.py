@@ -9,7 +9,12 @@ from uncork.cli._parser import Parser, one_of
 
 def add_threads(parser: Parser) -> None:
     """Give a command `--threads` and `--precision`."""
-    parser.add_argument("--threads", type=positive, metavar="N", help="the most threads a call may use (all processors)")
+    parser.add_argument(
+        "--threads",
+        type=positive,
+        metavar="N",
+        help="the most threads a call may use (all processors)",
+    )
     parser.add_argument(
         "--precision",
         type=one_of("f32", "bf16", "bf16x3"),

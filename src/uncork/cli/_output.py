@@ -31,9 +31,19 @@ def emit_json(value: Any) -> None:
 
 
 def _json(value: Any, line: str) -> str:
-    """Indented, but lists of numbers and names on one line: a shape is read at a glance. `line` starts a line of this depth."""
-    items = list(value.values() if isinstance(value, dict) else value) if isinstance(value, (dict, list, tuple)) else []
-    if not items or (not isinstance(value, dict) and not any(isinstance(item, (dict, list, tuple)) for item in items)):
+    """Indented, but lists of numbers and names on one line: a shape is read at a glance.
+
+    `line` starts a line of this depth.
+    """
+    items = (
+        list(value.values() if isinstance(value, dict) else value)
+        if isinstance(value, (dict, list, tuple))
+        else []
+    )
+    if not items or (
+        not isinstance(value, dict)
+        and not any(isinstance(item, (dict, list, tuple)) for item in items)
+    ):
         return json.dumps(value, allow_nan=False)
     texts = [_json(item, line + "  ") for item in items]
     if isinstance(value, dict):
@@ -43,7 +53,7 @@ def _json(value: Any, line: str) -> str:
 
 
 def problem_as_json(problem: Problem) -> dict[str, Any]:
-    """Its place and message, and what is known of the layer, the input, the value and its limits."""
+    """A problem as JSON holds it: place, message, layer, input, value and limits."""
     known = problem.known()
     if isinstance(known.get("value"), float) and not math.isfinite(known["value"]):
         known["value"] = str(known["value"])  # JSON has no such numbers
@@ -51,7 +61,9 @@ def problem_as_json(problem: Problem) -> dict[str, Any]:
 
 
 def abandon_stdout() -> None:
-    """Send what is still buffered nowhere: the interpreter would try to write it once more at its end, and complain."""
+    """Send what is still buffered nowhere: the interpreter would try to write it once more at its
+    end, and complain.
+    """
     try:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
@@ -61,12 +73,21 @@ def abandon_stdout() -> None:
 
 
 def printable(text: str) -> str:
-    """The text without characters that would steer a terminal, break a line or hide: those are written as escapes."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    """The text without characters that would steer a terminal, break a line or hide: those are
+    written as escapes.
+    """
+    return (
+        text
+        if text.isprintable()
+        else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    )
 
 
 def table(rows: Sequence[Sequence[str]], right: Collection[int] = (), indent: str = "") -> str:
-    """Lines of aligned columns, those in `right` aligned to the right. The first row is the heading."""
+    """Lines of aligned columns, those in `right` aligned to the right.
+
+    The first row is the heading.
+    """
     rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(_columns(row[c]) for row in rows) for c in range(len(rows[0]))]
     lines: list[str] = []
@@ -81,15 +102,22 @@ def table(rows: Sequence[Sequence[str]], right: Collection[int] = (), indent: st
 
 def without_empty_columns(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     """The rows without the columns that have a heading and nothing under it."""
-    kept = [column for column in range(len(rows[0])) if any(row[column] for row in rows[1:]) or column == 0]
+    kept = [
+        column
+        for column in range(len(rows[0]))
+        if any(row[column] for row in rows[1:]) or column == 0
+    ]
     return [[row[column] for column in kept] for row in rows]
 
 
 def _columns(text: str) -> int:
-    """How many columns of a terminal a text takes: East Asian characters two, combining marks none."""
+    """Columns of a terminal that a text takes: East Asian characters two, combining marks none."""
     if text.isascii():
         return len(text)
-    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+        for c in text
+    )
 
 
 def counted(number: int, one: str, many: str = "") -> str:

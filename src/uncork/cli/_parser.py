@@ -1,4 +1,4 @@
-"""The argument parser that all commands share: GNU habits, one-line errors, near names for typing errors."""
+"""The argument parser of all commands: GNU habits, errors of one line, hints for typing errors."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ from uncork.cli._output import emit
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse with errors as `uncork: error: ...`, exit status 2 and a suggestion for an option that does not exist."""
+    """argparse with errors as `uncork: error: ...`, exit status 2 and a suggestion for an option
+    that does not exist.
+    """
 
     def __init__(self, prog: str, description: str, epilog: str, usage: str | None = None) -> None:
-        super().__init__(prog, usage, description, epilog, formatter_class=_Formatter, add_help=False)
+        super().__init__(
+            prog, usage, description, epilog, formatter_class=_Formatter, add_help=False
+        )
         self.add_argument("-h", "--help", action="help", help="show this text and exit")
 
     def read(self, words: Sequence[str]) -> argparse.Namespace:
@@ -31,7 +35,9 @@ class Parser(argparse.ArgumentParser):
         return arguments
 
     def print_help(self, file: Any = None) -> None:
-        """The help; argparse would fail with a traceback, or say nothing, where standard output cannot be written."""
+        """The help; argparse would fail with a traceback, or say nothing, where standard output
+        cannot be written.
+        """
         if file is None:
             emit(self.format_help())
         else:
@@ -44,7 +50,11 @@ class Parser(argparse.ArgumentParser):
         self.add_argument("model", metavar="MODEL", help="the model's .xml file")
 
     def add_weights(self) -> None:
-        self.add_argument("--weights", metavar="FILE", help="the weights file, when it is not the .bin beside MODEL")
+        self.add_argument(
+            "--weights",
+            metavar="FILE",
+            help="the weights file, when it is not the .bin beside MODEL",
+        )
 
     def add_overwrite(self, what: str) -> None:
         self.add_argument(
@@ -69,7 +79,9 @@ def one_of(*choices: str) -> Callable[[str], str]:
         if text not in choices:
             from uncork.compiler.arguments import did_you_mean
 
-            raise argparse.ArgumentTypeError(f"expected {' or '.join(choices)}, got '{text}'{did_you_mean(text, choices)}")
+            raise argparse.ArgumentTypeError(
+                f"expected {' or '.join(choices)}, got '{text}'{did_you_mean(text, choices)}"
+            )
         return text
 
     return parse

@@ -1,4 +1,4 @@
-"""Results as a person reads them: rows of numbers, the best classes by the labels that the model carries, words beside them."""
+"""Results as a person reads them: rows of numbers, and the best classes with their labels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ _ROWS, _COLUMNS, _BEST, _TEXT = 40, 8, 3, 40
 
 
 def read_beside(path: str) -> list[str]:
-    """The lines of a text, one for each row; empty lines and those that begin with # are left out. Raises InputError."""
+    """The lines of a text, one for each row; empty lines and those that begin with # are left out.
+
+    Raises InputError.
+    """
     try:
         with open(path, encoding="utf-8") as file:
             lines = [" ".join(line.split()) for line in file]
@@ -28,7 +31,9 @@ def read_beside(path: str) -> list[str]:
     return [line for line in lines if line and not line.startswith("#")]
 
 
-def results_text(compiled: CompiledModel, results: Sequence[Array], beside: Sequence[str] | None) -> str:
+def results_text(
+    compiled: CompiledModel, results: Sequence[Array], beside: Sequence[str] | None
+) -> str:
     """Every result, one after the other."""
     labels = labels_of(compiled.model)
     parts = []
@@ -46,7 +51,12 @@ def _shown(array: Array, labels: Sequence[str], beside: Sequence[str] | None) ->
     if array.ndim == 1 and beside is not None and len(beside) == len(array):
         rows, whole_rows = array.reshape(-1, 1), True
     words = list(beside) if beside is not None and whole_rows and len(beside) == len(rows) else None
-    classified = len(labels) > 1 and rows.shape[1] == len(labels) and array.dtype.kind == "f" and array.ndim <= 2
+    classified = (
+        len(labels) > 1
+        and rows.shape[1] == len(labels)
+        and array.dtype.kind == "f"
+        and array.ndim <= 2
+    )
     lines = [_best(row, labels) if classified else _values(row) for row in rows[:_ROWS]]
     width = max(map(len, lines))
     cells = [line + [""] * (width - len(line)) for line in lines]
@@ -55,7 +65,11 @@ def _shown(array: Array, labels: Sequence[str], beside: Sequence[str] | None) ->
     elif len(rows) > 1:
         cells = [[str(i), *line] for i, line in enumerate(cells)]
     aligned = range(1 if words is not None or len(rows) > 1 else 0, len(cells[0]))
-    text = table(cells, right=() if classified else [] if array.dtype.kind not in "fiub" else list(aligned), indent="  ")
+    text = table(
+        cells,
+        right=() if classified else [] if array.dtype.kind not in "fiub" else list(aligned),
+        indent="  ",
+    )
     more = len(rows) - _ROWS
     return text + (f"  and {counted(more, 'row')} more\n" if more > 0 else "")
 
@@ -64,7 +78,12 @@ def _best(row: Array, labels: Sequence[str]) -> list[str]:
     """The classes with the largest values, largest first; as shares where the values are some."""
     order = np.argsort(-row, kind="stable")[:_BEST]
     share = bool((row >= 0).all()) and abs(float(row.sum(dtype=np.float64)) - 1) < 1e-3
-    return [f"{labels[int(i)]} {float(row[i]):.1%}" if share else f"{labels[int(i)]} {float(row[i]):.4g}" for i in order]
+    return [
+        f"{labels[int(i)]} {float(row[i]):.1%}"
+        if share
+        else f"{labels[int(i)]} {float(row[i]):.4g}"
+        for i in order
+    ]
 
 
 def _values(row: Array) -> list[str]:

@@ -9,14 +9,15 @@ import numpy as np
 
 from uncork.cli._input_options import collect
 from uncork.cli._inputs import random_array
-from uncork.cli._roles import Roles
+from uncork.cli._random_bounds import RandomBounds
 from uncork.compiler.compile import CompiledModel, compile_model
 from uncork.errors import UncorkError
 from uncork.export.torch.folder import Sample, agree
 from uncork.ir.model import Model
 from uncork.types import Array
 
-#: What open dimensions are tried with: small ones, and what networks that halve them again and again take.
+#: What open dimensions are tried with: small ones, and what networks that halve them again and
+#: again take.
 _SIZES = (3, 16, 64, 32, 1)
 _SEEDS = (0, 1, 2)
 #: How much of themselves floats are changed by, to see whether the answers only round.
@@ -26,7 +27,7 @@ _NUDGE = 2.0**-21
 def given_sample(model: Model, arguments: argparse.Namespace) -> Sample:
     """The inputs that the command line gives."""
     compiled = compile_model(model)
-    values, _ = collect(compiled.inputs, arguments, Roles(compiled.model))
+    values, _ = collect(compiled.inputs, arguments, RandomBounds(compiled.model))
     inputs = [np.asarray(values[i]) for i in range(len(compiled.inputs))]
     return inputs, _answers(compiled, inputs)
 
@@ -34,8 +35,8 @@ def given_sample(model: Model, arguments: argparse.Namespace) -> Sample:
 def found_sample(model: Model) -> Sample | None:
     """Random inputs that the model takes, of sizes that it takes; None where there are none.
 
-    Answers that change when the last digits of the inputs do, such as the order of the boxes that a detector finds in noise,
-    compare rounding: other inputs are tried.
+    Answers that change when the last digits of the inputs do, such as the order of the boxes that a
+    detector finds in noise, compare rounding: other inputs are tried.
     """
     try:
         compiled = compile_model(model)
@@ -54,18 +55,25 @@ def found_sample(model: Model) -> Sample | None:
 
 
 def _candidates(compiled: CompiledModel) -> Iterator[list[Array]]:
-    roles = Roles(compiled.model)
+    roles = RandomBounds(compiled.model)
     ports = compiled.inputs
     is_open = not all(port.shape.is_static for port in ports)
     for size in _SIZES if is_open else _SIZES[:1]:
         shapes = {
-            i: tuple(d.static_size if d.static_size is not None else max(d.low, size) for d in port.shape)
+            i: tuple(
+                d.static_size if d.static_size is not None else max(d.low, size) for d in port.shape
+            )
             for i, port in enumerate(ports)
             if port.shape.rank is not None
         }
         for seed in _SEEDS:
             inputs = [
-                roles.ordered(i, random_array(str(i), port.element_type, shapes[i], seed, roles.bounds(i, shapes)))
+                roles.ordered(
+                    i,
+                    random_array(
+                        str(i), port.element_type, shapes[i], seed, roles.bounds(i, shapes)
+                    ),
+                )
                 for i, port in enumerate(ports)
             ]
             yield inputs

@@ -1,4 +1,4 @@
-"""One array in a few words: type, shape, smallest, mean and largest value, what is not finite, the first values."""
+"""The summary of one array: type, shape, minimum, mean, maximum, non-finite and first values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ Summary = dict[str, Any]
 
 
 def summarise(name: str, names: Sequence[str], element_type: ElementType, array: Array) -> Summary:
-    """The summary as JSON holds it; see docs/cli.md. min, mean and max are those of the finite values, null without any."""
+    """The summary as JSON holds it.
+
+    See docs/cli.md. min, mean and max are those of the finite values, null without any.
+    """
     summary: Summary = {
         "name": name,
         "names": list(names),
@@ -67,10 +70,23 @@ def summary_table(heading: str, summaries: Sequence[Summary]) -> str:
     rows = [[heading, "type", "shape", "min", "mean", "max", "first values", "remarks"]]
     for summary in summaries:
         shape = "[" + ",".join(map(str, summary["shape"])) + "]"
-        numbers = ["" if summary[key] is None else _number(summary[key]) for key in ("min", "mean", "max")]
-        rows.append([summary["name"], summary["element_type"], shape, *numbers, _first(summary), _remarks(summary)])
+        numbers = [
+            "" if summary[key] is None else _number(summary[key]) for key in ("min", "mean", "max")
+        ]
+        rows.append(
+            [
+                summary["name"],
+                summary["element_type"],
+                shape,
+                *numbers,
+                _first(summary),
+                _remarks(summary),
+            ]
+        )
     kept = without_empty_columns(rows)
-    return table(kept, right=[i for i, title in enumerate(kept[0]) if title in ("min", "mean", "max")])
+    return table(
+        kept, right=[i for i, title in enumerate(kept[0]) if title in ("min", "mean", "max")]
+    )
 
 
 def _first(summary: Summary) -> str:
@@ -83,7 +99,9 @@ def _first(summary: Summary) -> str:
 
 
 def _text(value: str) -> str:
-    return json.dumps(value if len(value) <= _TEXT else value[: _TEXT - 3] + "...", ensure_ascii=False)
+    return json.dumps(
+        value if len(value) <= _TEXT else value[: _TEXT - 3] + "...", ensure_ascii=False
+    )
 
 
 def _number(value: Any) -> str:
@@ -95,7 +113,11 @@ def _number(value: Any) -> str:
 
 
 def _remarks(summary: Summary) -> str:
-    remarks = [f"{summary[key]:,} {word}" for key, word in (("nan", "NaN"), ("inf", "infinite")) if summary[key]]
+    remarks = [
+        f"{summary[key]:,} {word}"
+        for key, word in (("nan", "NaN"), ("inf", "infinite"))
+        if summary[key]
+    ]
     if summary["true"] is not None:
         remarks.append(f"{summary['true']:,} of {math.prod(summary['shape']):,} true")
     return ", ".join(remarks)

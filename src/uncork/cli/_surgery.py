@@ -1,4 +1,4 @@
-"""What the commands that change a model share: the destination, writing, and what is said of the changes."""
+"""What commands that change a model share: the destination, writing, and the list of changes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,13 @@ from uncork.surgery import changes
 
 
 def add_options(parser: Parser) -> None:
-    parser.add_argument("-o", "--output", required=True, metavar="OUT", help="the .xml file to write; the weights go beside it")
+    parser.add_argument(
+        "-o",
+        "--output",
+        required=True,
+        metavar="OUT",
+        help="the .xml file to write; the weights go beside it",
+    )
     parser.add_overwrite("an OUT")
     parser.add_weights()
     parser.add_json()
@@ -35,7 +41,14 @@ def run(arguments: argparse.Namespace, change: Callable[[Model], Model]) -> int:
     write_model(after, arguments.output)
     said = changes(before, after)
     if arguments.json:
-        emit_json({"schema": "uncork-surgery-1", "model": arguments.model, "saved": arguments.output, "changes": said})
+        emit_json(
+            {
+                "schema": "uncork-surgery-1",
+                "model": arguments.model,
+                "saved": arguments.output,
+                "changes": said,
+            }
+        )
         return 0
     lines = "".join(f"  {printable(line)}\n" for line in said)
     emit(f"{lines or 'nothing changed' + chr(10)}saved {printable(arguments.output)}\n")
@@ -49,7 +62,9 @@ def _check(arguments: argparse.Namespace) -> None:
     reads = [("the model", arguments.model), ("the weights", weights)]
     check_destination(out, _no_ir, overwrite=arguments.overwrite, reads=reads)
     no_weights = "" if out.exists() else "what is there has no .xml beside it and may be anything"
-    check_destination(out.with_suffix(".bin"), lambda _: no_weights, overwrite=arguments.overwrite, reads=reads)
+    check_destination(
+        out.with_suffix(".bin"), lambda _: no_weights, overwrite=arguments.overwrite, reads=reads
+    )
 
 
 def _no_ir(path: Path) -> str:

@@ -18,7 +18,8 @@ def add_tables(parser: Parser) -> None:
         default=[],
         type=_table,
         metavar="NAME=FILE",
-        help="take a constant's values from FILE.npy or FILE.safetensors:KEY; NAME is the constant or the layer that looks its rows up",
+        help="take a constant's values from FILE.npy or FILE.safetensors:KEY; "
+        "NAME is the constant or the layer that looks its rows up",
     )
 
 
@@ -46,5 +47,7 @@ def files_read(arguments: argparse.Namespace) -> list[Read]:
 def _table(text: str) -> tuple[str, str]:
     name, _, path = text.rpartition("=")
     if not name or not (path.endswith((".npy", ".safetensors")) or ".safetensors:" in path):
-        raise argparse.ArgumentTypeError(f"expected NAME=FILE.npy or NAME=FILE.safetensors:KEY, got '{text}'")
+        raise argparse.ArgumentTypeError(
+            f"expected NAME=FILE.npy or NAME=FILE.safetensors:KEY, got '{text}'"
+        )
     return name, path

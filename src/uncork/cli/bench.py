@@ -12,7 +12,7 @@ from uncork.cli._latency import Contender, measure, openvino_contender
 from uncork.cli._options import add_threads
 from uncork.cli._output import emit, emit_json, table
 from uncork.cli._parser import Parser, one_of
-from uncork.cli._roles import Roles
+from uncork.cli._random_bounds import RandomBounds
 from uncork.cli._summary import Summary, summary_table
 from uncork.compiler.compile import CompiledModel, load
 from uncork.compiler.profile import Profile, microseconds
@@ -20,7 +20,8 @@ from uncork.compiler.threads import available_threads
 from uncork.progress import progress_line
 
 _EPILOG = """\
-Inputs that are not given by -i, as for 'uncork run', are filled with random values: give the sizes of dynamic shapes.
+Inputs that are not given by -i, as for 'uncork run', are filled with random values: give the sizes
+of dynamic shapes.
 
 examples:
   uncork bench model.xml --shape ids=2,50
@@ -32,14 +33,31 @@ _STEPS = 25
 
 
 def parser() -> Parser:
-    parser = Parser("uncork bench", "Measure how long a call takes.", _EPILOG, "uncork bench [OPTION]... MODEL")
+    parser = Parser(
+        "uncork bench", "Measure how long a call takes.", _EPILOG, "uncork bench [OPTION]... MODEL"
+    )
     parser.add_model()
     add_inputs(parser)
     add = parser.add_argument
-    add("--seconds", type=_seconds, default=2.0, metavar="S", help="how long to measure each side (2)")
+    add(
+        "--seconds",
+        type=_seconds,
+        default=2.0,
+        metavar="S",
+        help="how long to measure each side (2)",
+    )
     add_threads(parser)
-    add("--against", type=one_of("openvino"), metavar="WHAT", help="openvino: the same calls there, in turns")
-    add("--profile", action="store_true", help=f"where the time goes: the {_STEPS} slowest steps, and what bounds them")
+    add(
+        "--against",
+        type=one_of("openvino"),
+        metavar="WHAT",
+        help="openvino: the same calls there, in turns",
+    )
+    add(
+        "--profile",
+        action="store_true",
+        help=f"where the time goes: the {_STEPS} slowest steps, and what bounds them",
+    )
     parser.add_weights()
     parser.add_json()
     return parser
@@ -51,15 +69,19 @@ def _seconds(text: str) -> float:
     except ValueError:
         value = math.nan
     if not 0 < value <= 3600:
-        raise argparse.ArgumentTypeError(f"expected seconds, above 0 and at most 3600, got '{text}'")
+        raise argparse.ArgumentTypeError(
+            f"expected seconds, above 0 and at most 3600, got '{text}'"
+        )
     return value
 
 
 def execute(arguments: argparse.Namespace) -> int:
     arguments.random = True
     threads = arguments.threads or available_threads()
-    compiled = load(arguments.model, weights=arguments.weights, threads=threads, precision=arguments.precision)
-    values, filled = collect(compiled.inputs, arguments, Roles(compiled.model))
+    compiled = load(
+        arguments.model, weights=arguments.weights, threads=threads, precision=arguments.precision
+    )
+    values, filled = collect(compiled.inputs, arguments, RandomBounds(compiled.model))
     inputs = [values[i] for i in range(len(compiled.inputs))]
     contenders = _contenders(arguments, compiled, inputs, threads)
     with progress_line("turns") as say:
@@ -67,7 +89,11 @@ def execute(arguments: argparse.Namespace) -> int:
     profile: Profile | None = None
     if arguments.profile:
         with progress_line("steps") as say:
-            profile = compiled.profile(*inputs, progress=say) if inputs else compiled.profile(progress=say)
+            profile = (
+                compiled.profile(*inputs, progress=say)
+                if inputs
+                else compiled.profile(progress=say)
+            )
     figures = [contender.figures() for contender in contenders]
     if arguments.json:
         emit_json(_as_json(arguments, threads, figures, filled, profile))
@@ -76,24 +102,42 @@ def execute(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _contenders(arguments: argparse.Namespace, compiled: CompiledModel, inputs: Sequence[Any], threads: int) -> list[Contender]:
+def _contenders(
+    arguments: argparse.Namespace, compiled: CompiledModel, inputs: Sequence[Any], threads: int
+) -> list[Contender]:
     before = compiled.reset_state if compiled.model.sinks else None
     ours = Contender("uncork", lambda: compiled(*inputs), before)
     if arguments.against is None:
         return [ours]
     results = compiled(*inputs)  # what is wrong with the inputs is told before anything else
     del results
-    return [ours, openvino_contender(arguments.model, arguments.weights, inputs, threads, arguments.precision)]
+    return [
+        ours,
+        openvino_contender(
+            arguments.model, arguments.weights, inputs, threads, arguments.precision
+        ),
+    ]
 
 
 def _report(
-    arguments: argparse.Namespace, threads: int, figures: Sequence[dict[str, Any]], filled: Sequence[Summary], profile: Profile | None
+    arguments: argparse.Namespace,
+    threads: int,
+    figures: Sequence[dict[str, Any]],
+    filled: Sequence[Summary],
+    profile: Profile | None,
 ) -> None:
     text = summary_table("random input", filled) + "\n" if filled else ""
     names = ("min", "median", "p90", "p99")
     rows = [["", *names, "calls", "calls/s"]]
     for one in figures:
-        rows.append([one["name"], *(microseconds(one[name]) for name in names), f"{one['calls']:,}", f"{one['calls_per_second']:,.1f}"])
+        rows.append(
+            [
+                one["name"],
+                *(microseconds(one[name]) for name in names),
+                f"{one['calls']:,}",
+                f"{one['calls_per_second']:,.1f}",
+            ]
+        )
     text += table(rows, right=range(1, 7))
     if len(figures) > 1:
         ratio = figures[1]["median"] / figures[0]["median"]
@@ -108,7 +152,11 @@ def _report(
 
 
 def _as_json(
-    arguments: argparse.Namespace, threads: int, figures: Sequence[dict[str, Any]], filled: Sequence[Summary], profile: Profile | None
+    arguments: argparse.Namespace,
+    threads: int,
+    figures: Sequence[dict[str, Any]],
+    filled: Sequence[Summary],
+    profile: Profile | None,
 ) -> dict[str, Any]:
     return {
         "schema": "uncork-bench-1",
@@ -124,7 +172,10 @@ def _as_json(
 def _profile(profile: Profile) -> dict[str, Any]:
     return {
         "call_seconds": profile.call_seconds,
-        "limits": {"bytes_per_second": profile.limits.bandwidth, "operations_per_second": profile.limits.operations},
+        "limits": {
+            "bytes_per_second": profile.limits.bandwidth,
+            "operations_per_second": profile.limits.operations,
+        },
         "steps": [
             {
                 "layer": step.layer,

@@ -16,11 +16,12 @@ from uncork.kernels.runtime.disk_cache import Entry, Folder, default_folder
 from uncork.kernels.runtime.kernel_cache import compilations_told, kernel_name
 
 _EPILOG = """\
-ls lists the files, those used last first; clear deletes them. prepare compiles the kernels of models, for calls of any size,
-so that processes find them: when the image of a container is made, or before a service starts.
+ls lists the files, those used last first; clear deletes them. prepare compiles the
+kernels of models, for calls of any size, so that processes find them: when the image of a
+container is made, or before a service starts.
 
-What is deleted is compiled again when it is needed: the folder costs time when it is empty, broken or read-only, and nothing
-else. It is bounded: what was used longest ago goes first.
+What is deleted is compiled again when it is needed: the folder costs time when it is empty, broken
+or read-only, and nothing else. It is bounded: what was used longest ago goes first.
 
 examples:
   uncork cache ls
@@ -31,10 +32,19 @@ examples:
 
 def parser() -> Parser:
     about = "Show, delete or make the compiled kernels that are kept on disk."
-    parser = Parser("uncork cache", about, _EPILOG, "uncork cache [OPTION]... ls|clear|prepare [MODEL]...")
+    parser = Parser(
+        "uncork cache", about, _EPILOG, "uncork cache [OPTION]... ls|clear|prepare [MODEL]..."
+    )
     actions = one_of("ls", "clear", "prepare")
-    parser.add_argument("action", metavar="ls|clear|prepare", type=actions, help="list the files, delete them, or compile those of models")
-    parser.add_argument("models", nargs="*", default=[], metavar="MODEL", help="prepare: the .xml of a model")
+    parser.add_argument(
+        "action",
+        metavar="ls|clear|prepare",
+        type=actions,
+        help="list the files, delete them, or compile those of models",
+    )
+    parser.add_argument(
+        "models", nargs="*", default=[], metavar="MODEL", help="prepare: the .xml of a model"
+    )
     add_threads(parser)
     parser.add_json()
     return parser
@@ -46,22 +56,38 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.action != "prepare" and arguments.models:
         parser().error(f"'{arguments.models[0]}' is one argument too many")
     folder = Folder(default_folder())
-    facts: dict[str, Any] = {"schema": "uncork-cache-1", "folder": None if folder.path is None else str(folder.path)}
+    facts: dict[str, Any] = {
+        "schema": "uncork-cache-1",
+        "folder": None if folder.path is None else str(folder.path),
+    }
     if arguments.action == "clear":
         deleted = folder.clear()
         facts |= {"deleted": len(deleted), "bytes": _bytes(deleted), "left": len(folder.entries())}
-        text = f"deleted {counted(len(deleted), 'file')}, {_bytes(deleted):,} bytes, from {_shown(facts['folder'])}\n"
+        text = (
+            f"deleted {counted(len(deleted), 'file')}, {_bytes(deleted):,} bytes, "
+            f"from {_shown(facts['folder'])}\n"
+        )
         if facts["left"]:
             text += f"{counted(facts['left'], 'file')} cannot be deleted, or came back\n"
     elif arguments.action == "prepare":
         facts["prepared"] = [_prepared(model, arguments) for model in arguments.models]
-        rows = [[one["model"], str(one["compiled"]), f"{one['seconds']:.1f}"] for one in facts["prepared"]]
+        rows = [
+            [one["model"], str(one["compiled"]), f"{one['seconds']:.1f}"]
+            for one in facts["prepared"]
+        ]
         text = table([["model", "compiled", "seconds"], *rows], right=[1, 2])
     else:
         entries = folder.entries()
-        facts |= {"bytes": _bytes(entries), "limit": folder.most, "files": [_fact(entry) for entry in entries]}
+        facts |= {
+            "bytes": _bytes(entries),
+            "limit": folder.most,
+            "files": [_fact(entry) for entry in entries],
+        }
         text = _listed(facts["files"])
-        text += f"{counted(len(entries), 'file')}, {_bytes(entries):,} of at most {folder.most:,} bytes, in {_shown(facts['folder'])}\n"
+        text += (
+            f"{counted(len(entries), 'file')}, {_bytes(entries):,} of at most "
+            f"{folder.most:,} bytes, in {_shown(facts['folder'])}\n"
+        )
     if arguments.json:
         emit_json(facts)
     else:
@@ -93,11 +119,18 @@ def _shown(folder: str | None) -> str:
 
 def _fact(entry: Entry) -> dict[str, Any]:
     used = datetime.fromtimestamp(entry.used, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return {"kernel": kernel_name(entry), "file": entry.path.name, "bytes": entry.bytes, "used": used}
+    return {
+        "kernel": kernel_name(entry),
+        "file": entry.path.name,
+        "bytes": entry.bytes,
+        "used": used,
+    }
 
 
 def _listed(files: Sequence[dict[str, Any]]) -> str:
     if not files:
         return ""
-    rows = [[file["kernel"] or "-", f"{file['bytes']:,}", file["used"], file["file"]] for file in files]
+    rows = [
+        [file["kernel"] or "-", f"{file['bytes']:,}", file["used"], file["file"]] for file in files
+    ]
     return table([["kernel", "bytes", "used", "file"], *rows], right=[1])

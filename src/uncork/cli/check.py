@@ -6,7 +6,7 @@ import argparse
 from dataclasses import replace
 from typing import Any
 
-from uncork.cli._look import all_nodes, look, problems_as_json
+from uncork.cli._inspect import all_nodes, inspect, problems_as_json
 from uncork.cli._output import counted, emit, emit_json, printable, problem_as_json
 from uncork.cli._parser import Parser
 from uncork.errors import Problem, ReadError
@@ -39,7 +39,9 @@ def execute(arguments: argparse.Namespace) -> int:
     answers = [_checked(path, arguments.weights) for path in arguments.models]
     ok = all(not problems for _, problems, _ in answers)
     if arguments.json:
-        emit_json({"schema": "uncork-check-1", "ok": ok, "models": [found for _, _, found in answers]})
+        emit_json(
+            {"schema": "uncork-check-1", "ok": ok, "models": [found for _, _, found in answers]}
+        )
     else:
         emit("".join(text for text, _, _ in answers))
     return 0 if ok else 1
@@ -48,17 +50,27 @@ def execute(arguments: argparse.Namespace) -> int:
 def _checked(path: str, weights: str | None) -> tuple[str, list[Problem], dict[str, Any]]:
     """The text for people, the problems, and the same for machines."""
     try:
-        found = look(path, weights)
+        found = inspect(path, weights)
     except ReadError as error:
         problems = list(error.problems)
         listed = [problem_as_json(replace(p, where="") if p.where == path else p) for p in problems]
-        return _text(path, [p["message"] for p in listed]), problems, {"model": path, "ok": False, "problems": listed, "missing": []}
+        return (
+            _text(path, [p["message"] for p in listed]),
+            problems,
+            {"model": path, "ok": False, "problems": listed, "missing": []},
+        )
     problems = found.problems
     count = sum(1 for _ in all_nodes(found.model))
-    text = _text(path, list(map(str, problems))) if problems else f"{printable(path)}: ok ({counted(count, 'layer')})\n"
+    text = (
+        _text(path, list(map(str, problems)))
+        if problems
+        else (f"{printable(path)}: ok ({counted(count, 'layer')})\n")
+    )
     return text, problems, {"model": path, "ok": not problems, **problems_as_json(found)}
 
 
 def _text(path: str, messages: list[str]) -> str:
-    lines = "".join(f"{number:3}. {printable(message)}\n" for number, message in enumerate(messages, 1))
+    lines = "".join(
+        f"{number:3}. {printable(message)}\n" for number, message in enumerate(messages, 1)
+    )
     return f"{printable(path)}: {counted(len(messages), 'problem')}\n{lines}"

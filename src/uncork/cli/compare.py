@@ -12,11 +12,21 @@ from uncork.cli._input_options import add_inputs, check_random, collect
 from uncork.cli._inputs import find_input
 from uncork.cli._output import counted, emit, emit_json, printable, table, without_empty_columns
 from uncork.cli._parser import Parser, one_of
-from uncork.cli._roles import Roles
+from uncork.cli._random_bounds import RandomBounds
 from uncork.cli._summary import Summary, summary_table
 from uncork.compare import AGAINST, Comparison, compare, open_model
 from uncork.compare.html import BEGINNING, page
-from uncork.compare.report import EXTRACTED, HEADING, as_json, conclusion, counts, extract, figures, row, shown
+from uncork.compare.report import (
+    EXTRACTED,
+    HEADING,
+    as_json,
+    conclusion,
+    counts,
+    extract,
+    figures,
+    row,
+    shown,
+)
 from uncork.destination import Read, begins_with, check_destination
 from uncork.errors import InputError, UncorkError
 from uncork.ir.model import Model
@@ -32,8 +42,8 @@ WHAT is one of
   OTHER.xml              another model in IR: layers are found by name, then by structure
   SAVED.npz              arrays by the names of tensors or layers, and of inputs
 
-Each layer is run on what the other side gave to it, so that a difference is the layer's own. What rounding explains, by the
-type and the number of terms that are added up, is no difference.
+Each layer is run on what the other side gave to it, so that a difference is the layer's own. What
+rounding explains, by the type and the number of terms that are added up, is no difference.
 
 examples:
   uncork compare model.xml --against openvino --random --shape ids=2,50
@@ -44,14 +54,33 @@ exit status: 0 the same, 1 something differs or failed, 2 the command line is wr
 
 
 def parser() -> Parser:
-    parser = Parser("uncork compare", "Find the first layer whose result differs.", _EPILOG, "uncork compare [OPTION]... MODEL")
+    parser = Parser(
+        "uncork compare",
+        "Find the first layer whose result differs.",
+        _EPILOG,
+        "uncork compare [OPTION]... MODEL",
+    )
     parser.add_model()
     add = parser.add_argument
     add("--against", required=True, metavar="WHAT", help="the other side, see below")
     add_inputs(parser)
-    add("--backend", type=one_of("cpu", "reference"), default="cpu", metavar="NAME", help="our side: cpu (default) or reference")
-    add("--all", action="store_true", help="list every layer, not only those that differ and those that round most")
-    add("--extract", metavar="DIR", help="write the first layer that differs, its inputs and the other side's results into DIR")
+    add(
+        "--backend",
+        type=one_of("cpu", "reference"),
+        default="cpu",
+        metavar="NAME",
+        help="our side: cpu (default) or reference",
+    )
+    add(
+        "--all",
+        action="store_true",
+        help="list every layer, not only those that differ and those that round most",
+    )
+    add(
+        "--extract",
+        metavar="DIR",
+        help="write the first layer that differs, its inputs and the other side's results into DIR",
+    )
     add("--html", metavar="FILE", help="write a report that a browser shows")
     parser.add_overwrite("a FILE or what is in DIR")
     parser.add_weights()
@@ -62,14 +91,19 @@ def parser() -> Parser:
 def execute(arguments: argparse.Namespace) -> int:
     check_random(parser(), arguments)
     against: str = arguments.against
-    if not against.endswith((".xml", ".npz")) and against.partition(":")[0] not in ("openvino", "reference", "onnxruntime", "torch"):
+    if not against.endswith((".xml", ".npz")) and against.partition(":")[0] not in (
+        "openvino",
+        "reference",
+        "onnxruntime",
+        "torch",
+    ):
         parser().error(f"--against: expected {AGAINST}, got '{against}'")
     _check_destinations(arguments)
     model = open_model(arguments.model, arguments.weights)
     saved = _saved(against) if against.endswith(".npz") else None
     if saved is not None:
         _take_saved_inputs(arguments, model, saved)
-    values, filled = collect(model.inputs, arguments, Roles(model))
+    values, filled = collect(model.inputs, arguments, RandomBounds(model))
     with progress_line("layers") as say:
         found = compare(
             arguments.model,
@@ -87,7 +121,14 @@ def execute(arguments: argparse.Namespace) -> int:
         extract(found, Path(arguments.extract))
     if arguments.json:
         extracted = arguments.extract if found.bad is not None else None
-        emit_json({**as_json(found), "random_inputs": filled, "html": arguments.html, "extracted": extracted})
+        emit_json(
+            {
+                **as_json(found),
+                "random_inputs": filled,
+                "html": arguments.html,
+                "extracted": extracted,
+            }
+        )
     else:
         _report(arguments, found, filled)
     return 0 if found.is_same else 1
@@ -100,7 +141,12 @@ def _check_destinations(arguments: argparse.Namespace) -> None:
     if arguments.against.endswith((".xml", ".npz")):
         reads.append(("the other side", arguments.against))
     if arguments.html:
-        check_destination(arguments.html, begins_with(BEGINNING.encode()), overwrite=arguments.overwrite, reads=reads)
+        check_destination(
+            arguments.html,
+            begins_with(BEGINNING.encode()),
+            overwrite=arguments.overwrite,
+            reads=reads,
+        )
     if not arguments.extract:
         return
     folder = Path(arguments.extract)
@@ -110,7 +156,13 @@ def _check_destinations(arguments: argparse.Namespace) -> None:
     if not folder.is_dir():
         raise InputError("cannot be written: it is no folder", arguments.extract)
     for name, magic in EXTRACTED.items():
-        known = begins_with(magic) if magic else lambda _: "" if (folder / "layer.xml").exists() else "it has no layer.xml beside it"
+        known = (
+            begins_with(magic)
+            if magic
+            else lambda _: (
+                "" if (folder / "layer.xml").exists() else "it has no layer.xml beside it"
+            )
+        )
         check_destination(folder / name, known, overwrite=arguments.overwrite, reads=reads)
 
 
@@ -121,9 +173,13 @@ def _saved(path: str) -> dict[str, Array]:
     return arrays
 
 
-def _take_saved_inputs(arguments: argparse.Namespace, model: Model, saved: dict[str, Array]) -> None:
+def _take_saved_inputs(
+    arguments: argparse.Namespace, model: Model, saved: dict[str, Array]
+) -> None:
     """Inputs that the saved file has, and that nothing else gives."""
-    said = {find_input(model.inputs, text.partition("=")[0]) for text in arguments.input if "=" in text}
+    said = {
+        find_input(model.inputs, text.partition("=")[0]) for text in arguments.input if "=" in text
+    }
     if any("=" not in text for text in arguments.input):
         return
     for name in saved:
@@ -145,18 +201,34 @@ def _report(arguments: argparse.Namespace, found: Comparison, filled: list[Summa
     right = (0, 4, 5, 6)
     if layers:
         rows = without_empty_columns([list(HEADING), *(row(layer) for layer in layers)])
-        text += table(rows, right=[i for i, title in enumerate(rows[0]) if title in [HEADING[r] for r in right]]) + "\n"
+        text += (
+            table(
+                rows,
+                right=[
+                    i for i, title in enumerate(rows[0]) if title in [HEADING[r] for r in right]
+                ],
+            )
+            + "\n"
+        )
     if found.outputs:
         rows = [["result", *HEADING[4:]]]
-        rows += [[o.name, *figures(o.difference), o.verdict + (f": {o.reason}" if o.reason else "")] for o in found.outputs]
+        rows += [
+            [o.name, *figures(o.difference), o.verdict + (f": {o.reason}" if o.reason else "")]
+            for o in found.outputs
+        ]
         text += table(without_empty_columns(rows)) + "\n"
     numbers = ", ".join(f"{count:,} {verdict}" for verdict, count in counts(found).items() if count)
-    text += f"{counted(len(found.layers), 'tensor')} against {printable(found.against)}: {numbers}\n"
+    text += (
+        f"{counted(len(found.layers), 'tensor')} against {printable(found.against)}: {numbers}\n"
+    )
     if found.outputs_note:
         text += printable(found.outputs_note) + "\n"
     text += printable(conclusion(found)) + "\n"
     if arguments.extract and found.bad is not None:
-        text += f"saved the layer, its inputs and the other side's results in {printable(arguments.extract)}\n"
+        text += (
+            "saved the layer, its inputs and the other side's results in "
+            f"{printable(arguments.extract)}\n"
+        )
     if arguments.html:
         text += f"saved the report in {printable(arguments.html)}\n"
     sys.stdout.flush()

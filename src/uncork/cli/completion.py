@@ -58,8 +58,15 @@ _uncork "$@"
 
 
 def parser() -> Parser:
-    parser = Parser("uncork completion", "Print what makes a shell complete.", _EPILOG, "uncork completion [OPTION]... bash|zsh")
-    parser.add_argument("shell", metavar="bash|zsh", type=one_of("bash", "zsh"), help="for which shell")
+    parser = Parser(
+        "uncork completion",
+        "Print what makes a shell complete.",
+        _EPILOG,
+        "uncork completion [OPTION]... bash|zsh",
+    )
+    parser.add_argument(
+        "shell", metavar="bash|zsh", type=one_of("bash", "zsh"), help="for which shell"
+    )
     return parser
 
 
@@ -76,7 +83,9 @@ def _options(command: str) -> list[str]:
 def _bash() -> str:
     from uncork.cli import COMMANDS
 
-    cases = "\n".join(f'            {command}) words="{" ".join(_options(command))}" ;;' for command in COMMANDS)
+    cases = "\n".join(
+        f'            {command}) words="{" ".join(_options(command))}" ;;' for command in COMMANDS
+    )
     return _BASH.format(commands=" ".join(COMMANDS), cases=cases)
 
 
@@ -84,6 +93,11 @@ def _zsh() -> str:
     from uncork.cli import COMMANDS
 
     quote = "'\\''"
-    described = "\n".join(f"        '{command}:{line.replace(chr(39), quote)}'" for command, line in COMMANDS.items())
-    cases = "\n".join(f"            {command}) compadd -- {' '.join(_options(command))} ;;" for command in COMMANDS)
+    described = "\n".join(
+        f"        '{command}:{line.replace(chr(39), quote)}'" for command, line in COMMANDS.items()
+    )
+    cases = "\n".join(
+        f"            {command}) compadd -- {' '.join(_options(command))} ;;"
+        for command in COMMANDS
+    )
     return _ZSH.format(described=described, cases=cases)

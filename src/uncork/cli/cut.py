@@ -9,8 +9,8 @@ from uncork.cli._surgery import add_options, run
 from uncork.surgery import cut
 
 _EPILOG = """\
-What the first layers take of other layers, but for constants, becomes inputs; all that the last ones give, outputs. `uncork show`
-lists the layers.
+What the first layers take of other layers, but for constants, becomes inputs; all that the last
+ones give, outputs. `uncork show` lists the layers.
 
 examples:
   uncork cut model.xml --to encoder/pooled -o encoder.xml
@@ -20,10 +20,29 @@ examples:
 
 def parser() -> Parser:
     usage = "uncork cut [OPTION]... MODEL [--from LAYER]... [--to LAYER]... -o OUT"
-    parser = Parser("uncork cut", "The part of a model from some layers to others, both included.", _EPILOG, usage)
+    parser = Parser(
+        "uncork cut",
+        "The part of a model from some layers to others, both included.",
+        _EPILOG,
+        usage,
+    )
     parser.add_model()
-    parser.add_argument("--from", dest="start", action="append", default=[], metavar="LAYER", help="a first layer; may be repeated")
-    parser.add_argument("--to", dest="end", action="append", default=[], metavar="LAYER", help="a last layer; may be repeated")
+    parser.add_argument(
+        "--from",
+        dest="start",
+        action="append",
+        default=[],
+        metavar="LAYER",
+        help="a first layer; may be repeated",
+    )
+    parser.add_argument(
+        "--to",
+        dest="end",
+        action="append",
+        default=[],
+        metavar="LAYER",
+        help="a last layer; may be repeated",
+    )
     add_options(parser)
     return parser
 

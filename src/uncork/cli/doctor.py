@@ -1,4 +1,4 @@
-"""`uncork doctor`: what a bug report needs to know of this machine, and whether kernels work on it."""
+"""`uncork doctor`: what a bug report needs to know of a machine, and whether kernels work on it."""
 
 from __future__ import annotations
 
@@ -30,13 +30,31 @@ examples:
 exit status: 0 kernels work, 1 they do not: everything runs by the references
 """
 #: Instruction sets that kernels look for.
-_FEATURES = ("sse4.2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512vnni", "avx512bf16", "amx-tile", "amx-bf16", "neon")
+_FEATURES = (
+    "sse4.2",
+    "avx",
+    "avx2",
+    "fma",
+    "f16c",
+    "avx512f",
+    "avx512bw",
+    "avx512vnni",
+    "avx512bf16",
+    "amx-tile",
+    "amx-bf16",
+    "neon",
+)
 #: Packages that matter where they are there.
 _PACKAGES = ("numpy", "llvmlite", "pyarrow", "ray", "onnx", "onnxruntime", "openvino", "torch")
 
 
 def parser() -> Parser:
-    parser = Parser("uncork doctor", "Say what uncork finds on this machine.", _EPILOG, "uncork doctor [OPTION]...")
+    parser = Parser(
+        "uncork doctor",
+        "Say what uncork finds on this machine.",
+        _EPILOG,
+        "uncork doctor [OPTION]...",
+    )
     parser.add_json()
     return parser
 
@@ -87,7 +105,10 @@ def _kernels() -> str:
         return missing
     builder = Builder("trial")
     table = builder.constant(np.arange(12, dtype=np.float32).reshape(4, 3))
-    ids, offsets = builder.parameter("ids", "i64", [None]), builder.parameter("offsets", "i64", [None])
+    ids, offsets = (
+        builder.parameter("ids", "i64", [None]),
+        builder.parameter("offsets", "i64", [None]),
+    )
     builder.result(builder.add("EmbeddingBagOffsetsSum", 3, table, ids, offsets)[0])
     try:
         compiled = compile_model(builder.model())
@@ -107,11 +128,14 @@ def _text(facts: dict[str, Any]) -> str:
         "python": facts["python"],
         "system": facts["system"],
         "packages": packages,
-        "processor": f"{facts['processor']}, {facts['cpu'] or 'unknown'}: {' '.join(facts['features']) or 'no instruction sets that matter'}",
+        "processor": f"{facts['processor']}, {facts['cpu'] or 'unknown'}: "
+        f"{' '.join(facts['features']) or 'no instruction sets that matter'}",
         "threads": str(facts["threads"]),
         "memory": f"{facts['memory'] / 2**30:.1f} GiB, {facts['memory_by']}",
         "kernels": facts["kernels"],
-        "kept in": f"{facts['folder']}, {facts['files']:,} files" if facts["folder"] else "nowhere: every process compiles them",
+        "kept in": f"{facts['folder']}, {facts['files']:,} files"
+        if facts["folder"]
+        else "nowhere: every process compiles them",
     }
     width = max(map(len, lines))
     return "".join(f"{name.ljust(width)}  {printable(text)}\n" for name, text in lines.items())

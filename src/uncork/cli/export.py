@@ -19,11 +19,11 @@ from uncork.export.torch.folder import FILES, check_folder
 _EPILOG = """\
 onnx: OUT is one file. Constants of more than 2 GB, or with --external-data, go to OUT.data beside
 it.
-torch: OUT is a folder with model.py, weights.safetensors and check.py, which compares the answers to the inputs
-that -i or --random give (as for uncork run), or to random ones.
-What ONNX and torch define otherwise is spelled out, so that the answers are the same. A layer for which that
-cannot be is refused, or with
---approximate exported nearly the same and listed. docs/export.md has a table of operations.
+torch: OUT is a folder with model.py, weights.safetensors and check.py, which compares the answers
+to the inputs that -i or --random give (as for uncork run), or to random ones.
+What ONNX and torch define otherwise is spelled out, so that the answers are the same. A layer for
+which that cannot be is refused, or with --approximate exported nearly the same and listed.
+docs/export.md has a table of operations.
 
 examples:
   uncork export model.xml --to onnx -o model.onnx
@@ -62,13 +62,23 @@ def _to_torch(arguments: argparse.Namespace) -> Approximations:
     from uncork.export.torch.folder import write_torch
 
     model = given_model(arguments.model, arguments.weights)
-    sample = given_sample(model, arguments) if arguments.input or arguments.random else found_sample(model)
+    sample = (
+        given_sample(model, arguments)
+        if arguments.input or arguments.random
+        else found_sample(model)
+    )
     if sample is None:
         sys.stderr.write(
-            "uncork: no check.py: the model refuses the random inputs that were tried, or its answers hang on the last digits of them; "
-            "give inputs of your own with -i\n"
+            "uncork: no check.py: the model refuses the random inputs that were tried, or its "
+            "answers hang on the last digits of them; give inputs of your own with -i\n"
         )
-    return write_torch(model, arguments.output, approximate=arguments.approximate, sample=sample, progress=_progress())
+    return write_torch(
+        model,
+        arguments.output,
+        approximate=arguments.approximate,
+        sample=sample,
+        progress=_progress(),
+    )
 
 
 #: Every format by the word after `--to`.
@@ -83,15 +93,21 @@ def parser() -> Parser:
         "uncork export [OPTION]... MODEL --to FORMAT -o OUT",
     )
     parser.add_model()
-    parser.add_argument("--to", required=True, type=one_of(*TARGETS), metavar="FORMAT", help=" or ".join(TARGETS))
+    parser.add_argument(
+        "--to", required=True, type=one_of(*TARGETS), metavar="FORMAT", help=" or ".join(TARGETS)
+    )
     parser.add_argument("-o", "--output", required=True, metavar="OUT", help="what to write")
-    parser.add_argument("--opset", type=int, metavar="N", help="onnx: the version of its operations (21)")
+    parser.add_argument(
+        "--opset", type=int, metavar="N", help="onnx: the version of its operations (21)"
+    )
     parser.add_argument(
         "--approximate",
         action="store_true",
         help="export what cannot be quite the same nearly the same, and list it",
     )
-    parser.add_argument("--external-data", action="store_true", help="onnx: constants in a file beside OUT")
+    parser.add_argument(
+        "--external-data", action="store_true", help="onnx: constants in a file beside OUT"
+    )
     add_inputs(parser)
     parser.add_argument("--overwrite", action="store_true", help="replace an OUT that is there")
     parser.add_weights()
@@ -118,7 +134,9 @@ def execute(arguments: argparse.Namespace) -> int:
             }
         )
         return 0
-    text = "".join(f"  {printable(layer)}: {printable(reason)}\n" for layer, reason in approximations)
+    text = "".join(
+        f"  {printable(layer)}: {printable(reason)}\n" for layer, reason in approximations
+    )
     if text:
         text = f"{counted(len(approximations), 'approximation')}:\n{text}"
     emit(f"{text}saved {printable(arguments.output)} ({size:,} bytes)\n")
@@ -145,11 +163,17 @@ def _check_output(arguments: argparse.Namespace, target: Target) -> None:
         raise InputError(f"expected a name that ends in {target.suffix}", arguments.output)
     if not output.parent.is_dir():
         raise UncorkError("cannot be written: there is no such folder", arguments.output)
-    if os.path.exists(output) and os.path.exists(arguments.model) and os.path.samefile(output, arguments.model):
+    if (
+        os.path.exists(output)
+        and os.path.exists(arguments.model)
+        and os.path.samefile(output, arguments.model)
+    ):
         raise UncorkError("would be written over the model: give another name", arguments.output)
     for path in (output, output.with_name(output.name + ".data")):
         if os.path.lexists(path) and not arguments.overwrite:
-            raise UncorkError("is there already: give --overwrite to replace it, or another name", str(path))
+            raise UncorkError(
+                "is there already: give --overwrite to replace it, or another name", str(path)
+            )
 
 
 def _progress() -> Callable[[int, int], None] | None:
@@ -163,7 +187,9 @@ def _progress() -> Callable[[int, int], None] | None:
         percent = 100 if not total else 100 * done // total
         if percent != shown:
             shown = percent
-            sys.stderr.write(f"\rconstants: {percent} % of {total:,} bytes" + ("\n" if percent == 100 else ""))
+            sys.stderr.write(
+                f"\rconstants: {percent} % of {total:,} bytes" + ("\n" if percent == 100 else "")
+            )
             sys.stderr.flush()
 
     return show

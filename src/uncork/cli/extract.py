@@ -19,11 +19,27 @@ examples:
 
 def parser() -> Parser:
     usage = "uncork extract [OPTION]... MODEL [--input TENSOR]... [--tensor TENSOR]... -o OUT"
-    parser = Parser("uncork extract", "The part of a model that computes some tensors from others.", _EPILOG, usage)
+    parser = Parser(
+        "uncork extract",
+        "The part of a model that computes some tensors from others.",
+        _EPILOG,
+        usage,
+    )
     parser.add_model()
-    parser.add_argument("--input", action="append", default=[], metavar="TENSOR", help="what becomes an input; may be repeated")
     parser.add_argument(
-        "--tensor", dest="tensors", action="append", default=[], metavar="TENSOR", help="what becomes an output; may be repeated"
+        "--input",
+        action="append",
+        default=[],
+        metavar="TENSOR",
+        help="what becomes an input; may be repeated",
+    )
+    parser.add_argument(
+        "--tensor",
+        dest="tensors",
+        action="append",
+        default=[],
+        metavar="TENSOR",
+        help="what becomes an output; may be repeated",
     )
     add_options(parser)
     return parser

@@ -17,8 +17,12 @@ examples:
 def parser() -> Parser:
     from uncork.cli import COMMANDS
 
-    parser = Parser("uncork help", "Say what a command does.", _EPILOG, "uncork help [OPTION]... [COMMAND]")
-    parser.add_argument("command", metavar="COMMAND", nargs="?", type=one_of(*COMMANDS), help="one of the commands")
+    parser = Parser(
+        "uncork help", "Say what a command does.", _EPILOG, "uncork help [OPTION]... [COMMAND]"
+    )
+    parser.add_argument(
+        "command", metavar="COMMAND", nargs="?", type=one_of(*COMMANDS), help="one of the commands"
+    )
     return parser
 
 
@@ -28,5 +32,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
         main_parser().print_help()
     else:
-        importlib.import_module(f"uncork.cli.{arguments.command.replace('-', '_')}").parser().print_help()
+        importlib.import_module(
+            f"uncork.cli.{arguments.command.replace('-', '_')}"
+        ).parser().print_help()
     return 0

@@ -13,8 +13,9 @@ from uncork.surgery import with_constants
 from uncork.types import Array
 
 _EPILOG = """\
-ARRAYS is a .safetensors or .npz file. Its names are those of layers, or the keys that the model's torch module has for them:
-weights that were trained after `uncork export --to torch` go back with this command.
+ARRAYS is a .safetensors or .npz file. Its names are those of layers, or the keys that the model's
+torch module has for them: weights that were trained after `uncork export --to torch` go back with
+this command.
 
 examples:
   uncork import-weights model.xml folder/weights.safetensors -o trained.xml
@@ -23,7 +24,12 @@ examples:
 
 
 def parser() -> Parser:
-    parser = Parser("uncork import-weights", "Replace constants of a model.", _EPILOG, "uncork import-weights [OPTION]... MODEL ARRAYS -o OUT")
+    parser = Parser(
+        "uncork import-weights",
+        "Replace constants of a model.",
+        _EPILOG,
+        "uncork import-weights [OPTION]... MODEL ARRAYS -o OUT",
+    )
     parser.add_model()
     parser.add_argument("arrays", metavar="ARRAYS", help="a .safetensors or .npz file")
     add_options(parser)

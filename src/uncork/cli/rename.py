@@ -18,10 +18,27 @@ examples:
 
 def parser() -> Parser:
     usage = "uncork rename [OPTION]... MODEL [--input OLD=NEW]... [--output-name OLD=NEW]... -o OUT"
-    parser = Parser("uncork rename", "Give inputs and outputs of a model other names.", _EPILOG, usage)
+    parser = Parser(
+        "uncork rename", "Give inputs and outputs of a model other names.", _EPILOG, usage
+    )
     parser.add_model()
-    parser.add_argument("--input", action="append", default=[], type=pair, metavar="OLD=NEW", help="of an input; may be repeated")
-    parser.add_argument("--output-name", dest="renamed", action="append", default=[], type=pair, metavar="OLD=NEW", help="of an output")
+    parser.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        type=pair,
+        metavar="OLD=NEW",
+        help="of an input; may be repeated",
+    )
+    parser.add_argument(
+        "--output-name",
+        dest="renamed",
+        action="append",
+        default=[],
+        type=pair,
+        metavar="OLD=NEW",
+        help="of an output",
+    )
     add_options(parser)
     return parser
 
@@ -29,4 +46,6 @@ def parser() -> Parser:
 def execute(arguments: argparse.Namespace) -> int:
     if not arguments.input and not arguments.renamed:
         parser().error("expected --input or --output-name")
-    return run(arguments, lambda model: rename(model, dict(arguments.input), dict(arguments.renamed)))
+    return run(
+        arguments, lambda model: rename(model, dict(arguments.input), dict(arguments.renamed))
+    )

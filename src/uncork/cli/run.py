@@ -39,12 +39,26 @@ examples:
 
 
 def parser() -> Parser:
-    parser = Parser("uncork run", "Run a model and print its results.", _EPILOG, "uncork run [OPTION]... MODEL")
+    parser = Parser(
+        "uncork run", "Run a model and print its results.", _EPILOG, "uncork run [OPTION]... MODEL"
+    )
     parser.add_model()
     add_inputs(parser)
-    parser.add_argument("-o", "--output", type=_output, metavar="FILE", help="save the outputs: FILE.npz by name, or FILE.npy for a single one")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=_output,
+        metavar="FILE",
+        help="save the outputs: FILE.npz by name, or FILE.npy for a single one",
+    )
     parser.add_overwrite("a FILE")
-    parser.add_argument("--backend", type=one_of("cpu", "reference"), default="cpu", metavar="NAME", help="cpu (default) or reference")
+    parser.add_argument(
+        "--backend",
+        type=one_of("cpu", "reference"),
+        default="cpu",
+        metavar="NAME",
+        help="cpu (default) or reference",
+    )
     parser.add_argument(
         "--strict",
         action="store_true",
@@ -55,17 +69,38 @@ def parser() -> Parser:
         type=one_of("64-bit", "as-written"),
         default="64-bit",
         metavar="HOW",
-        help="64-bit (default): look up ids as given; as-written: as the model's conversions cut them",
+        help="64-bit (default): look up ids as given; as-written: "
+        "as the model's conversions cut them",
     )
     add_threads(parser)
-    parser.add_argument("--summary", action="store_true", help="print a summary of every output: smallest, mean and largest value")
-    parser.add_argument("--beside", metavar="FILE", help="a text to show beside the results: a line for each row")
-    parser.add_argument("--repeat", type=positive, metavar="N", help="call N times and print how long calls take")
-    parser.add_argument("--expect", metavar="FILE.npz", help="outputs to compare with, by name: exit status 1 where one differs")
     parser.add_argument(
-        "--tolerance", type=tolerance, metavar="T", help="the largest difference from --expect: 0.01, or 0.01%% of the largest value"
+        "--summary",
+        action="store_true",
+        help="print a summary of every output: smallest, mean and largest value",
     )
-    parser.add_argument("--loop-limit", type=whole, metavar="N", help="refuse a Loop that makes more than N iterations")
+    parser.add_argument(
+        "--beside", metavar="FILE", help="a text to show beside the results: a line for each row"
+    )
+    parser.add_argument(
+        "--repeat", type=positive, metavar="N", help="call N times and print how long calls take"
+    )
+    parser.add_argument(
+        "--expect",
+        metavar="FILE.npz",
+        help="outputs to compare with, by name: exit status 1 where one differs",
+    )
+    parser.add_argument(
+        "--tolerance",
+        type=tolerance,
+        metavar="T",
+        help="the largest difference from --expect: 0.01, or 0.01%% of the largest value",
+    )
+    parser.add_argument(
+        "--loop-limit",
+        type=whole,
+        metavar="N",
+        help="refuse a Loop that makes more than N iterations",
+    )
     parser.add_weights()
     add_tables(parser)
     parser.add_json()
@@ -100,24 +135,38 @@ def execute(arguments: argparse.Namespace) -> int:
     names = unique_names(compiled.outputs)
     if arguments.output and arguments.output.endswith(".npy") and len(names) != 1:
         raise InputError(
-            f"a .npy file holds one output and the model has {len(names)}: {', '.join(names)}; save an .npz file", arguments.output
+            f"a .npy file holds one output and the model has {len(names)}: {', '.join(names)}; "
+            "save an .npz file",
+            arguments.output,
         )
     values, filled = collect(compiled.inputs, arguments)
     beside = None if arguments.beside is None else read_beside(arguments.beside)
     inputs = [values[i] for i in range(len(compiled.inputs))]
     results = compiled(*inputs)
-    expected = None if arguments.expect is None else compared(arguments.expect, dict(zip(names, results)), compiled, arguments.tolerance)
+    expected = (
+        None
+        if arguments.expect is None
+        else compared(arguments.expect, dict(zip(names, results)), compiled, arguments.tolerance)
+    )
     if arguments.output:
         write_arrays(arguments.output, dict(zip(names, results)))
-    outputs = [summarise(n, p.names, p.element_type, a) for n, p, a in zip(names, compiled.outputs, results)]
+    outputs = [
+        summarise(n, p.names, p.element_type, a)
+        for n, p, a in zip(names, compiled.outputs, results)
+    ]
     latency = None if arguments.repeat is None else _latency(compiled, inputs, arguments.repeat)
-    shown = "" if arguments.summary or arguments.json else results_text(compiled, list(results), beside)
+    shown = (
+        "" if arguments.summary or arguments.json else results_text(compiled, list(results), beside)
+    )
     _report(arguments, filled, outputs, shown, expected, latency)
     return 1 if expected is not None and any(one.differs for one in expected) else 0
 
 
 def _latency(compiled: CompiledModel, inputs: Sequence[Any], calls: int) -> dict[str, Any]:
-    """How long so many calls take, after the one whose results are shown. Variables go on as they do."""
+    """How long so many calls take, after the one whose results are shown.
+
+    Variables go on as they do.
+    """
     contender = Contender("uncork", lambda: compiled(*inputs))
     for _ in range(calls):
         contender.turn(0.0)
@@ -133,7 +182,12 @@ def _report(
     latency: dict[str, Any] | None,
 ) -> None:
     if arguments.json:
-        told: dict[str, Any] = {"schema": "uncork-run-1", "model": arguments.model, "random_inputs": filled, "outputs": outputs}
+        told: dict[str, Any] = {
+            "schema": "uncork-run-1",
+            "model": arguments.model,
+            "random_inputs": filled,
+            "outputs": outputs,
+        }
         told |= {"saved": arguments.output, "latency": latency}
         told["expected"] = None if expected is None else [one.as_json() for one in expected]
         emit_json(told)
@@ -143,7 +197,9 @@ def _report(
     if expected is not None:
         text += "\n" + expected_table(expected)
     if latency is not None:
-        times = ", ".join(f"{name} {microseconds(latency[name])}" for name in ("min", "median", "p90", "p99"))
+        times = ", ".join(
+            f"{name} {microseconds(latency[name])}" for name in ("min", "median", "p90", "p99")
+        )
         text += f"\n{counted(latency['calls'], 'call')}: {times}\n"
     if arguments.output:
         text += f"\nsaved {counted(len(outputs), 'output')} in {printable(arguments.output)}\n"

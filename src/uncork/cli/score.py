@@ -1,4 +1,7 @@
-"""`uncork score`: a model on every row of a table. All of it is `uncork.score`; here are its options and what it prints."""
+"""`uncork score`: a model on every row of a table.
+
+All of it is `uncork.score`; here are its options and what it prints.
+"""
 
 from __future__ import annotations
 
@@ -14,22 +17,26 @@ from uncork.errors import UncorkError
 from uncork.score import ScoringInterrupted, prepare_score, score
 
 _EPILOG = """\
-SOURCE is a Parquet, Arrow IPC or CSV file, a folder or a glob of them, or a URI that pyarrow reads (s3://, gs://, hdfs://).
-OUTPUT is a Parquet file when it ends in .parquet, else a folder of them. It appears when it is whole.
+SOURCE is a Parquet, Arrow IPC or CSV file, a folder or a glob of them, or a URI that pyarrow reads
+(s3://, gs://, hdfs://). OUTPUT is a Parquet file when it ends in .parquet, else a folder of them.
+It appears when it is whole.
 
 An input is made of columns by one of
   COLUMN                       one value a row, or a list of fixed length
   stack(A, B, ...)             several columns side by side
   values(LIST)  offsets(LIST)  the values of bags, and where each one begins
   segments(LIST)               the row of each value; rows() is the number of rows
-  padded(LIST, 50)             50 values a row: zeros after them, the last 50 of more; side=left, keep=first, pad=N
+  padded(LIST, 50)             50 values a row: zeros after them, the last 50 of more;
+                               side=left, keep=first, pad=N
   length(LIST, 50)             how many of them are values
   0.5   [1, 2]                 a constant
 Each may have fill=VALUE for nulls. An input that is not mapped takes the column of its name.
 
 examples:
-  uncork score model.xml sessions.parquet scores --input items='padded(items, 50)' --input lengths='length(items, 50)'
-  uncork score model.xml 'logs/*.parquet' scores.parquet --mapping mapping.toml --keep row,user --top-k 20
+  uncork score model.xml sessions.parquet scores --input items='padded(items, 50)' \\
+    --input lengths='length(items, 50)'
+  uncork score model.xml 'logs/*.parquet' scores.parquet --mapping mapping.toml \\
+    --keep row,user --top-k 20
   uncork score model.xml sessions.parquet scores --on-error reject rejected.parquet --workers 8
   uncork score model.xml sessions.parquet scores --resume
   uncork score model.xml sessions.parquet scores --engine ray --ray-address auto
@@ -48,12 +55,27 @@ class _ScoreParser(Parser):
 
 
 def parser() -> Parser:
-    parser = _ScoreParser("uncork score", "Score every row of a table.", _EPILOG, "uncork score [OPTION]... MODEL SOURCE OUTPUT")
+    parser = _ScoreParser(
+        "uncork score",
+        "Score every row of a table.",
+        _EPILOG,
+        "uncork score [OPTION]... MODEL SOURCE OUTPUT",
+    )
     parser.add_model()
     parser.add_argument("source", metavar="SOURCE", help="the rows, see below")
-    parser.add_argument("output", metavar="OUTPUT", nargs="?", help="where the scores go, see below")
+    parser.add_argument(
+        "output", metavar="OUTPUT", nargs="?", help="where the scores go, see below"
+    )
     add = parser.add_argument
-    add("-i", "--input", action="append", default=[], type=_pair, metavar="NAME=WHAT", help="what an input is made of; may be repeated")
+    add(
+        "-i",
+        "--input",
+        action="append",
+        default=[],
+        type=_pair,
+        metavar="NAME=WHAT",
+        help="what an input is made of; may be repeated",
+    )
     add("--mapping", metavar="FILE", help="a TOML file with inputs, outputs, keep and top_k")
     add(
         "-o",
@@ -63,9 +85,15 @@ def parser() -> Parser:
         default=[],
         type=_pair,
         metavar="COLUMN=RESULT",
-        help="a column of the output and the model's output it holds; without it all; may be repeated",
+        help="a column of the output and the model's output it holds; without it all; "
+        "may be repeated",
     )
-    add("--keep", type=_names, metavar="NAME,...", help="columns to copy to the output; 'row' is the row's number (row)")
+    add(
+        "--keep",
+        type=_names,
+        metavar="NAME,...",
+        help="columns to copy to the output; 'row' is the row's number (row)",
+    )
     add("--top-k", type=_count, metavar="N", help="of each row the N best items and their scores")
     add(
         "--on-error",
@@ -77,23 +105,43 @@ def parser() -> Parser:
     add(
         "--no-strict",
         action="store_true",
-        help="let ids outside their table give zeros where that is defined, and conversions cut integers",
+        help="let ids outside their table give zeros where that is defined, "
+        "and conversions cut integers",
     )
     add(
         "--no-negative-ids",
         action="store_true",
         help="rows with ids below 0, which count from the end of a table, are bad rows",
     )
-    add("--engine", type=one_of("local", "ray"), default="local", metavar="NAME", help="local (default), or ray: pip install 'uncork[ray]'")
-    add("--ray-address", metavar="ADDRESS", help="a Ray cluster: host:port, or auto; without it Ray is started on this machine")
+    add(
+        "--engine",
+        type=one_of("local", "ray"),
+        default="local",
+        metavar="NAME",
+        help="local (default), or ray: pip install 'uncork[ray]'",
+    )
+    add(
+        "--ray-address",
+        metavar="ADDRESS",
+        help="a Ray cluster: host:port, or auto; without it Ray is started on this machine",
+    )
     add("--workers", type=_count, metavar="N", help="worker processes (all cores)")
     add("--batch-size", type=_count, metavar="N", help="rows in a call of the model (1024)")
     add("--rows-per-part", type=_count, metavar="N", help="rows in a part of the output, about")
     add("--resume", action="store_true", help="go on with an interrupted run of the same command")
     parser.add_overwrite("an OUTPUT")
     add("--limit", type=_count, metavar="N", help="score the first N rows only, for a trial")
-    add("--format", type=one_of("parquet", "ipc", "csv"), metavar="NAME", help="parquet, ipc or csv, where names do not say it")
-    add("--show-mapping", action="store_true", help="print what would be done, checked against the model, and stop; OUTPUT is not needed")
+    add(
+        "--format",
+        type=one_of("parquet", "ipc", "csv"),
+        metavar="NAME",
+        help="parquet, ipc or csv, where names do not say it",
+    )
+    add(
+        "--show-mapping",
+        action="store_true",
+        help="print what would be done, checked against the model, and stop; OUTPUT is not needed",
+    )
     parser.add_weights()
     add_tables(parser)
     parser.add_json()
@@ -119,8 +167,14 @@ def _count(text: str) -> int:
 
 def _on_error(text: str) -> tuple[str, str | None]:
     what, separator, file = text.partition("=")
-    if (what == "reject") != bool(file) or what not in ("fail", "null", "reject") or (separator and not file):
-        raise argparse.ArgumentTypeError(f"expected fail, null or reject FILE.parquet, got '{text}'")
+    if (
+        (what == "reject") != bool(file)
+        or what not in ("fail", "null", "reject")
+        or (separator and not file)
+    ):
+        raise argparse.ArgumentTypeError(
+            f"expected fail, null or reject FILE.parquet, got '{text}'"
+        )
     return what, file or None
 
 
@@ -149,7 +203,12 @@ def execute(arguments: argparse.Namespace) -> int:
         if arguments.show_mapping:
             prepared = prepare_score(arguments.model, arguments.source, **options)
             if arguments.json:
-                emit_json({"schema": "uncork-score-mapping-1", **{k: v for k, v in prepared.describe().items() if k != "schema"}})
+                emit_json(
+                    {
+                        "schema": "uncork-score-mapping-1",
+                        **{k: v for k, v in prepared.describe().items() if k != "schema"},
+                    }
+                )
             else:
                 emit("".join(f"{printable(line)}\n" for line in str(prepared).splitlines()))
             return 0
@@ -169,7 +228,10 @@ def execute(arguments: argparse.Namespace) -> int:
                 progress=True,
             )
     except ModuleNotFoundError as error:
-        raise UncorkError(f"needs {error.name or error}, which is not installed: pip install 'uncork[score]'", "uncork score") from None
+        raise UncorkError(
+            f"needs {error.name or error}, which is not installed: pip install 'uncork[score]'",
+            "uncork score",
+        ) from None
     except ScoringInterrupted as interrupted:
         print(f"uncork: {printable(str(interrupted))}", file=sys.stderr)
         raise

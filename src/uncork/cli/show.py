@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from uncork.cli._look import Look, all_nodes, look, problems_as_json
+from uncork.cli._inspect import Inspection, all_nodes, inspect, problems_as_json
 from uncork.cli._output import counted, emit, emit_json, printable, table, without_empty_columns
 from uncork.cli._parser import Parser
 from uncork.ir.diagnostics import opset_number
@@ -34,18 +34,33 @@ _UNKNOWN = "unknown operation"
 
 
 def parser() -> Parser:
-    parser = Parser("uncork show", "Show inputs, outputs, operations and constants of a model.", _EPILOG, "uncork show [OPTION]... MODEL")
+    parser = Parser(
+        "uncork show",
+        "Show inputs, outputs, operations and constants of a model.",
+        _EPILOG,
+        "uncork show [OPTION]... MODEL",
+    )
     parser.add_model()
-    parser.add_argument("--layers", action="store_true", help="list every layer: id, operation, inputs, outputs and name")
-    parser.add_argument("--passes", action="store_true", help="list what each pass of the compiler does to the layers, on this machine")
+    parser.add_argument(
+        "--layers",
+        action="store_true",
+        help="list every layer: id, operation, inputs, outputs and name",
+    )
+    parser.add_argument(
+        "--passes",
+        action="store_true",
+        help="list what each pass of the compiler does to the layers, on this machine",
+    )
     parser.add_weights()
     parser.add_json()
     return parser
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    found = look(arguments.model, arguments.weights)
-    weights = Path(arguments.weights) if arguments.weights else Path(arguments.model).with_suffix(".bin")
+    found = inspect(arguments.model, arguments.weights)
+    weights = (
+        Path(arguments.weights) if arguments.weights else Path(arguments.model).with_suffix(".bin")
+    )
     facts = _facts(found, arguments.model, weights)
     if arguments.layers:
         facts["layers"] = _layers(found.model)
@@ -61,25 +76,31 @@ def execute(arguments: argparse.Namespace) -> int:
 # ---- what there is to know, as JSON holds it (see docs/cli.md)
 
 
-def _facts(found: Look, path: str, weights: Path) -> Json:
+def _facts(found: Inspection, path: str, weights: Path) -> Json:
     model = found.model
     nodes = [node for _, node in all_nodes(model)]
     return {
         "model": path,
         "name": model.name,
         "ir_version": model.ir_version,
-        "weights": {"file": str(weights), "bytes": weights.stat().st_size if weights.is_file() else None},
+        "weights": {
+            "file": str(weights),
+            "bytes": weights.stat().st_size if weights.is_file() else None,
+        },
         "layer_count": {"all": len(nodes), "in_subgraphs": len(nodes) - len(model.nodes)},
         "inputs": _inputs(model),
         "outputs": _outputs(model),
-        "operations": _operations(nodes, found.findings.missing),
+        "operations": _operations(nodes, found.diagnostics.missing),
         "constants": _constants(nodes),
         **problems_as_json(found),
     }
 
 
 def _inputs(model: Model) -> list[Json]:
-    return [_port(model.names_of_input(i), model.by_id[node].outputs[0].spec) for i, node in enumerate(model.parameters)]
+    return [
+        _port(model.names_of_input(i), model.by_id[node].outputs[0].spec)
+        for i, node in enumerate(model.parameters)
+    ]
 
 
 def _outputs(model: Model) -> list[Json]:
@@ -87,7 +108,8 @@ def _outputs(model: Model) -> list[Json]:
 
 
 def _output(model: Model, position: int, result: Node) -> Json:
-    # An edge that is missing, or that comes from an output which the layer does not have, is among the problems.
+    # An edge that is missing, or that comes from an output which the layer does not have, is among
+    # the problems.
     try:
         names = model.names_of_output(position)
     except LookupError:
@@ -103,10 +125,15 @@ def _port(names: Sequence[str], spec: TensorSpec | None) -> Json:
 
 
 def _spec(spec: TensorSpec | None) -> Json:
-    """Element type and shape; both null when they are not known. A dimension is a number, or text: '?', '2..8', '2..'."""
+    """Element type and shape; both null when they are not known.
+
+    A dimension is a number, or text: '?', '2..8', '2..'.
+    """
     if spec is None:
         return {"element_type": None, "shape": None}
-    shape = None if spec.shape.rank is None else [int(d) if d.is_static else str(d) for d in spec.shape]
+    shape = (
+        None if spec.shape.rank is None else [int(d) if d.is_static else str(d) for d in spec.shape]
+    )
     return {"element_type": spec.element_type.name, "shape": shape}
 
 
@@ -117,7 +144,15 @@ def _operations(nodes: Sequence[Node], missing: Container[str]) -> list[Json]:
     for (type_name, opset, label), count in counts.items():
         reason = _why_not(type_name) if f"{type_name}@{opset}" in missing else ""
         entry = by_label.setdefault(
-            label, {"operation": label, "type": type_name, "opsets": [], "count": 0, "supported": not reason, "reason": reason or None}
+            label,
+            {
+                "operation": label,
+                "type": type_name,
+                "opsets": [],
+                "count": 0,
+                "supported": not reason,
+                "reason": reason or None,
+            },
         )
         entry["count"] += count
         entry["opsets"].append(opset)
@@ -127,7 +162,10 @@ def _operations(nodes: Sequence[Node], missing: Container[str]) -> list[Json]:
 
 
 def _label(node: Node) -> str:
-    """`Gather-8` for the version that is in force in the file's opset; `Type@opset9` when there is none."""
+    """`Gather-8` for the version that is in force in the file's opset.
+
+    `Type@opset9` when there is none.
+    """
     if node.operation is not None:
         return node.operation.label()
     number = opset_number(node.opset)
@@ -141,21 +179,28 @@ def _why_not(type_name: str) -> str:
 
 
 def _constants(nodes: Sequence[Node]) -> list[Json]:
-    """For each element type the constants, their values, and the bytes of the weights file that they take."""
+    """For each element type the constants, their values, and the bytes of the weights file that
+    they take.
+    """
     entries: dict[ElementType, Json] = {}
     seen: set[tuple[str, str]] = set()
     for node in nodes:
         constant = node.operation
         if not isinstance(constant, Const):
             continue
-        entry = entries.setdefault(constant.element_type, {"element_type": constant.element_type.name, "count": 0, "values": 0, "bytes": 0})
+        entry = entries.setdefault(
+            constant.element_type,
+            {"element_type": constant.element_type.name, "count": 0, "values": 0, "bytes": 0},
+        )
         entry["count"] += 1
         entry["values"] += constant.count
         place = (node.attributes.get("offset", ""), node.attributes.get("size", ""))
         if place not in seen:  # constants may share their bytes
             seen.add(place)
             is_text = constant.element_type is ElementType.string
-            entry["bytes"] += int(place[1]) if is_text else packed_size(constant.element_type, constant.count)
+            entry["bytes"] += (
+                int(place[1]) if is_text else packed_size(constant.element_type, constant.count)
+            )
     return sorted(entries.values(), key=lambda e: (-e["bytes"], e["element_type"]))
 
 
@@ -173,7 +218,7 @@ def _layers(model: Model) -> list[Json]:
     ]
 
 
-def _passes(found: Look) -> Json:
+def _passes(found: Inspection) -> Json:
     if found.problems:
         return {"applied": [], "not_run": "the model has problems"}
     from uncork.compiler.pass_record import pass_record  # the compiler, for this option alone
@@ -192,13 +237,25 @@ def _text(facts: Json, problems: int) -> str:
         ("name", facts["name"] or "(none)"),
         ("format", f"IR version {facts['ir_version']}"),
         ("weights", _weights(facts)),
-        ("layers", f"{facts['layer_count']['all']:,}" + (f", {inside:,} of them in sub-graphs" if inside else "")),
+        (
+            "layers",
+            f"{facts['layer_count']['all']:,}"
+            + (f", {inside:,} of them in sub-graphs" if inside else ""),
+        ),
     ]
     parts = [path + "\n" + table(head, indent="  ")]
     for title in ("inputs", "outputs"):
         rows = [["#", "name", "type", "shape", "also called"]]
         for position, port in enumerate(facts[title]):
-            rows.append([str(position), port["name"], port["element_type"] or "?", _shape(port), ", ".join(port["names"][1:])])
+            rows.append(
+                [
+                    str(position),
+                    port["name"],
+                    port["element_type"] or "?",
+                    _shape(port),
+                    ", ".join(port["names"][1:]),
+                ]
+            )
         parts.append(_section(f"{title.capitalize()} ({len(rows) - 1})", rows))
     rows = [["operation", "layers", "supported"]]
     rows += [[o["operation"], f"{o['count']:,}", _supported(o)] for o in facts["operations"]]
@@ -206,7 +263,10 @@ def _text(facts: Json, problems: int) -> str:
     note = f"{lacking} not supported" if lacking else "all supported"
     parts.append(_section(f"Operations ({len(rows) - 1}, {note})", rows, right=(1,)))
     rows = [["type", "constants", "values", "bytes"]]
-    rows += [[c["element_type"], *(f"{c[key]:,}" for key in ("count", "values", "bytes"))] for c in facts["constants"]]
+    rows += [
+        [c["element_type"], *(f"{c[key]:,}" for key in ("count", "values", "bytes"))]
+        for c in facts["constants"]
+    ]
     count, size = (sum(c[key] for c in facts["constants"]) for key in ("count", "bytes"))
     parts.append(_section(f"Constants ({count:,}, {counted(size, 'byte')})", rows, right=(1, 2, 3)))
     if "layers" in facts:
@@ -216,7 +276,10 @@ def _text(facts: Json, problems: int) -> str:
     if "passes" in facts:
         parts.append(_passes_text(facts["passes"]))
     if problems:
-        parts.append(f"{counted(problems, 'problem')}: 'uncork check {path}' lists {'it' if problems == 1 else 'them'}.\n")
+        parts.append(
+            f"{counted(problems, 'problem')}: 'uncork check {path}' lists "
+            f"{'it' if problems == 1 else 'them'}.\n"
+        )
     return "\n".join(parts)
 
 
@@ -236,7 +299,15 @@ def _some(names: Sequence[str], most: int = 4) -> str:
 
 
 def _section(title: str, rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
-    return title + "\n" + (table(without_empty_columns(rows) if not right else rows, right, "  ") if len(rows) > 1 else "  none\n")
+    return (
+        title
+        + "\n"
+        + (
+            table(without_empty_columns(rows) if not right else rows, right, "  ")
+            if len(rows) > 1
+            else "  none\n"
+        )
+    )
 
 
 def _supported(operation: Json) -> str:
@@ -249,16 +320,30 @@ def _weights(facts: Json) -> str:
     size = facts["weights"]["bytes"]
     if size is None and not facts["constants"] and not facts["problems"]:
         return "none: the model has no constants"
-    return f"{facts['weights']['file']}, {'no such file' if size is None else counted(size, 'byte')}"
+    return (
+        f"{facts['weights']['file']}, {'no such file' if size is None else counted(size, 'byte')}"
+    )
 
 
 def _shape(port: Json) -> str:
     if port["element_type"] is None:
         return "?"
-    return str(PartialShape()) if port["shape"] is None else "[" + ",".join(map(str, port["shape"])) + "]"
+    return (
+        str(PartialShape())
+        if port["shape"] is None
+        else "[" + ",".join(map(str, port["shape"])) + "]"
+    )
 
 
 def _layer_row(layer: Json) -> list[str]:
-    inputs = ", ".join(str(node) if output == 0 else f"{node}:{output}" for node, output in layer["inputs"])
+    inputs = ", ".join(
+        str(node) if output == 0 else f"{node}:{output}" for node, output in layer["inputs"]
+    )
     outputs = ", ".join(f"{spec['element_type']}{_shape(spec)}" for spec in layer["outputs"])
-    return ["  " * layer["depth"] + str(layer["id"]), layer["operation"], inputs, outputs, layer["name"]]
+    return [
+        "  " * layer["depth"] + str(layer["id"]),
+        layer["operation"],
+        inputs,
+        outputs,
+        layer["name"],
+    ]

@@ -1,4 +1,4 @@
-"""`uncork shrink`: a model with its embedding tables stored smaller, and how far its outputs are from what they were."""
+"""`uncork shrink`: a model with embedding tables in fewer bits, and the error that this makes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from uncork.cli._input_options import check_random, collect, input_text, random_range, shape_text, whole
+from uncork.cli._input_options import (
+    check_random,
+    collect,
+    input_text,
+    random_range,
+    shape_text,
+    whole,
+)
 from uncork.cli._output import emit, emit_json, printable, table
 from uncork.cli._parser import Parser, one_of
-from uncork.cli._roles import Roles
+from uncork.cli._random_bounds import RandomBounds
 from uncork.cli._summary import Summary, summary_table
 from uncork.cli._tables import add_tables, files_read, given_tables
 from uncork.compiler.arguments import unique_names
@@ -26,36 +33,83 @@ from uncork.ir.write import write_model
 from uncork.shrink import KINDS, OutputError, Shrunk, output_errors, shrink
 
 _EPILOG = """\
-A table is a constant that only Gather (along its first axis), EmbeddingBag* and EmbeddingSegmentsSum read. It becomes integers with a
-scale and a zero point for each row, or f16, and the layers that make f32 of them: standard IR, which OpenVINO runs as well.
+A table is a constant that only Gather (along its first axis), EmbeddingBag* and
+EmbeddingSegmentsSum read. It becomes integers with a scale and a zero point for each row, or f16,
+and the layers that make f32 of them: standard IR, which OpenVINO runs as well.
 
-With -i or --random both models are run, and the differences of their outputs shown. Random ids are spread over the whole table,
-random offsets and segment ids sorted. An INPUT is what `uncork run` takes.
+With -i or --random both models are run, and the differences of their outputs shown. Random ids are
+spread over the whole table, random offsets and segment ids sorted. An INPUT is what `uncork run`
+takes.
 
 examples:
   uncork shrink model.xml small.xml --tables int8 -i inputs.npz --max-error 1%
-  uncork shrink model.xml small.xml --tables int4 --min-rows 100000 --random --shape ids=4096 --shape offsets=64
+  uncork shrink model.xml small.xml --tables int4 --min-rows 100000 --random \\
+    --shape ids=4096 --shape offsets=64
 """
 
 
 def parser() -> Parser:
-    parser = Parser("uncork shrink", "Store embedding tables smaller.", _EPILOG, "uncork shrink [OPTION]... MODEL OUT --tables KIND")
+    parser = Parser(
+        "uncork shrink",
+        "Store embedding tables smaller.",
+        _EPILOG,
+        "uncork shrink [OPTION]... MODEL OUT --tables KIND",
+    )
     parser.add_model()
-    parser.add_argument("out", metavar="OUT", type=_out, help="the .xml file to write; the weights go beside it")
+    parser.add_argument(
+        "out", metavar="OUT", type=_out, help="the .xml file to write; the weights go beside it"
+    )
     parser.add_overwrite("an OUT")
-    parser.add_argument("--tables", required=True, type=one_of(*KINDS), metavar="KIND", help="int8, int4 or f16")
-    parser.add_argument("--min-rows", type=whole, default=1024, metavar="N", help="leave tables of fewer rows as they are (1024)")
+    parser.add_argument(
+        "--tables", required=True, type=one_of(*KINDS), metavar="KIND", help="int8, int4 or f16"
+    )
+    parser.add_argument(
+        "--min-rows",
+        type=whole,
+        default=1024,
+        metavar="N",
+        help="leave tables of fewer rows as they are (1024)",
+    )
     parser.add_argument(
         "--max-error",
         type=_bound,
         metavar="E",
-        help="write nothing when an output differs by more: E, or E%% of the largest magnitude of that output",
+        help="write nothing when an output differs by more: E, "
+        "or E%% of the largest magnitude of that output",
     )
-    parser.add_argument("-i", "--input", action="append", default=[], type=input_text, metavar="INPUT", help="an input; may be repeated")
-    parser.add_argument("--random", action="store_true", help="fill the inputs that are not given with random values")
-    parser.add_argument("--shape", action="append", default=[], type=shape_text, metavar="NAME=N,N,...", help="the sizes of a random input")
-    parser.add_argument("--random-range", action="append", default=[], type=random_range, metavar="NAME=LOW:HIGH", help="its values")
-    parser.add_argument("--seed", type=whole, metavar="N", help="other random values for each N (0)")
+    parser.add_argument(
+        "-i",
+        "--input",
+        action="append",
+        default=[],
+        type=input_text,
+        metavar="INPUT",
+        help="an input; may be repeated",
+    )
+    parser.add_argument(
+        "--random",
+        action="store_true",
+        help="fill the inputs that are not given with random values",
+    )
+    parser.add_argument(
+        "--shape",
+        action="append",
+        default=[],
+        type=shape_text,
+        metavar="NAME=N,N,...",
+        help="the sizes of a random input",
+    )
+    parser.add_argument(
+        "--random-range",
+        action="append",
+        default=[],
+        type=random_range,
+        metavar="NAME=LOW:HIGH",
+        help="its values",
+    )
+    parser.add_argument(
+        "--seed", type=whole, metavar="N", help="other random values for each N (0)"
+    )
     parser.add_weights()
     add_tables(parser)
     parser.add_json()
@@ -75,7 +129,9 @@ def _bound(text: str) -> tuple[float, bool]:
     except ValueError:
         number = math.nan
     if not 0 <= number < math.inf:
-        raise argparse.ArgumentTypeError(f"expected a number of at least 0, such as 0.01 or 1%, got '{text}'")
+        raise argparse.ArgumentTypeError(
+            f"expected a number of at least 0, such as 0.01 or 1%, got '{text}'"
+        )
     return (number / 100, True) if text.endswith("%") else (number, False)
 
 
@@ -120,16 +176,23 @@ def _no_ir(path: Path) -> str:
 
 def _nothing(shrunk: Shrunk) -> str:
     reasons = "".join(f"\n  {skipped}" for skipped in shrunk.skipped)
-    return f"no table to store smaller; nothing was written{reasons or ': no constant of floats is looked up by rows'}"
+    return (
+        "no table to store smaller; nothing was "
+        f"written{reasons or ': no constant of floats is looked up by rows'}"
+    )
 
 
-def _compared(arguments: argparse.Namespace, before: Model, after: Model) -> tuple[list[Summary], list[OutputError]]:
+def _compared(
+    arguments: argparse.Namespace, before: Model, after: Model
+) -> tuple[list[Summary], list[OutputError]]:
     """Summaries of the random inputs, and the differences of the outputs of both models."""
     compiled = compile_model(before)
-    values, filled = collect(compiled.inputs, arguments, Roles(compiled.model))
+    values, filled = collect(compiled.inputs, arguments, RandomBounds(compiled.model))
     given = [values[i] for i in range(len(compiled.inputs))]
     expected = list(compiled(*given))
-    return filled, output_errors(unique_names(compiled.outputs), expected, list(compile_model(after)(*given)))
+    return filled, output_errors(
+        unique_names(compiled.outputs), expected, list(compile_model(after)(*given))
+    )
 
 
 def _hold(arguments: argparse.Namespace, errors: Sequence[OutputError]) -> None:
@@ -143,11 +206,22 @@ def _hold(arguments: argparse.Namespace, errors: Sequence[OutputError]) -> None:
         shown = f"{worst.relative:.3%}" if relative else f"{worst.max_abs:.6g}"
         limit = f"{bound:.3%}" if relative else f"{bound:.6g}"
         count = f" ({len(beyond)} outputs are beyond it)" if len(beyond) > 1 else ""
-        message = f"output '{worst.name}' differs by {shown}, more than --max-error {limit}{count}; nothing was written"
-        raise UncorkError(f"{message}: try int8 or f16, or leave small tables out with --min-rows", arguments.model)
+        message = (
+            f"output '{worst.name}' differs by {shown}, "
+            f"more than --max-error {limit}{count}; nothing was written"
+        )
+        raise UncorkError(
+            f"{message}: try int8 or f16, or leave small tables out with --min-rows",
+            arguments.model,
+        )
 
 
-def _report(arguments: argparse.Namespace, shrunk: Shrunk, filled: Sequence[Summary], errors: Sequence[OutputError]) -> None:
+def _report(
+    arguments: argparse.Namespace,
+    shrunk: Shrunk,
+    filled: Sequence[Summary],
+    errors: Sequence[OutputError],
+) -> None:
     sizes = [
         os.path.getsize(arguments.weights or Path(arguments.model).with_suffix(".bin")),
         os.path.getsize(Path(arguments.out).with_suffix(".bin")),
@@ -158,7 +232,17 @@ def _report(arguments: argparse.Namespace, shrunk: Shrunk, filled: Sequence[Summ
     rows = [["table", "from", "shape", "to", "bytes", "now", "largest error", "rms error"]]
     for t in shrunk.tables:
         size = [f"{t.bytes_before:,}", f"{t.bytes_after:,}"]
-        rows.append([t.name, t.before.name, str(list(t.shape)), t.after.name, *size, f"{t.max_error:.3g}", f"{t.rms_error:.3g}"])
+        rows.append(
+            [
+                t.name,
+                t.before.name,
+                str(list(t.shape)),
+                t.after.name,
+                *size,
+                f"{t.max_error:.3g}",
+                f"{t.rms_error:.3g}",
+            ]
+        )
     text = table(rows, right=(4, 5, 6, 7))
     for skipped in shrunk.skipped:
         text += f"left as it is: {printable(str(skipped))}\n"
@@ -171,11 +255,18 @@ def _report(arguments: argparse.Namespace, shrunk: Shrunk, filled: Sequence[Summ
     else:
         text += "\noutputs were not compared: give inputs with -i, or --random\n"
     share = f" ({sizes[1] / sizes[0]:.0%})" if sizes[0] else ""
-    emit(f"{text}\nweights {sizes[0]:,} -> {sizes[1]:,} bytes{share}; saved {printable(arguments.out)}\n")
+    emit(
+        f"{text}\nweights {sizes[0]:,} -> {sizes[1]:,} bytes{share}; "
+        f"saved {printable(arguments.out)}\n"
+    )
 
 
 def _as_json(
-    arguments: argparse.Namespace, shrunk: Shrunk, filled: Sequence[Summary], errors: Sequence[OutputError], sizes: Sequence[int]
+    arguments: argparse.Namespace,
+    shrunk: Shrunk,
+    filled: Sequence[Summary],
+    errors: Sequence[OutputError],
+    sizes: Sequence[int],
 ) -> dict[str, Any]:
     tables = [
         {
@@ -198,11 +289,19 @@ def _as_json(
         "bytes_after": sizes[1],
         "tables": tables,
         "skipped": [
-            {"name": s.name, "element_type": s.spec.element_type.name, "shape": list(s.spec.shape.static), "reason": s.reason}
+            {
+                "name": s.name,
+                "element_type": s.spec.element_type.name,
+                "shape": list(s.spec.shape.static),
+                "reason": s.reason,
+            }
             for s in shrunk.skipped
         ],
         "random_inputs": list(filled),
-        "outputs": [{"name": e.name, "max_error": _number(e.max_abs), "relative_error": _number(e.relative)} for e in errors],
+        "outputs": [
+            {"name": e.name, "max_error": _number(e.max_abs), "relative_error": _number(e.relative)}
+            for e in errors
+        ],
     }
 
 

@@ -7,18 +7,21 @@
 array([[ 11.,  22.],
        [100., 200.]], dtype=float32)
 
-The element type is that of the first array, and so is the result's; an `ml_dtypes` array (bfloat16, float8) gives one of
-its own type. Python lists have NumPy's default types, but weights, states and biases given as lists take the type of the
-first array. Ids, offsets, lengths and counts may be lists or arrays of any integer type: they are brought to 64 bits exactly,
-and floats are refused. What is accepted and what it means is what `uncork.load` does with the same operation in a model.
+The element type is that of the first array, and so is the result's; an `ml_dtypes` array (bfloat16,
+float8) gives one of its own type. Python lists have NumPy's default types, but weights, states and
+biases given as lists take the type of the first array. Ids, offsets, lengths and counts may be
+lists or arrays of any integer type: they are brought to 64 bits exactly, and floats are refused.
+What is accepted and what it means is what `uncork.load` does with the same operation in a model.
 
-A call that is made again with arrays of the same types and sizes is compiled, where there is a kernel; from then on a call
-costs less than a microsecond beside its work.
+A call that is made again with arrays of the same types and sizes is compiled, where there is a
+kernel; from then on a call costs less than a microsecond beside its work.
 
-Every function that is an operation takes `strict=True`, which refuses tolerated oddities (unsorted segment ids, a first offset above 0, indices
-that Gather fills with zeros). What does not fit raises InputError, which names the argument.
+Every function that is an operation takes `strict=True`, which refuses tolerated oddities (unsorted
+segment ids, a first offset above 0, indices that Gather fills with zeros). What does not fit raises
+InputError, which names the argument.
 
-`embedding`, `embedding_bag` and `gru` are these operations called as PyTorch calls them, with its signatures.
+`embedding`, `embedding_bag` and `gru` are these operations called as PyTorch calls them, with its
+signatures.
 """
 
 from uncork.functional._operations import (

@@ -1,4 +1,4 @@
-"""How a function on plain arrays calls an operation: arguments to specs, and errors in the words of the caller."""
+"""The call of an operation on plain arrays: arguments to specs, errors in the caller's words."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ _ML_DTYPES = {
 
 
 class Call:
-    """The arguments of one call, in the order of the operation's inputs, under the names that the caller knows."""
+    """The arguments of one call, in the order of the operation's inputs, under the names that the
+    caller knows.
+    """
 
     def __init__(self, function: str, type_name: str, opset: int, strict: bool) -> None:
         self.function = function
@@ -41,14 +43,21 @@ class Call:
         """The argument that tells the element type."""
         array = self._array(name, value)
         element_type = _element_type(array)
-        if element_type is None or (array.dtype == object and not all(isinstance(item, str) for item in array.flat)):
+        if element_type is None or (
+            array.dtype == object and not all(isinstance(item, str) for item in array.flat)
+        ):
             got = type(value).__name__ if array.dtype == object else array.dtype
-            raise self.error(f"input '{name}': expected an array of numbers or strings, got {got}", input=name)
+            raise self.error(
+                f"input '{name}': expected an array of numbers or strings, got {got}", input=name
+            )
         self.dtype = array.dtype
         self._add(name, element_type, array)
 
     def likes(self, **values: Any) -> None:
-        """Arguments of the element type of the first, None for absent ones. Numbers without a type of their own take it."""
+        """Arguments of the element type of the first, None for absent ones.
+
+        Numbers without a type of their own take it.
+        """
         first, spec = next(iter(self.specs.items()))
         assert spec is not None, "the first argument is never absent"
         for name, value in values.items():
@@ -56,7 +65,11 @@ class Call:
             if typed:
                 value = self._array(name, value)
                 if _element_type(value) is not spec.element_type:
-                    raise self.error(f"input '{name}': expected {spec.element_type} as '{first}' has, got {describe_array(value)}", input=name)
+                    raise self.error(
+                        f"input '{name}': expected {spec.element_type} as '{first}' "
+                        f"has, got {describe_array(value)}",
+                        input=name,
+                    )
             self._add(name, spec.element_type, value)
 
     def counts(self, **values: Any) -> None:
@@ -74,7 +87,9 @@ class Call:
         try:
             return operator.index(value)
         except TypeError:
-            raise self.error(f"input '{name}': expected an integer, got {value!r}", input=name) from None
+            raise self.error(
+                f"input '{name}': expected an integer, got {value!r}", input=name
+            ) from None
 
     def hidden_size(self, name: str) -> int:
         """The last dimension of a state."""
@@ -83,7 +98,11 @@ class Call:
             raise self.error(f"input '{name}' is missing", input=name)
         shape = spec.shape.static
         if not shape or not shape[-1]:
-            raise self.error(f"input '{name}': expected a last dimension of the hidden size, at least 1, got shape {list(shape)}", input=name)
+            raise self.error(
+                f"input '{name}': expected a last dimension of the hidden size, "
+                f"at least 1, got shape {list(shape)}",
+                input=name,
+            )
         return shape[-1]
 
     def with_attributes(self, **attributes: Any) -> Call:
@@ -117,7 +136,10 @@ class Call:
         try:
             return np.asarray(plain(value))
         except (ValueError, TypeError, RuntimeError, OverflowError) as error:
-            raise self.error(f"input '{name}': expected an array, got {type(value).__name__}: {error}", input=name) from None
+            raise self.error(
+                f"input '{name}': expected an array, got {type(value).__name__}: {error}",
+                input=name,
+            ) from None
 
     def _integers(self, name: str, value: Any) -> Array:
         array = self._array(name, value)
@@ -126,7 +148,11 @@ class Call:
         if array.dtype.kind not in "iu":
             beyond = array.dtype == object and all(isinstance(item, int) for item in array.flat)
             got = "integers of more than 64 bits" if beyond else describe_array(array)
-            hint = "; ids and counts are never rounded: convert them yourself" if array.dtype.kind == "f" else ""
+            hint = (
+                ("; ids and counts are never rounded: convert them yourself")
+                if array.dtype.kind == "f"
+                else ""
+            )
             raise self.error(f"input '{name}': expected integers, got {got}{hint}", input=name)
         return array
 
@@ -156,7 +182,9 @@ def _element_type(array: Array) -> ElementType | None:
 
 
 def _renamed(message: str, names: Mapping[str, str]) -> str:
-    """A message of an operation with the arguments' names for those of its inputs, and without port numbers."""
+    """A message of an operation with the arguments' names for those of its inputs, and without port
+    numbers.
+    """
 
     def replaced(found: re.Match[str]) -> str:
         quoted, bare = found.groups()

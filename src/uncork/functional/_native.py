@@ -1,8 +1,9 @@
 """Functions that are compiled at their first call, once for all sizes.
 
-A public function describes its call (`Call`); `one` and `several` make it run. A call becomes a model of one layer with a plan for
-every size, and the calls after it are one native entry that looks at the arrays itself. Whatever it does not know goes to the
-reference, which also words all errors.
+A public function describes its call (`Call`); `one` and `several` make it run. A call becomes a
+model of one layer with a plan for every size, and the calls after it are one native entry that
+looks at the arrays itself. Whatever it does not know goes to the reference, which also words all
+errors.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from uncork.types import Array, ElementType, TensorSpec, is_masked
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Parameters = ParamSpec("Parameters")
-#: Kinds of calls that are remembered of each function; a program that makes ever new kinds begins again.
+#: Kinds of calls that are remembered of each function; a program that makes ever new kinds begins
+#: again.
 _KEPT = 256
 
 
@@ -77,16 +79,23 @@ def _nothing(*arguments: Any) -> int:
 
 
 class _Calls:
-    """All calls of one function. A kind of call is its arguments that are no arrays, and which are arrays of which types."""
+    """All calls of one function.
+
+    A kind of call is its arguments that are no arrays, and which are arrays of which types.
+    """
 
     def __init__(self, describe: Callable[..., Call]) -> None:
         self._describe = describe
-        #: The last call without names as one native entry: a list of results, or a number when this call is another.
+        #: The last call without names as one native entry: a list of results, or a number when this
+        #: call is another.
         self.last: Callable[..., Any] = _nothing
-        self._named: dict[tuple[str, ...], Callable[..., Any]] = {}  # the same with names, by the names
-        #: By kind, then by attributes, some of which follow from shapes, and by what of the shapes is fixed. None: references do it.
+        # the same with names, by the names
+        self._named: dict[tuple[str, ...], Callable[..., Any]] = {}
+        #: By kind, then by attributes, some of which follow from shapes, and by what of the shapes
+        #: is fixed. None: references do it.
         self._executors: dict[tuple[Any, ...], dict[tuple[Any, ...], Executor | None]] = {}
-        self._entries: dict[tuple[Any, ...], dict[NativeCall, NativeCall]] = {}  # by kind, then by the call among whose arguments it is
+        # by kind, then by the call among whose arguments it is
+        self._entries: dict[tuple[Any, ...], dict[NativeCall, NativeCall]] = {}
         self.renew_locks()
         renews_locks(self)
 
@@ -95,7 +104,10 @@ class _Calls:
         self._lock = threading.Lock()
 
     def __call__(self, args: tuple[Any, ...], options: dict[str, Any]) -> Sequence[Array]:
-        args, options = tuple(map(_seen, args)), {name: _seen(value) for name, value in options.items()}
+        args, options = (
+            tuple(map(_seen, args)),
+            {name: _seen(value) for name, value in options.items()},
+        )
         given = (*args, *options.values())
         if options:
             named: Callable[..., Any] = self._named.get(tuple(options), _nothing)
@@ -105,7 +117,8 @@ class _Calls:
         arrays = [value for value in given if type(value) is np.ndarray]
         plain = [None if type(value) is np.ndarray else (type(value), value) for value in given]
         if not all(type(value) is np.ndarray or _stays(value) for value in given):
-            return self._describe(*args, **options).run()  # nothing is remembered of what may be another when it comes again
+            # nothing is remembered of what may be another when it comes again
+            return self._describe(*args, **options).run()
         kind = (len(args), *options, *plain, *[array.dtype for array in arrays])
         for native, entry in tuple(self._entries.get(kind, {}).items()):
             answer: Any = native.run(*arrays)
@@ -125,7 +138,12 @@ class _Calls:
             self.last = entry.run
 
     def _compiled(
-        self, kind: tuple[Any, ...], call: Call, arrays: Sequence[Array], given: Sequence[Any], options: dict[str, Any]
+        self,
+        kind: tuple[Any, ...],
+        call: Call,
+        arrays: Sequence[Array],
+        given: Sequence[Any],
+        options: dict[str, Any],
     ) -> Sequence[Array] | None:
         """The results by kernels; None where references make the call, or refuse it."""
         contiguous = [np.ascontiguousarray(array).reshape(array.shape) for array in arrays]
@@ -147,8 +165,12 @@ class _Calls:
         self._enter(entries[native], options)
         return results
 
-    def _executor(self, kind: tuple[Any, ...], call: Call, arrays: Sequence[Array], given: Sequence[Array]) -> Executor | None:
-        """What makes such calls natively: for every size, else for those of all axes but the first, else for these."""
+    def _executor(
+        self, kind: tuple[Any, ...], call: Call, arrays: Sequence[Array], given: Sequence[Array]
+    ) -> Executor | None:
+        """What makes such calls natively: for every size, else for those of all axes but the first,
+        else for these.
+        """
         if kernel_target() is None:
             warn_if_unavailable()
             return None
@@ -163,7 +185,9 @@ class _Calls:
             key = (repr(call.attributes), *shapes)
             if key not in executors:
                 made = _executor(call, given, shapes)
-                executors[key] = made if made is not None and made.native_call(arrays) is not None else None
+                executors[key] = (
+                    made if made is not None and made.native_call(arrays) is not None else None
+                )
             executor = executors[key]
             if executor is not None:
                 return executor
@@ -176,8 +200,16 @@ def _with_open_axes(shape: tuple[int, ...], axes: int) -> tuple[int | None, ...]
 
 
 def _seen(value: Any) -> Any:
-    """An argument as an array, when it is an object that can be seen as one, such as a tensor; else as it is."""
-    if type(value) is np.ndarray or isinstance(value, np.generic) or is_masked(value) or not hasattr(value, "__array__"):
+    """An argument as an array, when it is an object that can be seen as one, such as a tensor.
+
+    Anything else stays as it is.
+    """
+    if (
+        type(value) is np.ndarray
+        or isinstance(value, np.generic)
+        or is_masked(value)
+        or not hasattr(value, "__array__")
+    ):
         return value
     try:
         return np.asarray(value)
@@ -201,19 +233,29 @@ def _among(native: NativeCall, given: Sequence[Any]) -> NativeCall:
     return native.among(likes, positions)
 
 
-def _executor(call: Call, arrays: Sequence[Array], shapes: Sequence[Sequence[int | None]]) -> Executor | None:
-    """A model of the call's one layer: arrays are inputs of these shapes, everything else is a constant. None where that cannot be."""
+def _executor(
+    call: Call, arrays: Sequence[Array], shapes: Sequence[Sequence[int | None]]
+) -> Executor | None:
+    """A model of the call's one layer: arrays are inputs of these shapes, everything else is a
+    constant. None where that cannot be.
+    """
     builder = Builder(call.function)
     numbers = {id(array): number for number, array in enumerate(arrays)}
     try:
-        parameters = [builder.parameter(str(n), _native(array), shapes[n]) for n, array in enumerate(arrays)]
+        parameters = [
+            builder.parameter(str(n), _native(array), shapes[n]) for n, array in enumerate(arrays)
+        ]
         inputs: list[Source | None] = []
         for name, spec in call.specs.items():
             if spec is None:
                 inputs.append(None)
             elif id(call.given[name]) in numbers:
                 number = numbers[id(call.given[name])]
-                inputs.append(_as_taken(builder, parameters[number], _native(arrays[number]), spec.element_type))
+                inputs.append(
+                    _as_taken(
+                        builder, parameters[number], _native(arrays[number]), spec.element_type
+                    )
+                )
             else:
                 inputs.append(builder.constant(_value(spec), spec.element_type))
         while inputs and inputs[-1] is None:

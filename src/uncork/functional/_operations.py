@@ -1,4 +1,7 @@
-"""The functions that are operations: each describes its call. `uncork.functional` tells what holds for all of them."""
+"""The functions that are operations: each describes its call.
+
+`uncork.functional` tells what holds for all of them.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +16,27 @@ from uncork.functional._native import one, several
 
 @one
 def embedding_bag_offsets_sum(
-    table: Any, indices: Any, offsets: Any, default_index: Any = None, per_sample_weights: Any = None, *, strict: bool = False
+    table: Any,
+    indices: Any,
+    offsets: Any,
+    default_index: Any = None,
+    per_sample_weights: Any = None,
+    *,
+    strict: bool = False,
 ) -> Call:
-    """Sums of table rows by bag; bag b owns the positions offsets[b] .. offsets[b + 1] - 1, the last one all that remain.
+    """Sums of table rows by bag.
 
-    `table [E, d...]`, `indices [N]`, `offsets [B]`, `per_sample_weights [N]` of the table's type; the result is `[B, d...]`.
-    An empty bag is the row `default_index`, or zeros where that is None or -1.
+    Bag b owns the positions offsets[b] .. offsets[b + 1] - 1, the last one all that remain.
+
+    `table [E, d...]`, `indices [N]`, `offsets [B]`, `per_sample_weights [N]` of the table's type;
+    the result is `[B, d...]`. An empty bag is the row `default_index`, or zeros where that is None
+    or -1.
     """
     call = Call("embedding_bag_offsets_sum", "EmbeddingBagOffsetsSum", 3, strict)
     call.first("table", table)
-    call.counts(indices=indices, offsets=offsets, default_index=_default(default_index, per_sample_weights))
+    call.counts(
+        indices=indices, offsets=offsets, default_index=_default(default_index, per_sample_weights)
+    )
     call.likes(per_sample_weights=per_sample_weights)
     return call
 
@@ -38,17 +52,25 @@ def embedding_bag_offsets(
     *,
     strict: bool = False,
 ) -> Call:
-    """`embedding_bag_offsets_sum`, or with `reduction="mean"` the mean of each bag, which takes no weights."""
+    """`embedding_bag_offsets_sum`, or with `reduction="mean"` the mean of each bag, which takes no
+    weights.
+    """
     call = Call("embedding_bag_offsets", "EmbeddingBagOffsets", 15, strict)
     call.first("table", table)
-    call.counts(indices=indices, offsets=offsets, default_index=_default(default_index, per_sample_weights))
+    call.counts(
+        indices=indices, offsets=offsets, default_index=_default(default_index, per_sample_weights)
+    )
     call.likes(per_sample_weights=per_sample_weights)
     return call.with_attributes(reduction=reduction)
 
 
 @one
-def embedding_bag_packed_sum(table: Any, indices: Any, per_sample_weights: Any = None, *, strict: bool = False) -> Call:
-    """Sums of table rows by bag, all bags of one size: `table [E, d...]`, `indices [B, k]`, weights `[B, k]` -> `[B, d...]`."""
+def embedding_bag_packed_sum(
+    table: Any, indices: Any, per_sample_weights: Any = None, *, strict: bool = False
+) -> Call:
+    """Sums of table rows by bag, all bags of one size: `table [E, d...]`, `indices [B, k]`, weights
+    `[B, k]` -> `[B, d...]`.
+    """
     call = Call("embedding_bag_packed_sum", "EmbeddingBagPackedSum", 3, strict)
     call.first("table", table)
     call.counts(indices=indices)
@@ -57,8 +79,17 @@ def embedding_bag_packed_sum(table: Any, indices: Any, per_sample_weights: Any =
 
 
 @one
-def embedding_bag_packed(table: Any, indices: Any, per_sample_weights: Any = None, reduction: str = "sum", *, strict: bool = False) -> Call:
-    """`embedding_bag_packed_sum`, or with `reduction="mean"` the mean of each bag, which takes no weights."""
+def embedding_bag_packed(
+    table: Any,
+    indices: Any,
+    per_sample_weights: Any = None,
+    reduction: str = "sum",
+    *,
+    strict: bool = False,
+) -> Call:
+    """`embedding_bag_packed_sum`, or with `reduction="mean"` the mean of each bag, which takes no
+    weights.
+    """
     call = Call("embedding_bag_packed", "EmbeddingBagPacked", 15, strict)
     call.first("table", table)
     call.counts(indices=indices)
@@ -79,8 +110,9 @@ def embedding_segments_sum(
 ) -> Call:
     """Sums of table rows by segment: position i belongs to segment `segment_ids[i]`, in any order.
 
-    `table [E, d...]`, `indices [N]`, `segment_ids [N]`, `per_sample_weights [N]` of the table's type; the result is
-    `[num_segments, d...]`. An empty segment is the row `default_index`, or zeros where that is None or -1.
+    `table [E, d...]`, `indices [N]`, `segment_ids [N]`, `per_sample_weights [N]` of the table's
+    type; the result is `[num_segments, d...]`. An empty segment is the row `default_index`, or
+    zeros where that is None or -1.
     """
     call = Call("embedding_segments_sum", "EmbeddingSegmentsSum", 3, strict)
     call.first("table", table)
@@ -94,11 +126,15 @@ def embedding_segments_sum(
 
 
 @one
-def gather(data: Any, indices: Any, axis: Any, batch_dims: int = 0, *, strict: bool = False) -> Call:
-    """Slices of `data` along `axis`, picked by `indices` of any shape; the first `batch_dims` dimensions are shared by both.
+def gather(
+    data: Any, indices: Any, axis: Any, batch_dims: int = 0, *, strict: bool = False
+) -> Call:
+    """Slices of `data` along `axis`, picked by `indices` of any shape.
 
-    The result has shape `data.shape[:axis] + indices.shape[batch_dims:] + data.shape[axis + 1:]`. A negative index counts from
-    the end; one that is outside even so gives zeros (empty strings).
+    The first `batch_dims` dimensions are shared by both.
+
+    The result has shape `data.shape[:axis] + indices.shape[batch_dims:] + data.shape[axis + 1:]`. A
+    negative index counts from the end; one that is outside even so gives zeros (empty strings).
     """
     call = Call("gather", "Gather", 8, strict)
     call.first("data", data)
@@ -109,7 +145,10 @@ def gather(data: Any, indices: Any, axis: Any, batch_dims: int = 0, *, strict: b
 
 @one
 def gather_elements(data: Any, indices: Any, axis: int, *, strict: bool = False) -> Call:
-    """One element of `data` for each of `indices`, which says its place along `axis`. A negative index counts from the end."""
+    """One element of `data` for each of `indices`, which says its place along `axis`.
+
+    A negative index counts from the end.
+    """
     call = Call("gather_elements", "GatherElements", 6, strict)
     call.first("data", data)
     call.index("indices", indices)
@@ -118,7 +157,10 @@ def gather_elements(data: Any, indices: Any, axis: int, *, strict: bool = False)
 
 @one
 def gather_nd(data: Any, indices: Any, batch_dims: int = 0, *, strict: bool = False) -> Call:
-    """Slices of `data` at the places that the last dimension of `indices` gives. Negative indices count from the end."""
+    """Slices of `data` at the places that the last dimension of `indices` gives.
+
+    Negative indices count from the end.
+    """
     call = Call("gather_nd", "GatherND", 8, strict)
     call.first("data", data)
     call.index("indices", indices)
@@ -145,16 +187,19 @@ def gru_sequence(
 ) -> Call:
     """A GRU over sequences of their own lengths; gates z, r, h. Returns (Y, Ho).
 
-    `x [B, T, I]`, `h0 [B, D, H]`, `lengths [B]`, `w [D, 3H, I]`, `r [D, 3H, H]`, `b [D, 3H]`, or `[D, 4H]` with
-    `linear_before_reset`; D is 2 when `direction` is "bidirectional", else 1. `Y [B, D, T, H]` is 0 past a row's length and
-    `Ho [B, D, H]` the state there.
+    `x [B, T, I]`, `h0 [B, D, H]`, `lengths [B]`, `w [D, 3H, I]`, `r [D, 3H, H]`, `b [D, 3H]`, or
+    `[D, 4H]` with `linear_before_reset`; D is 2 when `direction` is "bidirectional", else 1. `Y [B,
+    D, T, H]` is 0 past a row's length and `Ho [B, D, H]` the state there.
     """
     call = Call("gru_sequence", "GRUSequence", 5, strict)
     call.first("x", x)
     call.likes(h0=h0)
     call.counts(lengths=lengths)
     call.likes(w=w, r=r, b=b)
-    options = _options(activations, clip) | {"direction": direction, "linear_before_reset": bool(linear_before_reset)}
+    options = _options(activations, clip) | {
+        "direction": direction,
+        "linear_before_reset": bool(linear_before_reset),
+    }
     return call.with_attributes(hidden_size=call.hidden_size("h0"), **options)
 
 
@@ -182,7 +227,9 @@ def lstm_sequence(
     call.likes(h0=h0, c0=c0)
     call.counts(lengths=lengths)
     call.likes(w=w, r=r, b=b)
-    return call.with_attributes(hidden_size=call.hidden_size("h0"), direction=direction, **_options(activations, clip))
+    return call.with_attributes(
+        hidden_size=call.hidden_size("h0"), direction=direction, **_options(activations, clip)
+    )
 
 
 @several
@@ -199,13 +246,18 @@ def rnn_sequence(
     *,
     strict: bool = False,
 ) -> Call:
-    """A simple recurrent layer over sequences of their own lengths. Returns (Y, Ho). Shapes as for `gru_sequence`, with H for 3H."""
+    """A simple recurrent layer over sequences of their own lengths.
+
+    Returns (Y, Ho). Shapes as for `gru_sequence`, with H for 3H.
+    """
     call = Call("rnn_sequence", "RNNSequence", 5, strict)
     call.first("x", x)
     call.likes(h0=h0)
     call.counts(lengths=lengths)
     call.likes(w=w, r=r, b=b)
-    return call.with_attributes(hidden_size=call.hidden_size("h0"), direction=direction, **_options(activations, clip))
+    return call.with_attributes(
+        hidden_size=call.hidden_size("h0"), direction=direction, **_options(activations, clip)
+    )
 
 
 @one
@@ -221,7 +273,10 @@ def gru_cell(
     *,
     strict: bool = False,
 ) -> Call:
-    """One step of a GRU: `x [B, I]`, `h [B, H]`, `w [3H, I]`, `r [3H, H]`, `b [3H]` or `[4H]`. Returns the new state."""
+    """One step of a GRU: `x [B, I]`, `h [B, H]`, `w [3H, I]`, `r [3H, H]`, `b [3H]` or `[4H]`.
+
+    Returns the new state.
+    """
     call = Call("gru_cell", "GRUCell", 3, strict)
     call.first("x", x)
     call.likes(h=h, w=w, r=r, b=b)
@@ -242,7 +297,10 @@ def lstm_cell(
     *,
     strict: bool = False,
 ) -> Call:
-    """One step of an LSTM: `x [B, I]`, `h` and `c [B, H]`, `w [4H, I]`, `r [4H, H]`, `b [4H]`. Returns the new (h, c)."""
+    """One step of an LSTM: `x [B, I]`, `h` and `c [B, H]`, `w [4H, I]`, `r [4H, H]`, `b [4H]`.
+
+    Returns the new (h, c).
+    """
     call = Call("lstm_cell", "LSTMCell", 4, strict)
     call.first("x", x)
     call.likes(h=h, c=c, w=w, r=r, b=b)
@@ -261,7 +319,9 @@ def rnn_cell(
     *,
     strict: bool = False,
 ) -> Call:
-    """One step of a simple recurrent layer: `x [B, I]`, `h [B, H]`, `w [H, I]`, `r [H, H]`, `b [H]`. Returns the new state."""
+    """One step of a simple recurrent layer: `x [B, I]`, `h [B, H]`, `w [H, I]`, `r [H, H]`, `b
+    [H]`. Returns the new state.
+    """
     call = Call("rnn_cell", "RNNCell", 1, strict)
     call.first("x", x)
     call.likes(h=h, w=w, r=r, b=b)

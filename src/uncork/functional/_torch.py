@@ -1,7 +1,8 @@
-"""`embedding`, `embedding_bag` and `gru` with the signatures of `torch.nn.functional` and `torch.gru`, on plain arrays.
+"""`embedding`, `embedding_bag` and `gru` with the signatures of torch, on plain arrays.
 
-They are operations of this package, called as PyTorch calls them. Tensors are taken too; results are NumPy arrays. What only
-training looks at (`sparse`, `scale_grad_by_freq`, `dropout`) is accepted and changes nothing.
+They are operations of this package, called as PyTorch calls them. Tensors are taken too; results
+are NumPy arrays. What only training looks at (`sparse`, `scale_grad_by_freq`, `dropout`) is
+accepted and changes nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +14,12 @@ import numpy as np
 
 from uncork.compiler.arguments import plain
 from uncork.errors import InputError
-from uncork.functional._operations import embedding_bag_offsets, embedding_bag_packed, gather, gru_sequence
+from uncork.functional._operations import (
+    embedding_bag_offsets,
+    embedding_bag_packed,
+    gather,
+    gru_sequence,
+)
 from uncork.types import Array, describe_array
 
 
@@ -28,7 +34,8 @@ def embedding(
 ) -> Array:
     """The rows of `weight [E, d]` that `input` names, as `torch.nn.functional.embedding`.
 
-    An id that is no row is an error, which names it; a negative one too. `padding_idx` changes nothing: its row is read.
+    An id that is no row is an error, which names it; a negative one too. `padding_idx` changes
+    nothing: its row is read.
     """
     _refuse_max_norm("embedding", max_norm)
     table = _array("embedding", "weight", weight)
@@ -52,25 +59,37 @@ def embedding_bag(
 ) -> Array:
     """Sums or means of rows of `weight [E, d]` by bag, as `torch.nn.functional.embedding_bag`.
 
-    `input [B, k]` has bags of k ids; `input [N]` has those that `offsets [B]` begin. An empty bag gives zeros, and ids equal to
-    `padding_idx` belong to no bag. Weights are for `mode="sum"` only.
+    `input [B, k]` has bags of k ids; `input [N]` has those that `offsets [B]` begin. An empty bag
+    gives zeros, and ids equal to `padding_idx` belong to no bag. Weights are for `mode="sum"` only.
     """
     where = "embedding_bag"
     _refuse_max_norm(where, max_norm)
     if mode not in ("sum", "mean"):
-        other = "; take the maximum of F.embedding over the axis of the ids" if mode == "max" else ""
+        other = (
+            ("; take the maximum of F.embedding over the axis of the ids") if mode == "max" else ""
+        )
         raise InputError(f"mode: expected 'sum' or 'mean', got {mode!r}{other}", where)
     if per_sample_weights is not None and mode != "sum":
         raise InputError(f"per_sample_weights are for mode='sum', got mode={mode!r}", where)
     table = _array(where, "weight", weight)
     ids = _ids(where, "input", input, table)
-    weights = None if per_sample_weights is None else _array(where, "per_sample_weights", per_sample_weights)
+    weights = (
+        None
+        if per_sample_weights is None
+        else _array(where, "per_sample_weights", per_sample_weights)
+    )
     if weights is not None and weights.shape != ids.shape:
-        raise InputError(f"per_sample_weights: expected shape {list(ids.shape)} as 'input' has, got {list(weights.shape)}", where)
+        raise InputError(
+            f"per_sample_weights: expected shape {list(ids.shape)} as 'input' has, "
+            f"got {list(weights.shape)}",
+            where,
+        )
     pad = _padding(where, padding_idx, table)
     if ids.ndim == 2:
         if offsets is not None:
-            raise InputError("offsets are for an input of one dimension: [B, k] has bags of k ids", where)
+            raise InputError(
+                "offsets are for an input of one dimension: [B, k] has bags of k ids", where
+            )
         if pad is None and ids.shape[1]:
             return embedding_bag_packed(table, ids, weights, mode)
         starts = np.arange(len(ids), dtype=np.int64) * ids.shape[1]
@@ -78,7 +97,9 @@ def embedding_bag(
     elif ids.ndim == 1:
         ids, starts, weights = _bags(where, ids, offsets, weights, include_last_offset)
     else:
-        raise InputError(f"input: expected ids [B, k], or [N] with offsets [B], got {describe_array(ids)}", where)
+        raise InputError(
+            f"input: expected ids [B, k], or [N] with offsets [B], got {describe_array(ids)}", where
+        )
     if pad is not None:
         kept = ids != pad
         before = np.concatenate([[0], np.cumsum(kept)])
@@ -99,9 +120,10 @@ def gru(
 ) -> tuple[Array, Array]:
     """GRU layers, as `torch.gru`: (output, h_n).
 
-    `input [T, B, I]`, or [B, T, I] with `batch_first`; `hx [layers * directions, B, H]`, None for zeros. `params` are the
-    weights in PyTorch's order, which a `torch.nn.GRU` has in `_flat_weights`: w_ih [3H, I], w_hh [3H, H] and, with biases,
-    b_ih [3H], b_hh [3H] of each direction of each layer, gates r, z, n.
+    `input [T, B, I]`, or [B, T, I] with `batch_first`; `hx [layers * directions, B, H]`, None for
+    zeros. `params` are the weights in PyTorch's order, which a `torch.nn.GRU` has in
+    `_flat_weights`: w_ih [3H, I], w_hh [3H, H] and, with biases, b_ih [3H], b_hh [3H] of each
+    direction of each layer, gates r, z, n.
     """
     if train and dropout:
         raise InputError("dropout while training draws random numbers: give train=False", "gru")
@@ -113,7 +135,11 @@ def gru(
     directions, each = 1 + bool(bidirectional), 4 if has_biases else 2
     if len(params) != num_layers * directions * each:
         count = f"{num_layers} x {directions} x {each}"
-        raise InputError(f"params: expected {count} arrays (layers, directions, arrays of each), got {len(params)}", "gru")
+        raise InputError(
+            f"params: expected {count} arrays (layers, directions, arrays of each), "
+            f"got {len(params)}",
+            "gru",
+        )
     weights = [_array("gru", f"params[{i}]", value) for i, value in enumerate(params)]
     hidden, batch = weights[1].shape[-1], len(x)
     shape = (num_layers * directions, batch, hidden)
@@ -124,17 +150,24 @@ def gru(
     last = []
     for layer in range(num_layers):
         first = layer * directions
-        packed = [_packed(weights[n * each : (n + 1) * each], hidden, x.dtype) for n in range(first, first + directions)]
+        packed = [
+            _packed(weights[n * each : (n + 1) * each], hidden, x.dtype)
+            for n in range(first, first + directions)
+        ]
         h0 = np.ascontiguousarray(states[first : first + directions].transpose(1, 0, 2))
         w, r, b = (np.stack(parts) for parts in zip(*packed))
         direction = "bidirectional" if bidirectional else "forward"
         y, h = gru_sequence(x, h0, lengths, w, r, b, direction, linear_before_reset=True)
-        x = np.ascontiguousarray(y.transpose(0, 2, 1, 3)).reshape(batch, x.shape[1], directions * hidden)
+        x = np.ascontiguousarray(y.transpose(0, 2, 1, 3)).reshape(
+            batch, x.shape[1], directions * hidden
+        )
         last.append(h.transpose(1, 0, 2))
     return x if batch_first else np.ascontiguousarray(x.transpose(1, 0, 2)), np.concatenate(last)
 
 
-def _packed(parts: Sequence[Array], hidden: int, dtype: np.dtype[Any]) -> tuple[Array, Array, Array]:
+def _packed(
+    parts: Sequence[Array], hidden: int, dtype: np.dtype[Any]
+) -> tuple[Array, Array, Array]:
     """W, R and B of one direction of GRUSequence, gates z, r, h, from PyTorch's, gates r, z, n."""
     w, r = (_gates(part) for part in parts[:2])
     if len(parts) == 2:
@@ -147,26 +180,43 @@ def _packed(parts: Sequence[Array], hidden: int, dtype: np.dtype[Any]) -> tuple[
 def _gates(part: Array) -> Array:
     """Gates r, z, n in the order z, r, n."""
     if not part.ndim or len(part) % 3:
-        raise InputError(f"params: expected three gates in the first dimension, got {describe_array(part)}", "gru")
+        raise InputError(
+            f"params: expected three gates in the first dimension, got {describe_array(part)}",
+            "gru",
+        )
     r, z, n = np.split(part, 3)
     return np.concatenate([z, r, n])
 
 
-def _bags(where: str, ids: Array, offsets: Any, weights: Array | None, include_last: bool) -> tuple[Array, Array, Array | None]:
-    """Ids, the offset of each bag and weights, without a last offset that only says where the last bag ends."""
+def _bags(
+    where: str, ids: Array, offsets: Any, weights: Array | None, include_last: bool
+) -> tuple[Array, Array, Array | None]:
+    """Ids, the offset of each bag and weights, without a last offset that only says where the last
+    bag ends.
+    """
     if offsets is None:
-        raise InputError("offsets: expected where each bag begins, for an input of one dimension", where)
+        raise InputError(
+            "offsets: expected where each bag begins, for an input of one dimension", where
+        )
     starts = _integers(where, "offsets", offsets)
     if starts.ndim != 1:
         raise InputError(f"offsets: expected one dimension, got {describe_array(starts)}", where)
     if include_last:
         if not len(starts) or starts[-1] > len(ids):
-            raise InputError(f"offsets: expected a last one of at most {len(ids)}, the number of ids", where)
+            raise InputError(
+                f"offsets: expected a last one of at most {len(ids)}, the number of ids", where
+            )
         ids, weights = ids[: starts[-1]], None if weights is None else weights[: starts[-1]]
         starts = starts[:-1]
-    wrong = (np.diff(starts) < 0).any() or (len(starts) > 0 and (starts[0] != 0 or starts[-1] > len(ids)))
+    wrong = (np.diff(starts) < 0).any() or (
+        len(starts) > 0 and (starts[0] != 0 or starts[-1] > len(ids))
+    )
     if wrong:
-        raise InputError(f"offsets: expected 0 first, then never less than before and at most {len(ids)}, got {starts.tolist()[:8]}", where)
+        raise InputError(
+            "offsets: expected 0 first, then never less than before and at most "
+            f"{len(ids)}, got {starts.tolist()[:8]}",
+            where,
+        )
     return ids, starts, weights
 
 
@@ -178,7 +228,11 @@ def _ids(where: str, name: str, value: Any, table: Array) -> Array:
     bad = (ids < 0) | (ids >= len(table))
     if bad.any():
         place = [int(i) for i in np.argwhere(bad)[0]]
-        raise InputError(f"{name}{place} is {ids[tuple(place)]}, expected 0 to {len(table) - 1}, a row of 'weight'", where)
+        raise InputError(
+            f"{name}{place} is {ids[tuple(place)]}, expected 0 to {len(table) - 1}, "
+            "a row of 'weight'",
+            where,
+        )
     return ids
 
 
@@ -186,7 +240,9 @@ def _padding(where: str, padding_idx: int | None, table: Array) -> int | None:
     if padding_idx is None:
         return None
     if not -len(table) <= padding_idx < len(table):
-        raise InputError(f"padding_idx: expected a row of the {len(table)}, got {padding_idx}", where)
+        raise InputError(
+            f"padding_idx: expected a row of the {len(table)}, got {padding_idx}", where
+        )
     return padding_idx % len(table)
 
 
@@ -203,9 +259,15 @@ def _array(where: str, name: str, value: Any) -> Array:
     try:
         return np.asarray(plain(value))
     except (ValueError, TypeError, RuntimeError) as error:
-        raise InputError(f"{name}: expected an array, got {type(value).__name__}: {error}", where) from None
+        raise InputError(
+            f"{name}: expected an array, got {type(value).__name__}: {error}", where
+        ) from None
 
 
 def _refuse_max_norm(where: str, max_norm: float | None) -> None:
     if max_norm is not None:
-        raise InputError("max_norm changes the rows of the table that are read: bring the table to that norm once, before", where)
+        raise InputError(
+            "max_norm changes the rows of the table that are read: "
+            "bring the table to that norm once, before",
+            where,
+        )

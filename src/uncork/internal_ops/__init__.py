@@ -1,1 +1,4 @@
-"""Operations that no file has: what passes make of several layers. Their meaning is that of the layers, in order."""
+"""Operations that no file has: what passes make of several layers.
+
+Their meaning is that of the layers, in order.
+"""

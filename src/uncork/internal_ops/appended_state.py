@@ -39,7 +39,9 @@ class _OfState(Operation):
         super().__init__(axis=axis, **others)
 
     def _along(self, shape: PartialShape, dim: Dimension) -> PartialShape:
-        return PartialShape([dim if axis == self.axis else other for axis, other in enumerate(shape)])
+        return PartialShape(
+            [dim if axis == self.axis else other for axis, other in enumerate(shape)]
+        )
 
 
 class LengthAfter(_OfState):
@@ -83,7 +85,9 @@ class AppendState(_OfState):
     def __init__(self, axis: int, picked_axis: int = 0) -> None:
         super().__init__(axis, picked_axis=picked_axis)
 
-    def infer(self, storage: TensorSpec, length: TensorSpec, new: TensorSpec, picks: TensorSpec | None) -> PartialShape:
+    def infer(
+        self, storage: TensorSpec, length: TensorSpec, new: TensorSpec, picks: TensorSpec | None
+    ) -> PartialShape:
         merged = self._along(storage.shape, DYNAMIC).merge(self._along(new.shape, DYNAMIC))
         self.require(
             merged is not None,
@@ -105,7 +109,9 @@ class AppendState(_OfState):
             )
         if picks is not None:
             rows = merged[self.picked_axis]
-            self.require(rows.agrees(picks.shape[0]), "expected {} picked rows, got {}", rows, picks.shape[0])
+            self.require(
+                rows.agrees(picks.shape[0]), "expected {} picked rows, got {}", rows, picks.shape[0]
+            )
         return self._along(merged, capacity)
 
     def reference(self, storage: Array, length: Array, new: Array, picks: Array | None) -> Array:

@@ -1,4 +1,7 @@
-"""Data in blocks of channels; no file has them. `[N, C, ..]` in blocks of b channels is `[N, C / b, .., b]`."""
+"""Internal operations: layers over data in blocks of channels.
+
+`[N, C, ..]` in blocks of b channels is `[N, C / b, .., b]`.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from uncork.types import Array, PartialShape, TensorSpec
 
 
 def blocked_shape(shape: PartialShape, block: int) -> PartialShape:
-    """The shape in blocks of channels of `[N, C, ..]`, whose channels are a multiple of the block."""
+    """The shape of `[N, C, ..]` in blocks of channels; the channels are a multiple of the block."""
     images, channels, *others = shape.dims
     return PartialShape([images, int(channels) // block, *others, block])
 
@@ -71,7 +74,9 @@ class FromBlocks(Operation):
 
 
 class OnBlocks(Operation):
-    """An operation of which some inputs, and the result, lie in blocks of channels; all else is as in the operation.
+    """An operation of which some inputs, and the result, lie in blocks of channels.
+
+    All else is as in the operation.
 
     `lies` says of each input whether it does; the result's blocks have `block` channels.
     """
@@ -83,16 +88,25 @@ class OnBlocks(Operation):
     lies = Field[tuple[bool, ...]]()
     block = Field[int]()
 
-    def __init__(self, operation: Operation, lies: Sequence[bool], block: int, **others: object) -> None:
+    def __init__(
+        self, operation: Operation, lies: Sequence[bool], block: int, **others: object
+    ) -> None:
         super().__init__(operation=operation, lies=tuple(lies), block=block, **others)
 
     def plain(self, specs: Sequence[TensorSpec | None]) -> list[TensorSpec | None]:
         """The inputs as the operation takes them."""
-        return [_plain(spec) if lies and spec is not None else spec for spec, lies in zip(specs, self.lies)]
+        return [
+            _plain(spec) if lies and spec is not None else spec
+            for spec, lies in zip(specs, self.lies)
+        ]
 
     def describe(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
         (result,) = self.operation.describe(self.plain(specs))
-        return (replace(result, shape=blocked_shape(result.shape, self.block), value=None, elements=None),)
+        return (
+            replace(
+                result, shape=blocked_shape(result.shape, self.block), value=None, elements=None
+            ),
+        )
 
     def evaluate(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
         (result,) = self.operation.evaluate(self.plain(specs))
@@ -112,7 +126,9 @@ class BlockedConvolution(OnBlocks):
 
     side = Field[int]()
 
-    def __init__(self, operation: Operation, lies: Sequence[bool], block: int, side: int = 0) -> None:
+    def __init__(
+        self, operation: Operation, lies: Sequence[bool], block: int, side: int = 0
+    ) -> None:
         super().__init__(operation, lies, block, side=side)
 
 

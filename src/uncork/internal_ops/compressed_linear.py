@@ -1,8 +1,12 @@
-"""Products with weights as they are stored: what the compiler makes of a product whose matrix other layers compute from small numbers.
+"""Internal operation: a matrix product with weights as they are stored.
 
-    Const (f16, bf16, i8, u8, i4, u4, nf4) -> Convert -> Subtract (zero points) -> Multiply (scales) -> Reshape -> Convert -> MatMul
+Passes make it of a product whose matrix other layers compute from small numbers.
 
-The matrix is never made. The meaning is that of the layers one after the other, each result rounded to its type.
+    Const (f16, bf16, i8, u8, i4, u4, nf4) -> Convert -> Subtract (zero points)
+        -> Multiply (scales) -> Reshape -> Convert -> MatMul
+
+The matrix is never made. The meaning is that of the layers one after the other, each result rounded
+to its type.
 """
 
 from __future__ import annotations
@@ -20,10 +24,12 @@ from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
 @dataclass(frozen=True, eq=False)
 class CompressedMatrix:
-    """A matrix of f32 [columns, inner] as it is stored: `(codes - zero_points) * scales`, each step in f32, or rounded to f16 with `half`.
+    """A matrix of f32 [columns, inner] as it is stored: `(codes - zero_points) * scales`, each step
+    in f32, or rounded to f16 with `half`.
 
-    `codes` are carrier values [columns, groups, size of a group], in the order of `axes` as they are stored. `zero_points` and `scales` are
-    f32 [columns or 1, groups or 1]; None where the layers have no such step.
+    `codes` are carrier values [columns, groups, size of a group], in the order of `axes` as they
+    are stored. `zero_points` and `scales` are f32 [columns or 1, groups or 1]; None where the
+    layers have no such step.
     """
 
     element_type: ElementType
@@ -49,7 +55,9 @@ class CompressedMatrix:
 
     def values(self) -> Array:
         """f32 [columns, inner]."""
-        result = self._rounded(decode(self.codes.transpose(self.axes), self.element_type).astype(np.float32))
+        result = self._rounded(
+            decode(self.codes.transpose(self.axes), self.element_type).astype(np.float32)
+        )
         with np.errstate(all="ignore"):  # infinite scales are the model's business
             if self.zero_points is not None:
                 result = self._rounded(result - self.zero_points[:, :, np.newaxis])
@@ -62,7 +70,10 @@ class CompressedMatrix:
 
 
 class CompressedLinear(Operation):
-    """MatMul with weights as they are stored. `product` is the MatMul, which may transpose its second matrix."""
+    """MatMul with weights as they are stored.
+
+    `product` is the MatMul, which may transpose its second matrix.
+    """
 
     multiplies = True
     type_name, opset = "CompressedLinear", 0
@@ -81,7 +92,9 @@ class CompressedLinear(Operation):
 
     def infer(self, data: TensorSpec) -> PartialShape:
         shape = (self.weights.columns, self.weights.inner)
-        matrix = TensorSpec(ElementType.f32, PartialShape(shape if self._transposed else shape[::-1]))
+        matrix = TensorSpec(
+            ElementType.f32, PartialShape(shape if self._transposed else shape[::-1])
+        )
         return self.product.describe([data, matrix])[0].shape
 
     def reference(self, data: Array) -> Array:

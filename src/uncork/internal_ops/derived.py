@@ -1,4 +1,4 @@
-"""A constant that an exporter computes from one of the model."""
+"""Internal operation: a constant that an exporter computes from one of the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Operations that no file has: sequences of which only some states are wanted. See the pass `sink_selection`."""
+"""Internal operations: a sequence that gives its last states alone, and lengths of rows.
+
+See the pass `sink_selection`.
+"""
 
 from __future__ import annotations
 
@@ -35,11 +38,14 @@ class LastStates(Operation):
 
 
 class StepLengths(Operation):
-    """How far each row of a sequence must run so that its last state is the one at a step that is asked for.
+    """How far each row of a sequence must run so that its last state is the one at a step that is
+    asked for.
 
-        output[b] = p + 1 where p < lengths[b], else 0        p = the element number b * stride of `indices`
+        output[b] = p + 1 where p < lengths[b], else 0
+        p = the element number b * stride of `indices`
 
-    0 gives zeros, as the sequence's Y has after the end of a row. `indices` of any shape, `lengths [B]` -> i64 [B].
+    0 gives zeros, as the sequence's Y has after the end of a row. `indices` of any shape, `lengths
+    [B]` -> i64 [B].
     """
 
     type_name, opset = "StepLengths", 0
@@ -53,7 +59,10 @@ class StepLengths(Operation):
     zeros = Field[bool]()
 
     def __init__(self, steps: SizeLike, stride: int, counts_from_end: bool, zeros: bool) -> None:
-        """`counts_from_end`: a negative p does. A p that is outside of 0..steps - 1 gives 0 where `zeros` says so, else it is refused."""
+        """`counts_from_end`: a negative p does.
+
+        A p that is outside of 0..steps - 1 gives 0 where `zeros` says so, else it is refused.
+        """
         super().__init__(steps=steps, stride=stride, counts_from_end=counts_from_end, zeros=zeros)
 
     def infer(self, indices: TensorSpec, lengths: TensorSpec) -> PartialShape:

@@ -1,4 +1,4 @@
-"""NonMaxSuppression as two layers: one takes boxes into as many rows as there could be, the other keeps the rows that there are."""
+"""Internal operations: NonMaxSuppression as two layers, of which the first counts the boxes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from uncork.types import Array, Dimension, ElementType, PartialShape, TensorSpec
 
 
 class TakenBoxes(Operation):
-    """The inputs of NonMaxSuppression to `rows [capacity, 3]`, `scores [capacity, 3]` and how many rows of these are boxes taken."""
+    """The inputs of NonMaxSuppression to `rows [capacity, 3]`, `scores [capacity, 3]` and how many
+    rows of these are boxes taken.
+    """
 
     type_name, opset = "TakenBoxes", 0
     boxes = Input(REAL, "T")
@@ -66,7 +68,10 @@ class TakenBoxes(Operation):
         results = self.layer.reference(boxes, scores, *others[: len(self.layer.inputs) - 2])
         rows = results if isinstance(results, np.ndarray) else results[0]
         each = scores.shape[2] if self.limit is None else min(scores.shape[2], max(0, self.limit))
-        found, values = (np.zeros((scores.shape[0] * scores.shape[1] * each, 3), t) for t in (np.int64, scores.dtype))
+        found, values = (
+            np.zeros((scores.shape[0] * scores.shape[1] * each, 3), t)
+            for t in (np.int64, scores.dtype)
+        )
         found[: len(rows)] = rows
         if isinstance(results, np.ndarray):
             values[: len(rows)] = rows
@@ -77,7 +82,9 @@ class TakenBoxes(Operation):
 
 
 class FirstRows(Operation):
-    """The first rows of two tensors, as many as `count` says, and `count` itself in the type of the first."""
+    """The first rows of two tensors, as many as `count` says, and `count` itself in the type of the
+    first.
+    """
 
     type_name, opset = "FirstRows", 0
     rows = Input(I32_I64, "I")

@@ -1,6 +1,7 @@
-"""Layers whose result has a size that their data tell, each as two: one counts, the other is then told how much there is.
+"""Internal operations: layers whose data tell the size of the result, each as two layers.
 
-The count is a tensor of one i64. Shapes read it as they read any number, so that what comes after has sizes like all others.
+The count is a tensor of one i64. Shapes read it as they read any number, so that what comes after
+has sizes like all others.
 """
 
 from __future__ import annotations
@@ -54,14 +55,18 @@ class NonZeroPlaces(Operation):
 
     def infer(self, data: TensorSpec, count: TensorSpec) -> TensorSpec:
         found = self.layer.infer(data)
-        return TensorSpec(found.element_type, PartialShape([found.shape[0], counted(self, count, found.shape[1])]))
+        return TensorSpec(
+            found.element_type, PartialShape([found.shape[0], counted(self, count, found.shape[1])])
+        )
 
     def reference(self, data: Array, count: Array) -> Array:
         return self.layer.reference(data)
 
 
 class SortedPlaces(Operation):
-    """`data [n..]` flattened to the places of its elements in ascending order, and how many different ones there are."""
+    """`data [n..]` flattened to the places of its elements in ascending order, and how many
+    different ones there are.
+    """
 
     type_name, opset = "SortedPlaces", 0
     data = Input(ANY - STRING)
@@ -74,11 +79,16 @@ class SortedPlaces(Operation):
     def reference(self, data: Array) -> list[Array]:
         flat = data.reshape(-1)
         order = np.argsort(flat, kind="stable")
-        return [order, np.array([np.count_nonzero(flat[order][1:] != flat[order][:-1]) + (flat.size > 0)])]
+        return [
+            order,
+            np.array([np.count_nonzero(flat[order][1:] != flat[order][:-1]) + (flat.size > 0)]),
+        ]
 
 
 class UniqueElements(Operation):
-    """What Unique gives of flattened `data`, whose places are sorted and of which so many are different."""
+    """What Unique gives of flattened `data`, whose places are sorted and of which so many are
+    different.
+    """
 
     type_name, opset = "UniqueElements", 0
     data = Input(ANY - STRING, "T")
@@ -97,7 +107,10 @@ class UniqueElements(Operation):
     def infer(self, data: TensorSpec, places: TensorSpec, count: TensorSpec) -> list[TensorSpec]:
         found = self.layer.infer(data, None)
         number = PartialShape([counted(self, count, found[0].shape[0])])
-        return [TensorSpec(spec.element_type, spec.shape if i == 2 else number) for i, spec in enumerate(found)]
+        return [
+            TensorSpec(spec.element_type, spec.shape if i == 2 else number)
+            for i, spec in enumerate(found)
+        ]
 
     def reference(self, data: Array, places: Array, count: Array) -> list[Array]:
         return self.layer.reference(data, None)
@@ -116,7 +129,8 @@ class FilledCount(Operation):
 
     def reference(self, dense_shape: Array, indices: Array) -> Array:
         rows = indices[:, 0]
-        present = np.unique(rows[(rows >= 0) & (rows < dense_shape[0])])  # others are refused by who fills
+        # others are refused by who fills
+        present = np.unique(rows[(rows >= 0) & (rows < dense_shape[0])])
         return np.array([len(indices) + int(dense_shape[0]) - len(present)])
 
 
@@ -139,11 +153,18 @@ class FilledRows(Operation):
         super().__init__(layer=layer)
 
     def infer(
-        self, values: TensorSpec, dense_shape: TensorSpec, indices: TensorSpec, default_value: TensorSpec, count: TensorSpec
+        self,
+        values: TensorSpec,
+        dense_shape: TensorSpec,
+        indices: TensorSpec,
+        default_value: TensorSpec,
+        count: TensorSpec,
     ) -> list[PartialShape]:
         places, _, rows = self.layer.infer(values, dense_shape, indices, default_value)
         total = counted(self, count, places[0])
         return [PartialShape([total, 2]), PartialShape([total]), rows]
 
-    def reference(self, values: Array, dense_shape: Array, indices: Array, default_value: Array, count: Array) -> list[Array]:
+    def reference(
+        self, values: Array, dense_shape: Array, indices: Array, default_value: Array, count: Array
+    ) -> list[Array]:
         return self.layer.reference(values, dense_shape, indices, default_value)

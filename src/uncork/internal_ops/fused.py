@@ -1,4 +1,9 @@
-"""Operations that no file has: what the compiler makes of several layers. Their meaning is that of the layers, one after the other."""
+"""Internal operations: several layers fused into one.
+
+Their meaning is that of the layers, one after the other.
+
+Their meaning is that of the layers, one after the other.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +18,9 @@ from uncork.types import ElementType, PartialShape, TensorSpec
 
 
 class NarrowedBag(Operation):
-    """A bag by offsets of which indices and offsets are first converted from i64 to i32: they wrap, as Convert does."""
+    """A bag by offsets of which indices and offsets are first converted from i64 to i32: they wrap,
+    as Convert does.
+    """
 
     type_name, opset = "NarrowedBag", 0
     emb_table = Input(ARITHMETIC, "T")
@@ -26,32 +33,41 @@ class NarrowedBag(Operation):
     def __init__(self, bag: Operation) -> None:
         super().__init__(bag=bag)
 
-    def infer(self, emb_table: TensorSpec, indices: TensorSpec, offsets: TensorSpec) -> PartialShape:
+    def infer(
+        self, emb_table: TensorSpec, indices: TensorSpec, offsets: TensorSpec
+    ) -> PartialShape:
         ids = [TensorSpec(ElementType.i32, spec.shape) for spec in (indices, offsets)]
         return self.bag.describe([emb_table, *ids])[0].shape
 
     def evaluate(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
         narrowed: list[TensorSpec | None] = []
         for position, spec in enumerate(specs):
-            wraps = spec is not None and spec.value is not None and position > 0
-            narrowed.append(TensorSpec(ElementType.i32, spec.shape, spec.value.astype(np.int32)) if wraps else spec)  # type: ignore[union-attr]
+            if spec is not None and spec.value is not None and position > 0:
+                spec = TensorSpec(ElementType.i32, spec.shape, spec.value.astype(np.int32))
+            narrowed.append(spec)
         return self.bag.evaluate(narrowed)
 
 
-#: What is asked of an operation: its outputs' specs from those of its inputs, with values or without.
+#: What is asked of an operation: its outputs' specs from those of its inputs, with values or
+#: without.
 _Step = Callable[[Operation, Sequence["TensorSpec | None"]], tuple[TensorSpec, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class FusedMember:
-    """An operation of a `Fused` one: its arguments are inputs of the whole (by number), then results of members before it."""
+    """An operation of a `Fused` one: its arguments are inputs of the whole (by number), then
+    results of members before it.
+    """
 
     operation: Operation
     arguments: tuple[int, ...]
 
 
 class Fused(Operation):
-    """Several operations element by element, each rounded to its own type; the result is that of the last member."""
+    """Several operations element by element, each rounded to its own type.
+
+    The result is that of the last member.
+    """
 
     type_name, opset = "Fused", 0
     values = Input(ANY, variadic=True)
@@ -79,10 +95,12 @@ class Fused(Operation):
 
 
 class FusedProduct(Operation):
-    """A product with the operations, element by element, that end it; the result is that of the last member.
+    """A product with the operations, element by element, that end it.
 
-    The first `given` inputs are the product's. Arguments of members are the product's result (0), the other inputs, then
-    results of members before it.
+    The result is that of the last member.
+
+    The first `given` inputs are the product's. Arguments of members are the product's result (0),
+    the other inputs, then results of members before it.
     """
 
     multiplies = True

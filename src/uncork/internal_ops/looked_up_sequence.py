@@ -1,4 +1,7 @@
-"""An operation that no file has: a sequence whose X is looked up in a table. See the pass `precompute_input_projection`."""
+"""Internal operation: a recurrent sequence whose X is looked up in a table.
+
+See the pass `precompute_input_projection`.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,11 @@ from uncork.types import TensorSpec
 
 
 class LookedUp(Operation):
-    """A recurrent layer that is given the ids of its X: `gather` looks them up, `sequence` is what then runs.
+    """A recurrent layer that is given the ids of its X: `gather` looks them up, `sequence` is what
+    then runs.
 
-    Inputs are those of the sequence with the ids `[B, T]` in place of X, and then the table `[N, I]` and the axis, which is 0.
+    Inputs are those of the sequence with the ids `[B, T]` in place of X, and then the table `[N,
+    I]` and the axis, which is 0.
     """
 
     type_name, opset = "LookedUp", 0

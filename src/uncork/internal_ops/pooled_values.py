@@ -1,4 +1,4 @@
-"""Poolings of which only the values are wanted. See the pass `drop_unread_indices`."""
+"""Internal operation: a pooling without indices. See the pass `drop_unread_indices`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Layers on codes: what FakeQuantize makes of numbers is held as bytes between layers that can read those; no file has it.
+"""Layers on codes: what FakeQuantize makes of numbers is held as bytes between layers that can read
+those; no file has it.
 
-The meaning of such a layer is that of the layers of the file: codes stand for the numbers that FakeQuantize gives.
+The meaning of such a layer is that of the layers of the file: codes stand for the numbers that
+FakeQuantize gives.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
 #: Codes of channels lie in words of so many bytes.
 WORD = 4
-#: How far from a whole number, in steps, the code of zero may be, and weights may be: what f32 loses of limits.
+#: How far from a whole number, in steps, the code of zero may be, and weights may be: what f32
+#: loses of limits.
 TOLERANCE = 1e-4
 
 
@@ -29,7 +32,9 @@ def in_words(channels: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The levels of a FakeQuantize whose limits, values of f32, hold for all elements: at most 256, so that codes are bytes."""
+    """The levels of a FakeQuantize whose limits, values of f32, hold for all elements: at most 256,
+    so that codes are bytes.
+    """
 
     levels: int
     input_low: float
@@ -61,13 +66,19 @@ class Grid:
 
     @property
     def scaling(self) -> tuple[float, float]:
-        """A factor and an addend that make codes of numbers, before they are rounded and kept within the levels."""
+        """A factor and an addend that make codes of numbers, before they are rounded and kept
+        within the levels.
+        """
         factor = (self.levels - 1) / (self.input_high - self.input_low)
         return factor, -self.input_low * factor
 
     def same_values(self, other: Grid) -> bool:
         """Codes of both stand for the same numbers."""
-        return (self.levels, self.output_low, self.output_high) == (other.levels, other.output_low, other.output_high)
+        return (self.levels, self.output_low, self.output_high) == (
+            other.levels,
+            other.output_low,
+            other.output_high,
+        )
 
     def codes(self, values: Array) -> Array:
         """The codes of numbers, by the formula of FakeQuantize."""
@@ -79,15 +90,18 @@ class Grid:
     def values(self, codes: Array) -> Array:
         """The numbers that codes stand for, by the formula of FakeQuantize."""
         low, high = np.float32(self.output_low), np.float32(self.output_high)
-        return np.asarray(codes.astype(np.float32) / np.float32(self.levels - 1) * (high - low) + low)
+        return np.asarray(
+            codes.astype(np.float32) / np.float32(self.levels - 1) * (high - low) + low
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """How a tensor of f32 is held: as numbers, or as the codes of a grid; with its channels where they are, or (`last`) moved to the end.
+    """How a tensor of f32 is held: as numbers, or as the codes of a grid; with its channels where
+    they are, or (`last`) moved to the end.
 
-    Channels are along axis 1, or without `last` along the last one. Codes of `channels` channels fill whole words: those behind
-    them nobody reads.
+    Channels are along axis 1, or without `last` along the last one. Codes of `channels` channels
+    fill whole words: those behind them nobody reads.
     """
 
     grid: Grid | None = None
@@ -108,11 +122,15 @@ class Held:
         if self == PLAIN:
             return held
         first, *others = held.dims[:-1]
-        return PartialShape([first, self.channels, *others] if self.last else [first, *others, self.channels])
+        return PartialShape(
+            [first, self.channels, *others] if self.last else [first, *others, self.channels]
+        )
 
     def spec(self, plain: PartialShape) -> TensorSpec:
         """The tensor that holds one of this shape."""
-        return TensorSpec(ElementType.f32 if self.grid is None else ElementType.u8, self.shape(plain))
+        return TensorSpec(
+            ElementType.f32 if self.grid is None else ElementType.u8, self.shape(plain)
+        )
 
     def hold(self, values: Array) -> Array:
         """Numbers, held so."""
@@ -136,7 +154,9 @@ PLAIN = Held()
 
 
 class Reheld(Operation):
-    """A tensor that is held in another way: numbers rounded to codes, codes as numbers, channels moved. A NaN has no code."""
+    """A tensor that is held in another way: numbers rounded to codes, codes as numbers, channels
+    moved. A NaN has no code.
+    """
 
     type_name, opset = "Reheld", 0
     data = Input(ANY)
@@ -153,7 +173,9 @@ class Reheld(Operation):
 
     def reference(self, data: Array) -> Array:
         values = self.source.values(data)
-        self.require(self.target.grid is None or not np.isnan(values).any(), "no code stands for NaN")
+        self.require(
+            self.target.grid is None or not np.isnan(values).any(), "no code stands for NaN"
+        )
         return self.target.hold(values)
 
 
@@ -173,7 +195,9 @@ class QuantizedWeights:
 
     def values(self) -> Array:
         """f32, as the product has them."""
-        values = self.codes.astype(np.float32) * self.scales.reshape(-1, *(1,) * (self.codes.ndim - 1))
+        values = self.codes.astype(np.float32) * self.scales.reshape(
+            -1, *(1,) * (self.codes.ndim - 1)
+        )
         return values.T if self.outputs_last else values.reshape(self.shape)
 
 
@@ -184,7 +208,9 @@ class QuantizedConstant(Const):
 
 
 class OnCodes(Operation):
-    """An operation of which inputs and the result are held in some way; `held` says it of each input."""
+    """An operation of which inputs and the result are held in some way; `held` says it of each
+    input.
+    """
 
     values = Input(ANY, variadic=True)
     output = Output()
@@ -193,12 +219,16 @@ class OnCodes(Operation):
     held = Field[tuple[Held, ...]]()
     result = Field[Held]()
 
-    def __init__(self, operation: Operation, held: Sequence[Held], result: Held, **others: object) -> None:
+    def __init__(
+        self, operation: Operation, held: Sequence[Held], result: Held, **others: object
+    ) -> None:
         super().__init__(operation=operation, held=tuple(held), result=result, **others)
 
     def plain(self, specs: Sequence[TensorSpec | None]) -> list[TensorSpec | None]:
         """The inputs as the operation takes them."""
-        return [None if spec is None else _plain(held, spec) for held, spec in zip(self.held, specs)]
+        return [
+            None if spec is None else _plain(held, spec) for held, spec in zip(self.held, specs)
+        ]
 
     def describe(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
         (result,) = self.operation.describe(self.plain(specs))
@@ -208,11 +238,18 @@ class OnCodes(Operation):
         (result,) = self.operation.evaluate(self.plain(specs))
         assert result.value is not None
         value = self.result.hold(result.value)
-        return (TensorSpec(ElementType.f32 if self.result.grid is None else ElementType.u8, PartialShape(value.shape), value),)
+        return (
+            TensorSpec(
+                ElementType.f32 if self.result.grid is None else ElementType.u8,
+                PartialShape(value.shape),
+                value,
+            ),
+        )
 
 
 class QuantizedProduct(OnCodes):
-    """A convolution or a MatMul, with what ends it, of codes and weights of 8 bits: its sums are whole numbers.
+    """A convolution or a MatMul, with what ends it, of codes and weights of 8 bits: its sums are
+    whole numbers.
 
     The operation's second input are the weights, which are none of this one's.
     """
@@ -222,18 +259,26 @@ class QuantizedProduct(OnCodes):
 
     weights = Field[QuantizedWeights]()
 
-    def __init__(self, operation: Operation, weights: QuantizedWeights, held: Sequence[Held], result: Held) -> None:
+    def __init__(
+        self, operation: Operation, weights: QuantizedWeights, held: Sequence[Held], result: Held
+    ) -> None:
         super().__init__(operation, held, result, weights=weights)
 
     @property
     def product(self) -> Operation:
         """The convolution or MatMul itself."""
-        return self.operation.product if isinstance(self.operation, FusedProduct) else self.operation
+        return (
+            self.operation.product if isinstance(self.operation, FusedProduct) else self.operation
+        )
 
     def plain(self, specs: Sequence[TensorSpec | None]) -> list[TensorSpec | None]:
         plain = super().plain(specs)
         known = plain[0] is not None and plain[0].value is not None
-        weights = TensorSpec(ElementType.f32, PartialShape(self.weights.shape), self.weights.values() if known else None)
+        weights = TensorSpec(
+            ElementType.f32,
+            PartialShape(self.weights.shape),
+            self.weights.values() if known else None,
+        )
         return [plain[0], weights, *plain[1:]]
 
 

@@ -1,9 +1,13 @@
-"""Look-ups in compressed tables: what the compiler makes of a look-up whose table other layers compute from small numbers.
+"""Internal operations: look-ups in a table that is stored in few bits.
 
-    Const (u8, i8, u4, i4, f16, bf16) -> Convert -> Subtract (zero points) -> Multiply (scales) -> Convert -> the look-up
+Passes make them of a look-up whose table other layers compute from small numbers.
 
-Every element of such a table depends on one number of the constant, one zero point and one scale, so the table is never made:
-a look-up computes the rows that it reads. The meaning is that of the layers one after the other, each result rounded.
+    Const (u8, i8, u4, i4, f16, bf16) -> Convert -> Subtract (zero points)
+        -> Multiply (scales) -> Convert -> the look-up
+
+Every element of such a table depends on one number of the constant, one zero point and one scale,
+so the table is never made: a look-up computes the rows that it reads. The meaning is that of the
+layers one after the other, each result rounded.
 """
 
 from __future__ import annotations
@@ -24,9 +28,11 @@ from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
 
 class PackedConst(Const):
-    """A constant of 4-bit values that stays as `model.bin` has it: two values a byte, the first in the low bits.
+    """A constant of 4-bit values that stays as `model.bin` has it: two values a byte, the first in
+    the low bits.
 
-    `packed` are those bytes, flat. `value` is unpacked when it is first asked for; inference does not ask.
+    `packed` are those bytes, flat. `value` is unpacked when it is first asked for; inference does
+    not ask.
     """
 
     packed = Field[Array]()
@@ -45,10 +51,12 @@ class PackedConst(Const):
 
 @dataclass(frozen=True, eq=False)
 class CompressedTable:
-    """A table of f32 [rows, d...] as it is stored: `(codes - zero_point) * scale`, each step in f32, or rounded to f16 with `half`.
+    """A table of f32 [rows, d...] as it is stored: `(codes - zero_point) * scale`, each step in
+    f32, or rounded to f16 with `half`.
 
-    `codes` are carrier values in the table's shape, or with `packed` the bytes of `model.bin`: 4-bit values, two a byte, the first
-    in the low bits. `zero_point` and `scale` are f32 [rows] or [1]; None where the chain has no such step.
+    `codes` are carrier values in the table's shape, or with `packed` the bytes of `model.bin`:
+    4-bit values, two a byte, the first in the low bits. `zero_point` and `scale` are f32 [rows] or
+    [1]; None where the chain has no such step.
     """
 
     element_type: ElementType
@@ -66,7 +74,9 @@ class CompressedTable:
 
     @lazy
     def parameters(self) -> Array | None:
-        """f32 [rows, 2], or [1, 2] for all rows: zero point and scale beside each other, in one cache line. None without both."""
+        """f32 [rows, 2], or [1, 2] for all rows: zero point and scale beside each other, in one
+        cache line. None without both.
+        """
         given = [p for p in (self.zero_point, self.scale) if p is not None]
         if not given:
             return None
@@ -90,7 +100,11 @@ class CompressedTable:
             return stored
         places = ids[:, np.newaxis] * self.columns + np.arange(self.columns)
         codes: Array = (self.codes[places >> 1] >> (places & 1).astype(np.uint8) * 4) & np.uint8(15)
-        return np.asarray((codes.astype(np.int8) ^ 8) - np.int8(8)) if self.element_type is ElementType.i4 else codes
+        return (
+            np.asarray((codes.astype(np.int8) ^ 8) - np.int8(8))
+            if self.element_type is ElementType.i4
+            else codes
+        )
 
     def _rounded(self, values: Array) -> Array:
         return values.astype(np.float16).astype(np.float32) if self.half else values
@@ -103,7 +117,9 @@ def _of_rows(parameter: Array, ids: Array) -> Array:
 
 
 class _Rows:
-    """A compressed table as references index one: as much of an array as look-ups use, with rows computed when they are read."""
+    """A compressed table as references index one: as much of an array as look-ups use, with rows
+    computed when they are read.
+    """
 
     dtype = np.dtype(np.float32)
 
@@ -121,7 +137,9 @@ class _Rows:
         if isinstance(ids, tuple):
             return self
         numbers = np.asarray(ids)
-        return self.table.rows(numbers.reshape(-1).astype(np.int64)).reshape(numbers.shape + self.shape[1:])
+        return self.table.rows(numbers.reshape(-1).astype(np.int64)).reshape(
+            numbers.shape + self.shape[1:]
+        )
 
     def take(self, ids: Array, axis: int) -> Any:
         assert axis == 0, "tables are looked up by rows"
@@ -131,7 +149,8 @@ class _Rows:
 class CompressedLookup(Operation):
     """`lookup` with its first input, the table, given as it is stored; takes the others, in order.
 
-    With `narrowed` indices and offsets (its first two inputs) are i64 that are first converted to i32: they wrap, as Convert does.
+    With `narrowed` indices and offsets (its first two inputs) are i64 that are first converted to
+    i32: they wrap, as Convert does.
     """
 
     type_name, opset = "CompressedLookup", 0
@@ -147,11 +166,18 @@ class CompressedLookup(Operation):
         return self.lookup.label()
 
     def describe(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
-        return self.lookup.describe([TensorSpec(ElementType.f32, PartialShape(self.table.shape)), *self._narrowed(specs)])
+        return self.lookup.describe(
+            [TensorSpec(ElementType.f32, PartialShape(self.table.shape)), *self._narrowed(specs)]
+        )
 
     def evaluate(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
         rows = cast(Array, _Rows(self.table, self.table.shape))
-        return self.lookup.evaluate([TensorSpec(ElementType.f32, PartialShape(self.table.shape), rows), *self._narrowed(specs)])
+        return self.lookup.evaluate(
+            [
+                TensorSpec(ElementType.f32, PartialShape(self.table.shape), rows),
+                *self._narrowed(specs),
+            ]
+        )
 
     def _narrowed(self, specs: Sequence[TensorSpec | None]) -> list[TensorSpec | None]:
         result = list(specs)

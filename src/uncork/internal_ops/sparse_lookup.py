@@ -1,7 +1,8 @@
-"""The lookup of TensorFlow's feature columns (`safe_embedding_lookup_sparse`) as one operation; no file has it.
+"""Internal operation: the sparse embedding look-up of TensorFlow's feature columns.
 
-A sparse matrix of ids, each row a bag: entries with a negative id are left out, the rest is looked up and summed row by row, or
-averaged; rows without entries are zeros. Converters write it as thirty layers.
+A sparse matrix of ids, each row a bag: entries with a negative id are left out, the rest is looked
+up and summed row by row, or averaged; rows without entries are zeros. Converters write it as thirty
+layers.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from uncork.types import Array, PartialShape, TensorSpec
 class SparseLookup(Operation):
     """`table [E, d]`, `values [m]`, `indices [m, 2]`, `dense_shape [2]` to `[dense_shape[0], d]`.
 
-    `fill` brings the entries into order and refuses those outside of the matrix, `gather` looks ids up, `pick` takes the indices of
-    ids that are not negative: they are the layers themselves. Without `pick` there is no layer that leaves ids out.
+    `fill` brings the entries into order and refuses those outside of the matrix, `gather` looks ids
+    up, `pick` takes the indices of ids that are not negative: they are the layers themselves.
+    Without `pick` there is no layer that leaves ids out.
     """
 
     type_name, opset = "SparseLookup", 0
@@ -32,12 +34,17 @@ class SparseLookup(Operation):
     pick = Field[Operation | None]()
     mean = Field[bool]()
 
-    def __init__(self, fill: Operation, gather: Operation, pick: Operation | None, mean: bool) -> None:
+    def __init__(
+        self, fill: Operation, gather: Operation, pick: Operation | None, mean: bool
+    ) -> None:
         super().__init__(fill=fill, gather=gather, pick=pick, mean=mean)
 
-    def infer(self, table: TensorSpec, values: TensorSpec, indices: TensorSpec, dense_shape: TensorSpec) -> PartialShape:
+    def infer(
+        self, table: TensorSpec, values: TensorSpec, indices: TensorSpec, dense_shape: TensorSpec
+    ) -> PartialShape:
         default = TensorSpec(values.element_type, PartialShape([]))
-        if self.pick is not None:  # how many are left is not known, and indices past the values are not looked at
+        # how many are left is not known, and indices past the values are not looked at
+        if self.pick is not None:
             values = TensorSpec(values.element_type, PartialShape([None]))
             indices = TensorSpec(indices.element_type, PartialShape([None, *indices.shape[1:]]))
         rows = self.fill.describe([values, dense_shape, indices, default])[2].shape[0]
@@ -46,9 +53,14 @@ class SparseLookup(Operation):
     def reference(self, table: Array, values: Array, indices: Array, dense_shape: Array) -> Array:
         if self.pick is not None:
             kept = np.flatnonzero(values >= 0)
-            values, indices = values[kept], np.asarray(self.pick.reference(indices, kept, np.int64(0)))
+            values, indices = (
+                values[kept],
+                np.asarray(self.pick.reference(indices, kept, np.int64(0))),
+            )
         default = np.zeros((), values.dtype)
-        places, ids, empty = (np.asarray(a) for a in self.fill.reference(values, dense_shape, indices, default))
+        places, ids, empty = (
+            np.asarray(a) for a in self.fill.reference(values, dense_shape, indices, default)
+        )
         looked_up = np.asarray(self.gather.reference(table, ids, np.int64(0)))
         result = np.zeros((len(empty), table.shape[1]), table.dtype)
         np.add.at(result, places[:, 0], looked_up)

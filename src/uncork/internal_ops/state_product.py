@@ -12,7 +12,9 @@ from uncork.types import Array, PartialShape, TensorSpec
 
 
 class StateProduct(Operation):
-    """`a` times the value in a storage (see `StateValue`), each matrix of which serves several of `a`."""
+    """`a` times the value in a storage (see `StateValue`), each matrix of which serves several of
+    `a`.
+    """
 
     multiplies = True
     type_name, opset = "StateProduct", 0

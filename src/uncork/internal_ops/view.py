@@ -1,4 +1,7 @@
-"""A tensor seen in another shape; no file has it. The compiler makes it of layers that move nothing for the shapes of a call."""
+"""Internal operation: a tensor in another shape.
+
+The compiler makes it of layers that move nothing for the shapes of a call.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,12 @@ class View(Operation):
         super().__init__(shape=shape)
 
     def infer(self, data: TensorSpec) -> PartialShape:
-        self.require(data.shape.size.agrees(self.shape.size), "data {} does not have the elements of {}", data.shape, self.shape)
+        self.require(
+            data.shape.size.agrees(self.shape.size),
+            "data {} does not have the elements of {}",
+            data.shape,
+            self.shape,
+        )
         return self.shape
 
     def reference(self, data: Array) -> Array:

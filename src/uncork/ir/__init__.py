@@ -1,1 +1,1 @@
-"""The file and the graph: reading, writing and checking IR models, and the interpreter that defines what they compute."""
+"""The file and the graph: reading, writing and checking IR models, and the interpreter."""

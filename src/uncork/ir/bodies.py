@@ -1,4 +1,7 @@
-"""A graph as the body of If, Loop or TensorIterator: described for the inputs of a call, run by the interpreter."""
+"""`GraphBody`: a graph as the body of If, Loop or TensorIterator.
+
+It is described for the inputs of a call, and run by the interpreter.
+"""
 
 from __future__ import annotations
 
@@ -35,16 +38,23 @@ class GraphBody:
         """Specs of the results, inner layers named in the error when these inputs do not fit."""
         for number, (given, declared) in enumerate(zip(inputs, self.input_specs)):
             name = self.model.by_id[self.model.parameters[number]].name
-            if given.element_type is not declared.element_type or not given.shape.compatible(declared.shape):
-                raise ValidationError(f"parameter '{name}' of the body: expected {declared}, got {given}")
-        # Bodies in bodies are described several times by each layer around them: without this memory the cost is exponential.
+            if given.element_type is not declared.element_type or not given.shape.compatible(
+                declared.shape
+            ):
+                raise ValidationError(
+                    f"parameter '{name}' of the body: expected {declared}, got {given}"
+                )
+        # Bodies in bodies are described several times by each layer around them: without this
+        # memory the cost is exponential.
         key = (id(self), *((s.element_type, s.shape) for s in inputs))
         facts = facts_of(d.expression for s in inputs if s.rank is not None for d in s.shape)
         memory = self._described if facts is None else facts.described
         plain = all(s.value is None and s.elements is None for s in inputs)
         if plain and key in memory:
             return memory[key]
-        checked, problems = infer(self.model, dict(zip(self.model.parameters, inputs)), trust_ports=True)
+        checked, problems = infer(
+            self.model, dict(zip(self.model.parameters, inputs)), trust_ports=True
+        )
         if problems:
             raise ValidationError.of_all("", problems)
         results = tuple(checked.spec(checked.by_id[r].inputs[0]) for r in checked.results)
@@ -57,7 +67,10 @@ class GraphBody:
         for array, declared, parameter in zip(inputs, self.input_specs, self.model.parameters):
             if not declared.shape.contains(array.shape):
                 name = self.model.by_id[parameter].name
-                raise ValidationError(f"parameter '{name}' of the body: expected shape {declared.shape}, got {list(array.shape)}")
+                raise ValidationError(
+                    f"parameter '{name}' of the body: "
+                    f"expected shape {declared.shape}, got {list(array.shape)}"
+                )
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """Carrier arrays of the results."""
@@ -78,13 +91,19 @@ def configure(model: Model, strict: bool, loop_limit: int | None, hints: Hints =
             variable.add(node.id)
         if isinstance(operation, SubGraphOperation):
             operation = _configured(operation, strict, loop_limit, hints)
-        elif operation is not None and strict and (operation.strict_on_constants or node.id in variable):
+        elif (
+            operation is not None
+            and strict
+            and (operation.strict_on_constants or node.id in variable)
+        ):
             operation = operation.replace(strict=True)
         nodes.append(replace(node, operation=operation, hints=hints))
     return replace(model, nodes=tuple(nodes))
 
 
-def _configured(operation: SubGraphOperation, strict: bool, loop_limit: int | None, hints: Hints) -> SubGraphOperation:
+def _configured(
+    operation: SubGraphOperation, strict: bool, loop_limit: int | None, hints: Hints
+) -> SubGraphOperation:
     bodies: dict[str, BodyMap] = {}
     for name, joined in operation.bodies.items():
         assert isinstance(joined.body, GraphBody), "options are set before bodies get kernels"

@@ -1,4 +1,6 @@
-"""`Builder`: a `Model` from Python, layer by layer. What it builds is what `write_model` writes and OpenVINO reads.
+"""`Builder`: a `Model` from Python, layer by layer.
+
+What it builds is what `write_model` writes and OpenVINO reads.
 
 builder = Builder("bags")
 table = builder.constant(weights)                       # [rows, columns] float32
@@ -29,7 +31,9 @@ Kind = TypeVar("Kind", bound=Operation)
 
 
 class Builder:
-    """Collects layers; every layer is checked as it is added, so a mistake is raised at the call that made it."""
+    """Collects layers; every layer is checked as it is added, so a mistake is raised at the call
+    that made it.
+    """
 
     def __init__(self, name: str = "model") -> None:
         self.name = name
@@ -38,19 +42,32 @@ class Builder:
         self._info: dict[str, str] = {}
 
     def parameter(
-        self, name: str, element_type: ElementType | str, shape: PartialShape | Sequence[DimensionLike | tuple[int, int | None]]
+        self,
+        name: str,
+        element_type: ElementType | str,
+        shape: PartialShape | Sequence[DimensionLike | tuple[int, int | None]],
     ) -> Source:
         """An input of the model; None or -1 is a dynamic dimension, (2, 8) one from 2 to 8."""
         shape = shape if isinstance(shape, PartialShape) else PartialShape(shape)
-        return self._append(Parameter(element_type=_type_of_name(element_type), shape=shape), name, (), (name,))[0]
+        return self._append(
+            Parameter(element_type=_type_of_name(element_type), shape=shape), name, (), (name,)
+        )[0]
 
-    def constant(self, value: npt.ArrayLike, element_type: ElementType | str | None = None, name: str = "") -> Source:
-        """A constant. `value` is in the carrier dtype of `element_type`; without one, NumPy's type says it.
+    def constant(
+        self, value: npt.ArrayLike, element_type: ElementType | str | None = None, name: str = ""
+    ) -> Source:
+        """A constant.
+
+        `value` is in the carrier dtype of `element_type`; without one, NumPy's type says it.
 
         An array is not copied: it is the caller's to leave it as it is while the model lives.
         """
         array = np.asarray(value)
-        element_type = ElementType.of_dtype(array.dtype) if element_type is None else _type_of_name(element_type)
+        element_type = (
+            ElementType.of_dtype(array.dtype)
+            if element_type is None
+            else _type_of_name(element_type)
+        )
         if element_type is None:
             raise ValidationError(f"there is no element type for arrays of {array.dtype}")
         carried = _carried(array, element_type, isinstance(value, (np.ndarray, np.generic)))
@@ -58,7 +75,13 @@ class Builder:
         return self._append(operation, name, (), ())[0]
 
     def add(
-        self, type_name: str, opset: int, *inputs: Source, name: str = "", tensor_names: Sequence[str] = (), **attributes: Any
+        self,
+        type_name: str,
+        opset: int,
+        *inputs: Source,
+        name: str = "",
+        tensor_names: Sequence[str] = (),
+        **attributes: Any,
     ) -> tuple[Source, ...]:
         """A layer of any registered operation; attributes by keyword. Returns its outputs."""
         cls = find(type_name, opset)
@@ -67,9 +90,18 @@ class Builder:
         return self._append(_of_attributes(cls, attributes), name, inputs, tensor_names)
 
     def add_with_bodies(
-        self, type_name: str, opset: int, *inputs: Source, bodies: Mapping[str, BodyMap], name: str = "", **attributes: Any
+        self,
+        type_name: str,
+        opset: int,
+        *inputs: Source,
+        bodies: Mapping[str, BodyMap],
+        name: str = "",
+        **attributes: Any,
     ) -> tuple[Source, ...]:
-        """A layer with sub-graphs (If, Loop, TensorIterator). A body is `BodyMap(GraphBody(model), inputs, outputs, back_edges)`."""
+        """A layer with sub-graphs (If, Loop, TensorIterator).
+
+        A body is `BodyMap(GraphBody(model), inputs, outputs, back_edges)`.
+        """
         cls = find(type_name, opset)
         if cls is None or not issubclass(cls, SubGraphOperation):
             raise UnsupportedError(f"{type_name}@opset{opset} is not an operation with sub-graphs")
@@ -80,12 +112,18 @@ class Builder:
         """An output of the model; `name` becomes a name of its tensor."""
         if name:
             node = self._nodes[source.node]
-            ports = [replace(p, names=(*p.names, name)) if i == source.output else p for i, p in enumerate(node.outputs)]
+            ports = [
+                replace(p, names=(*p.names, name)) if i == source.output else p
+                for i, p in enumerate(node.outputs)
+            ]
             self._nodes[source.node] = replace(node, outputs=tuple(ports))
         self._append(Result(), f"{name or 'output'}/result" if name else "", (source,), ())
 
     def info(self, name: str, value: object) -> None:
-        """A line of runtime information (`rt_info`) of the model; `group/name` is one of a group, as "model_info/labels"."""
+        """A line of runtime information (`rt_info`) of the model.
+
+        `group/name` is one of a group, as "model_info/labels".
+        """
         self._info[name] = str(value)
 
     def model(self) -> Model:
@@ -105,24 +143,32 @@ class Builder:
     def _spec(self, source: Source) -> TensorSpec:
         if isinstance(source, (tuple, list)) and not isinstance(source, Source):
             given = f"{len(source)} in a {type(source).__name__}"
-            raise ValidationError(f"expected an output of a layer, got {given}: name one, as in `add(...)[0]`")
+            raise ValidationError(
+                f"expected an output of a layer, got {given}: name one, as in `add(...)[0]`"
+            )
         if source not in self._specs:
-            raise ValidationError(f"expected outputs of layers of this builder as inputs, got {source}")
+            raise ValidationError(
+                f"expected outputs of layers of this builder as inputs, got {source}"
+            )
         return self._specs[source]
 
     def _of_type(self, type_name: str) -> tuple[int, ...]:
         return tuple(n.id for n in self._nodes if n.type_name == type_name)
 
-    def _append(self, operation: Operation, name: str, inputs: Sequence[Source], tensor_names: Sequence[str]) -> tuple[Source, ...]:
+    def _append(
+        self, operation: Operation, name: str, inputs: Sequence[Source], tensor_names: Sequence[str]
+    ) -> tuple[Source, ...]:
         node_id = len(self._nodes)
         name = name or f"{operation.type_name}_{node_id}"
         try:
             given = [self._spec(source) for source in inputs]
-            operation = operation.settled(given)
+            operation = operation.specialised(given)
             specs = operation.describe(given)
         except UncorkError as error:
             raise error.at(Label(f"layer '{name}' ({operation.label()})", name)) from None
-        ports = tuple(Port(spec, tuple(tensor_names) if i == 0 else ()) for i, spec in enumerate(specs))
+        ports = tuple(
+            Port(spec, tuple(tensor_names) if i == 0 else ()) for i, spec in enumerate(specs)
+        )
         if operation.type_name == "Result":
             ports = ()
         bodies = operation.bodies if isinstance(operation, SubGraphOperation) else {}
@@ -136,7 +182,11 @@ class Builder:
                 inputs=tuple(inputs),
                 outputs=ports,
                 operation=operation,
-                bodies=tuple((tag, b.body.model) for tag, b in bodies.items() if isinstance(b.body, GraphBody)),
+                bodies=tuple(
+                    (tag, b.body.model)
+                    for tag, b in bodies.items()
+                    if isinstance(b.body, GraphBody)
+                ),
             )
         )
         sources = tuple(Source(node_id, i) for i in range(len(ports)))
@@ -150,11 +200,16 @@ def _type_of_name(element_type: ElementType | str) -> ElementType:
     try:
         return ElementType.parse(element_type)
     except KeyError:
-        raise ValidationError(f"expected an element type such as f32 or i64, got '{element_type}'") from None
+        raise ValidationError(
+            f"expected an element type such as f32 or i64, got '{element_type}'"
+        ) from None
 
 
 def _carried(array: Array, element_type: ElementType, typed: bool) -> Array:
-    """A constant's array in its carrier dtype. Nothing is narrowed silently; only Python's floats become the nearest f32."""
+    """A constant's array in its carrier dtype.
+
+    Nothing is narrowed silently; only Python's floats become the nearest f32.
+    """
     if element_type is ElementType.string:
         wrong = [v for v in array.astype(object).flat if not isinstance(v, str)]
         if wrong:
@@ -165,7 +220,8 @@ def _carried(array: Array, element_type: ElementType, typed: bool) -> Array:
     with np.errstate(all="ignore"):
         carried = array.astype(element_type.dtype, copy=False)
         if array.dtype.kind in "iu" and carried.dtype.kind == "f":
-            same = bool((carried.astype(object) == array.astype(object)).all())  # Python's numbers: float64 rounds large integers
+            # Python's numbers: float64 rounds large integers
+            same = bool((carried.astype(object) == array.astype(object)).all())
         else:
             same = (array.dtype.kind == "b") == (carried.dtype.kind == "b")
             same = same and np.array_equal(carried, array, equal_nan=carried.dtype.kind == "f")
@@ -175,12 +231,17 @@ def _carried(array: Array, element_type: ElementType, typed: bool) -> Array:
         same = bool(((carried >= low) & (carried < low + (1 << element_type.bits))).all())
     if not same:
         carrier = "" if element_type.is_native else f" (their codes, in {element_type.dtype})"
-        raise ValidationError(f"expected values of {element_type}{carrier}, got {describe_array(array)} with others")
+        raise ValidationError(
+            f"expected values of {element_type}{carrier}, got {describe_array(array)} with others"
+        )
     return carried
 
 
 def _grouped(info: Mapping[str, str]) -> tuple[XmlElement, ...]:
-    """Lines as `<info name= value=>`; those of a group as OpenVINO writes them, `<group><name value=>`."""
+    """Lines as `<info name= value=>`.
+
+    Lines of a group are `<group><name value=>`, as OpenVINO writes them.
+    """
     lines: list[XmlElement] = []
     groups: dict[str, list[XmlElement]] = {}
     for name, value in info.items():
@@ -189,7 +250,10 @@ def _grouped(info: Mapping[str, str]) -> tuple[XmlElement, ...]:
             groups.setdefault(group, []).append(XmlElement(own, (("value", value),)))
         else:
             lines.append(XmlElement("info", (("name", name), ("value", value))))
-    return (*lines, *(XmlElement(group, children=tuple(children)) for group, children in groups.items()))
+    return (
+        *lines,
+        *(XmlElement(group, children=tuple(children)) for group, children in groups.items()),
+    )
 
 
 def _of_attributes(kind: type[Kind], attributes: Mapping[str, Any]) -> Kind:

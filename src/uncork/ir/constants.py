@@ -12,7 +12,9 @@ from uncork.types import Array
 
 
 def stored_arrays(model: Model) -> Iterator[Array]:
-    """What each constant keeps its values in: for packed ones their codes, which nobody unpacks for this."""
+    """What each constant keeps its values in: for packed ones their codes, which nobody unpacks for
+    this.
+    """
     models = [model]
     while models:
         for node in models.pop().nodes:
@@ -25,5 +27,7 @@ def stored_arrays(model: Model) -> Iterator[Array]:
 
 def mapped_files(model: Model) -> tuple[MappedFile, ...]:
     """The files that constants are mapped from, once each."""
-    found = {id(file): file for array in stored_arrays(model) if (file := mapped_file(array)) is not None}
+    found = {
+        id(file): file for array in stored_arrays(model) if (file := mapped_file(array)) is not None
+    }
     return tuple(found.values())

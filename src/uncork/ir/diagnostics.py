@@ -1,4 +1,4 @@
-"""What is wrong with a file: collected, so that one error lists everything, and how messages quote what strangers wrote."""
+"""`Diagnostics`: all problems of a file, collected, and how messages quote a file."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _MAX_LISTED = 1000
 
 
 @dataclass
-class Findings:
+class Diagnostics:
     """Everything wrong with a file, and every operation that is missing, in the order found.
 
-    One mistake is reported once: a problem may name subjects that explain it when they have a problem
-    themselves, and is not reported then. A subject is a layer, an edge, what a layer reads.
+    One mistake is reported once: a problem may name subjects that explain it when they have a
+    problem themselves, and is not reported then. A subject is a layer, an edge, what a layer reads.
     """
 
     missing: dict[str, list[str]] = field(default_factory=dict)
@@ -29,14 +29,20 @@ class Findings:
     extension: str = ""
     _found: list[_Found] = field(default_factory=list)
 
-    def add(self, where: str, message: str, subject: str = "", explained_by: Iterable[str] = ()) -> None:
+    def add(
+        self, where: str, message: str, subject: str = "", explained_by: Iterable[str] = ()
+    ) -> None:
         """A problem of `subject` (of the place where it is, when no other is given)."""
-        self._found.append(_Found(Problem(where, message), subject or where, frozenset(explained_by)))
+        self._found.append(
+            _Found(Problem(where, message), subject or where, frozenset(explained_by))
+        )
 
     def extend(self, inferred: Iterable[Problem]) -> None:
-        """Problems that inference found in layers, which what the layer is said to read explains."""
+        """Add problems of inference, which what the layer is said to read explains."""
         for problem in inferred:
-            self._found.append(_Found(problem, problem.where, frozenset([inputs_of(problem.where)])))
+            self._found.append(
+                _Found(problem, problem.where, frozenset([inputs_of(problem.where)]))
+            )
 
     @property
     def problems(self) -> list[Problem]:
@@ -45,17 +51,30 @@ class Findings:
         return [f.problem for f in self._found if not f.explained_by & subjects]
 
     def all(self) -> list[Problem]:
-        """The problems, then one for each missing operation with its layers, and one for all custom operations; of very many the first."""
+        """The problems, then one for each missing operation with its layers, and one for all custom
+        operations; of very many the first.
+        """
         custom = {op: layers for op, layers in self.missing.items() if _is_custom(op)}
         opsets = [(op, layers) for op, layers in self.missing.items() if op not in custom]
-        texts = [_missing_text(op, layers, i < _MAX_ADVICE) for i, (op, layers) in enumerate(opsets)]
+        texts = [
+            _missing_text(op, layers, i < _MAX_ADVICE) for i, (op, layers) in enumerate(opsets)
+        ]
         texts += [_custom_text(custom, self.extension)] if custom else []
         found = [*self.problems, *(Problem("", text) for text in texts)]
         more = len(found) - _MAX_LISTED
-        return found if more <= 0 else [*found[:_MAX_LISTED], Problem("", f"and {more:,} more problems, which are not listed")]
+        return (
+            found
+            if more <= 0
+            else [
+                *found[:_MAX_LISTED],
+                Problem("", f"and {more:,} more problems, which are not listed"),
+            ]
+        )
 
     def raise_if_any(self, subject: str) -> None:
-        """One error for all: UnsupportedError when nothing but operations is missing, else the class that fits."""
+        """One error for all: UnsupportedError when nothing but operations is missing, else the
+        class that fits.
+        """
         if self._found:
             raise ValidationError.of_all(subject, self.all())
         if self.missing:
@@ -73,7 +92,9 @@ class _Found:
 
 @dataclass
 class Refused:
-    """Layers and edges of a graph that were reported and left out: what others lack because of them is no other mistake."""
+    """Layers and edges of a graph that were reported and left out: what others lack because of them
+    is no other mistake.
+    """
 
     #: By id; None stands for any, where the id cannot be read.
     layers: dict[int | None, str] = field(default_factory=dict)
@@ -94,7 +115,7 @@ class Refused:
         return [self.layers[i] for i in (number, None) if i in self.layers]
 
     def edge_to(self, layer: int, port: int) -> list[str]:
-        """What explains that an input port has no edge: each edge that was left out explains one."""
+        """What explains that an input port has no edge: an edge that was left out explains one."""
         for target in ((layer, port), (layer, None), (None, port), (None, None)):
             if self.edges.get(target):
                 return [self.edges[target].pop()]
@@ -112,11 +133,16 @@ def ports_of(label: str) -> str:
 
 
 def _missing_text(operation: str, layers: list[str], advise: bool) -> str:
-    return f"operation {shortened(operation)} is not supported ({_named(layers)}){_advice(operation) if advise else ''}"
+    return (
+        f"operation {shortened(operation)} is not supported "
+        f"({_named(layers)}){_advice(operation) if advise else ''}"
+    )
 
 
 def _named(layers: list[str]) -> str:
-    named = ", ".join(f"'{shortened(name)}'" for name in layers[:5]) + (f" and {len(layers) - 5} more" if len(layers) > 5 else "")
+    named = ", ".join(f"'{shortened(name)}'" for name in layers[:5]) + (
+        f" and {len(layers) - 5} more" if len(layers) > 5 else ""
+    )
     return f"{'layer' if len(layers) == 1 else 'layers'} {named}"
 
 
@@ -132,18 +158,25 @@ def _custom_text(operations: Mapping[str, list[str]], extension: str) -> str:
     one = len(operations) == 1
     return (
         f"{'operation' if one else 'operations'} {types} ({_named(layers)}) "
-        f"{'is a custom operation' if one else 'are custom operations'} of {extension or 'an extension'}, and "
-        f"{extension or 'extensions of OpenVINO'} cannot be loaded: run this part of the model with OpenVINO, "
+        f"{'is a custom operation' if one else 'are custom operations'} of "
+        f"{extension or 'an extension'}, and "
+        f"{extension or 'extensions of OpenVINO'} cannot be loaded: "
+        "run this part of the model with OpenVINO, "
         "and give what it computes to a model that begins behind it"
     )
 
 
 def _advice(operation: str) -> str:
-    type_name, _, opset = map(shortened, operation.partition("@"))  # a search takes time by the length
+    # a search takes time by the length
+    type_name, _, opset = map(shortened, operation.partition("@"))
     versions = versions_of(type_name)
     if versions:
         known = opset_number(opset) is not None
-        return f"; {type_name} is known from opset{min(versions)} on" if known else f"; there is no {opset}"
+        return (
+            (f"; {type_name} is known from opset{min(versions)} on")
+            if known
+            else f"; there is no {opset}"
+        )
     import difflib  # for mistakes only
 
     by_lower = {name.lower(): name for name in type_names()}
@@ -154,7 +187,9 @@ def _advice(operation: str) -> str:
 def listed(ids: Iterable[int]) -> str:
     """Numbers as a message shows them, not more than twenty."""
     numbers = [i for i in ids if i >= 0]
-    return (", ".join(map(str, numbers[:20])) or "none") + (f" and {len(numbers) - 20} more" if len(numbers) > 20 else "")
+    return (", ".join(map(str, numbers[:20])) or "none") + (
+        f" and {len(numbers) - 20} more" if len(numbers) > 20 else ""
+    )
 
 
 def shown(text: str | None) -> str:

@@ -1,4 +1,4 @@
-"""What a file or folder is that was given as a model and is none, by what it contains, and the command that converts it.
+"""Files that are no IR: what they are, by their contents, and the command that converts them.
 
 Only beginnings are read, and the tables of contents of zip archives: files of models are large.
 """
@@ -14,13 +14,26 @@ _IR = "give the .xml file that it makes"
 _PYTHON = "in Python: import openvino as ov; ov.save_model(ov.convert_model({}), 'model.xml')"
 _SAVED_MODEL = "a SavedModel of TensorFlow"
 _HUGGING_FACE = "optimum-cli export openvino --model {} OUTPUT (pip install 'optimum[openvino]')"
-_CHECKPOINT = "weights without their network. Build the network, load them into it, and " + _PYTHON.format("network, example_input=...")
+_CHECKPOINT = (
+    "weights without their network. Build the network, load them into it, and "
+) + _PYTHON.format("network, example_input=...")
 
 #: Beginnings of files that tell what they are.
 _MAGIC = (
-    (b"\x93NUMPY", "an array of NumPy, not a model: give it as an input (uncork run MODEL -i NAME=FILE)"),
-    (b"GGUF", "a GGUF file of llama.cpp: convert the model it was made of, " + _HUGGING_FACE.format("NAME")),
-    (b"\x89HDF\r\n\x1a\n", "an HDF5 file, as Keras saves: load it, write it by model.export('folder'), and: ovc folder"),
+    (
+        b"\x93NUMPY",
+        "an array of NumPy, not a model: give it as an input (uncork run MODEL -i NAME=FILE)",
+    ),
+    (
+        b"GGUF",
+        "a GGUF file of llama.cpp: convert the model it was "
+        "made of, " + _HUGGING_FACE.format("NAME"),
+    ),
+    (
+        b"\x89HDF\r\n\x1a\n",
+        "an HDF5 file, as Keras saves: load it, "
+        "write it by model.export('folder'), and: ovc folder",
+    ),
     (b"\x80\x02\x8a\x0al\xfc\x9cF\xf9", "a PyTorch checkpoint of an old kind: " + _CHECKPOINT),
     (b"\x1f\x8b", "compressed by gzip: unpack it first"),
     (b"%PDF", "a PDF document"),
@@ -28,18 +41,30 @@ _MAGIC = (
 )
 #: Members of zip archives that tell what they are, the more telling first.
 _MEMBERS = (
-    ("serialized_exported_program.json", "a program of torch.export: " + _PYTHON.format("torch.export.load({!r})")),
-    ("models/model.json", "a program of torch.export: " + _PYTHON.format("torch.export.load({!r})")),
+    (
+        "serialized_exported_program.json",
+        "a program of torch.export: " + _PYTHON.format("torch.export.load({!r})"),
+    ),
+    (
+        "models/model.json",
+        "a program of torch.export: " + _PYTHON.format("torch.export.load({!r})"),
+    ),
     ("constants.pkl", "a TorchScript program: " + _PYTHON.format("torch.jit.load({!r})")),
     ("data.pkl", "a PyTorch checkpoint: " + _CHECKPOINT),
-    ("model.weights.h5", "a Keras model: load it, write it by model.export('folder'), and: ovc folder"),
+    (
+        "model.weights.h5",
+        "a Keras model: load it, write it by model.export('folder'), and: ovc folder",
+    ),
     (".npy", "arrays of NumPy, not a model: give them as inputs (uncork run MODEL --input FILE)"),
     (".xml", "a zip archive with a model in it: unpack it first"),
 )
 
 
 def describe(path: Path, data: bytes = b"") -> str:
-    """What a message says after the path of something that is no model.xml; "" when nothing is known of it."""
+    """What a message says after the path of something that is no model.xml.
+
+    It says nothing ("") when nothing is known of it.
+    """
     if path.is_dir():
         return _folder(path)
     name = shlex.quote(str(path))
@@ -51,8 +76,13 @@ def describe(path: Path, data: bytes = b"") -> str:
     if data[4:8] == b"TFL3":
         return f"is a TensorFlow Lite model: ovc {name}, and {_IR}"
     if _is_safetensors(data):
-        folder = shlex.quote(str(path.parent)) if (path.parent / "config.json").is_file() else "FOLDER"
-        return f"is a safetensors file, tensors without their network. Of a model of Hugging Face: {_HUGGING_FACE.format(folder)}"
+        folder = (
+            shlex.quote(str(path.parent)) if (path.parent / "config.json").is_file() else "FOLDER"
+        )
+        return (
+            "is a safetensors file, tensors without their network. "
+            f"Of a model of Hugging Face: {_HUGGING_FACE.format(folder)}"
+        )
     proto = _protobuf(data)
     if proto:
         whole = shlex.quote(str(path.parent)) if proto == _SAVED_MODEL else name
@@ -75,13 +105,20 @@ def _folder(path: Path) -> str:
     if len(models) == 1:
         return f"is a folder: give the model in it, '{path / models[0]}'"
     if models:
-        named = ", ".join(f"'{name}'" for name in models[:8]) + (f" and {len(models) - 8} more" if len(models) > 8 else "")
+        named = ", ".join(f"'{name}'" for name in models[:8]) + (
+            f" and {len(models) - 8} more" if len(models) > 8 else ""
+        )
         return f"is a folder with {len(models)} models: give one of them ({named})"
     if "saved_model.pb" in names:
         return f"is {_SAVED_MODEL}: ovc {shlex.quote(str(path))}, and {_IR}"
     if "config.json" in names:
-        return f"is a folder of a model of Hugging Face: {_HUGGING_FACE.format(shlex.quote(str(path)))}"
-    return "is a folder, and there is no .xml file in it: expected the .xml file of an OpenVINO model"
+        return (
+            "is a folder of a model of Hugging Face: "
+            f"{_HUGGING_FACE.format(shlex.quote(str(path)))}"
+        )
+    return (
+        "is a folder, and there is no .xml file in it: expected the .xml file of an OpenVINO model"
+    )
 
 
 def _archive(path: Path) -> str:
@@ -98,11 +135,15 @@ def _archive(path: Path) -> str:
 
 def _is_safetensors(data: bytes) -> bool:
     """The length of a JSON header, then the header."""
-    return len(data) > 9 and int.from_bytes(data[:8], "little") < 10**8 and data[8:10] in (b'{"', b"{}", b"{ ")
+    return (
+        len(data) > 9
+        and int.from_bytes(data[:8], "little") < 10**8
+        and data[8:10] in (b'{"', b"{}", b"{ ")
+    )
 
 
 def _protobuf(data: bytes) -> str:
-    """Which message of protocol buffers begins here, by the numbers and kinds of its first fields."""
+    """The message of protocol buffers that begins here, told by its first fields."""
     fields = list(_fields(data))
     kinds = dict(fields)
     if fields[:1] == [(1, 0)] and kinds.get(2) == 2 and set(kinds) == {1, 2}:
@@ -119,7 +160,10 @@ def _protobuf(data: bytes) -> str:
 
 
 def _fields(data: bytes) -> list[tuple[int, int]]:
-    """Numbers and wire types of the outermost fields, as far as the data reach; none when they are no such message."""
+    """Numbers and wire types of the outermost fields, as far as the data reach.
+
+    There are none where the data are no such message.
+    """
     found: list[tuple[int, int]] = []
     at = 0
     while at < len(data) and len(found) < 1000:

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """Wishes about the kernels of a layer, and a remark for the plan. References know none of it."""
+    """Wishes about the kernels of a layer, and a remark for the plan.
+
+    References know none of it.
+    """
 
     #: What the factors of a recurrent layer's products are rounded to: f32, bf16 or bf16x3.
     precision: str = "f32"

@@ -1,4 +1,7 @@
-"""Runs a whole model by the references: the oracle. Slow, clear, and what every faster path is held against."""
+"""Runs a whole model by the references: the oracle.
+
+Slow, clear, and what every faster path is held against.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,10 @@ State = dict[str, Array]
 def interpret(model: Model, inputs: Sequence[Array], state: State | None = None) -> list[Array]:
     """The results of a checked model, in order, from one carrier array per parameter, in order.
 
-    `state` holds the variables' values; what the model assigns is put there when the whole call has succeeded.
-    A result may be one of `inputs`, but never an array of the model's own: the caller may write into it. Raises InputError,
-    with the layer, when shapes or values of this call do not fit.
+    `state` holds the variables' values; what the model assigns is put there when the whole call has
+    succeeded. A result may be one of `inputs`, but never an array of the model's own: the caller
+    may write into it. Raises InputError, with the layer, when shapes or values of this call do not
+    fit.
     """
     state = {} if state is None else state
     assigned: State = {}
@@ -31,16 +35,22 @@ def interpret(model: Model, inputs: Sequence[Array], state: State | None = None)
     for node in model.nodes:
         if node.id in given:
             element_type = node.outputs[0].spec.element_type
-            values[Source(node.id, 0)] = TensorSpec(element_type, PartialShape(given[node.id].shape), given[node.id])
+            values[Source(node.id, 0)] = TensorSpec(
+                element_type, PartialShape(given[node.id].shape), given[node.id]
+            )
             continue
         operation = node.operation
         if operation is None:
-            raise UncorkError("has no operation: the model was not checked before it was run", node.label)
+            raise UncorkError(
+                "has no operation: the model was not checked before it was run", node.label
+            )
         try:
             arguments = [values[source] for source in node.inputs]
             if isinstance(operation, ReadValue3) and operation.variable_id in state:
                 kept = state[operation.variable_id]
-                outputs: tuple[TensorSpec, ...] = (TensorSpec(node.outputs[0].spec.element_type, PartialShape(kept.shape), kept),)
+                outputs: tuple[TensorSpec, ...] = (
+                    TensorSpec(node.outputs[0].spec.element_type, PartialShape(kept.shape), kept),
+                )
             else:
                 outputs = operation.evaluate(arguments)
             if isinstance(operation, Assign3) and outputs[0].value is not None:
@@ -58,6 +68,7 @@ def interpret(model: Model, inputs: Sequence[Array], state: State | None = None)
             uses[source] -= 1
             if not uses[source]:
                 del values[source]
-    # Copies: a value may be a view of the caller's array, which the caller may change before the next call.
+    # Copies: a value may be a view of the caller's array, which the caller may change before the
+    # next call.
     state.update({name: value.copy() for name, value in assigned.items()})
     return [results[r].copy() if id(results[r]) in constants else results[r] for r in model.results]

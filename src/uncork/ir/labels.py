@@ -1,4 +1,4 @@
-"""The names of a model's classes, as OpenVINO's tools keep them: `rt_info`, `model_info`, `labels`."""
+"""The names of a model's classes, where OpenVINO's tools keep them: `model_info/labels`."""
 
 from __future__ import annotations
 
@@ -20,6 +20,13 @@ def _of_tag(elements: Iterable[XmlElement], tag: str) -> list[XmlElement]:
 
 
 def _named(elements: Iterable[XmlElement], name: str) -> list[XmlElement]:
-    """Elements of a name, which is their tag or what `<info name=...>` says; of a group its children."""
-    found = [e for e in elements if e.tag == name or (e.tag == "info" and dict(e.attributes).get("name") == name)]
+    """Elements of a name, which is their tag or what `<info name=...>` says.
+
+    The elements of a group are its children.
+    """
+    found = [
+        e
+        for e in elements
+        if e.tag == name or (e.tag == "info" and dict(e.attributes).get("name") == name)
+    ]
     return found if name == "labels" else [child for element in found for child in element.children]

@@ -1,4 +1,7 @@
-"""`Model`, `Node`, `Port`: the graph as plain frozen data. Reading, writing, checking and running are elsewhere."""
+"""`Model`, `Node`, `Port`: the graph as plain frozen data.
+
+Reading, writing, checking and running are elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -37,18 +40,24 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """An output of a node: its spec (as the file says; as inferred once the model is checked) and its tensor names."""
+    """An output of a node: its spec (as the file says; as inferred once the model is checked) and
+    its tensor names.
+    """
 
     spec: TensorSpec
     names: tuple[str, ...] = ()
     extras: tuple[XmlElement, ...] = ()
-    #: False while nobody says the element type: the file has none, or none that can be read, and nothing was inferred.
+    #: False while nobody says the element type: the file has none, or none that can be read, and
+    #: nothing was inferred.
     typed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One layer of the file. `operation` is None where its type is not known to this version of uncork."""
+    """One layer of the file.
+
+    `operation` is None where its type is not known to this version of uncork.
+    """
 
     id: int
     name: str
@@ -63,7 +72,8 @@ class Node:
     extras: tuple[XmlElement, ...] = ()
     #: Further attributes of the <layer> element itself (`output_names` of Result).
     layer_attributes: tuple[tuple[str, str], ...] = ()
-    #: What the file keeps at each input port (runtime information); empty when there is nothing at any.
+    #: What the file keeps at each input port (runtime information); empty when there is nothing at
+    #: any.
     input_extras: tuple[tuple[XmlElement, ...], ...] = ()
     hints: Hints = NO_HINTS
 
@@ -75,13 +85,21 @@ class Node:
     @property
     def label(self) -> str:
         """How messages name the layer: `layer 'emb' (Gather-8, id 12)`."""
-        version = self.operation.label() if self.operation else shortened(f"{self.type_name}@{self.opset}")
+        version = (
+            self.operation.label()
+            if self.operation
+            else shortened(f"{self.type_name}@{self.opset}")
+        )
         return Label(f"layer '{shortened(self.name)}' ({version}, id {self.id})", self.name)
 
 
 @dataclass(frozen=True)
 class Model:
-    """A graph. `nodes` are in an order in which each comes after its inputs; parameters and results in the order of the file."""
+    """A graph.
+
+    `nodes` are in an order in which each comes after its inputs; parameters and results in the
+    order of the file.
+    """
 
     name: str
     ir_version: int
@@ -96,14 +114,27 @@ class Model:
 
     def __repr__(self) -> str:
         """One line: a model may have a hundred thousand layers."""
-        inputs = ", ".join(_port_text(self._input_names[i], self.by_id[p].outputs[0].spec) for i, p in enumerate(self.parameters[:4]))
-        outputs = ", ".join(_port_text(self._output_names[i], self.spec(self.by_id[r].inputs[0])) for i, r in enumerate(self.results[:4]))
+        inputs = ", ".join(
+            _port_text(self._input_names[i], self.by_id[p].outputs[0].spec)
+            for i, p in enumerate(self.parameters[:4])
+        )
+        outputs = ", ".join(
+            _port_text(self._output_names[i], self.spec(self.by_id[r].inputs[0]))
+            for i, r in enumerate(self.results[:4])
+        )
         more = [", ..." if len(ports) > 4 else "" for ports in (self.parameters, self.results)]
-        return f"<Model '{self.name}': {inputs or 'no inputs'}{more[0]} -> {outputs or 'no outputs'}{more[1]}; {len(self.nodes)} layers>"
+        return (
+            f"<Model '{self.name}': {inputs or 'no inputs'}{more[0]} -> "
+            f"{outputs or 'no outputs'}{more[1]}; {len(self.nodes)} layers>"
+        )
 
     def _repr_html_(self) -> str:
         """For notebooks: inputs and outputs with their types and shapes."""
-        return html_table(f"{self.name}: {len(self.nodes):,} layers", PORT_HEADING, port_rows(self.inputs, self.outputs))
+        return html_table(
+            f"{self.name}: {len(self.nodes):,} layers",
+            PORT_HEADING,
+            port_rows(self.inputs, self.outputs),
+        )
 
     @lazy
     def by_id(self) -> Mapping[int, Node]:
@@ -117,52 +148,82 @@ class Model:
     def inputs(self) -> tuple[ModelPort, ...]:
         """What a call takes, in order."""
         specs = [self.by_id[p].outputs[0].spec for p in self.parameters]
-        return tuple(ModelPort(self._input_names[i], spec.element_type, spec.shape, i) for i, spec in enumerate(specs))
+        return tuple(
+            ModelPort(self._input_names[i], spec.element_type, spec.shape, i)
+            for i, spec in enumerate(specs)
+        )
 
     @lazy
     def outputs(self) -> tuple[ModelPort, ...]:
         """What a call gives, in order."""
         specs = [self.spec(self.by_id[r].inputs[0]) for r in self.results]
-        return tuple(ModelPort(self._output_names[i], spec.element_type, spec.shape, i) for i, spec in enumerate(specs))
+        return tuple(
+            ModelPort(self._output_names[i], spec.element_type, spec.shape, i)
+            for i, spec in enumerate(specs)
+        )
 
     def input(self, key: Any = None) -> ModelPort:
-        """An input by its position, a name or a port; the only one without a key. Raises InputError."""
+        """An input by its position, a name or a port; the only one without a key.
+
+        Raises InputError.
+        """
         return port_of(self.inputs, key, "input")
 
     def output(self, key: Any = None) -> ModelPort:
-        """An output by its position, a name or a port; the only one without a key. Raises InputError."""
+        """An output by its position, a name or a port; the only one without a key.
+
+        Raises InputError.
+        """
         return port_of(self.outputs, key, "output")
 
     def reshape(self, shapes: Any) -> Model:
-        """A new model for other shapes of its inputs; this one stays as it is: `model = model.reshape(...)`.
+        """A new model for other shapes of its inputs.
 
-        `shapes` is the shape of the only input, or a mapping of names, positions or ports to shapes such as
-        `[1, None, (2, 8)]`, "1,?,2..8" or a PartialShape. Inputs that are not named keep theirs.
+        This one stays as it is: `model = model.reshape(...)`.
 
-        Raises InputError for inputs that are not there, ValidationError that lists the layers which do not fit.
+        `shapes` is the shape of the only input, or a mapping of names, positions or ports to shapes
+        such as `[1, None, (2, 8)]`, "1,?,2..8" or a PartialShape. Inputs that are not named keep
+        theirs.
+
+        Raises InputError for inputs that are not there, ValidationError that lists the layers which
+        do not fit.
         """
         # By name: inference knows models, and models must not know inference.
         made: Model = importlib.import_module("uncork.ir.reshape").reshaped(self, shapes)
         return made
 
     def names_of_input(self, position: int) -> tuple[str, ...]:
-        """Names of a parameter: those of its tensor, then its layer name where it tells no other input."""
+        """Names of a parameter: those of its tensor, then its layer name where it tells no other
+        input.
+        """
         return self._input_names[position]
 
     def names_of_output(self, position: int) -> tuple[str, ...]:
-        """Names of a result: its own and those of the tensor it takes, then layer names where they tell no other output."""
+        """Names of a result: its own and those of the tensor it takes, then layer names where they
+        tell no other output.
+        """
         return self._output_names[position]
 
     @lazy
     def _input_names(self) -> list[tuple[str, ...]]:
         nodes = [self.by_id[i] for i in self.parameters]
-        return _told_apart([(*n.outputs[0].names, *self._legacy_name(n, 0)) for n in nodes], [(n.name,) for n in nodes])
+        return _told_apart(
+            [(*n.outputs[0].names, *self._legacy_name(n, 0)) for n in nodes],
+            [(n.name,) for n in nodes],
+        )
 
     @lazy
     def _output_names(self) -> list[tuple[str, ...]]:
         results = [self.by_id[i] for i in self.results]
-        # A name given to a Result is one of its tensor, and so of every other Result that takes the same tensor.
-        own = [(*split_names(dict(r.layer_attributes).get("output_names", "")), *(n for p in r.outputs for n in p.names)) for r in results]
+        # A name given to a Result is one of its tensor, and so of every other Result that takes the
+        # same tensor.
+        own = [
+            (
+                *split_names(dict(r.layer_attributes).get("output_names", "")),
+                *(n for p in r.outputs for n in p.names),
+            )
+            for r in results
+        ]
         shared: dict[Source, list[str]] = {}
         for result, names in zip(results, own):
             shared.setdefault(result.inputs[0], []).extend(names)
@@ -171,12 +232,23 @@ class Model:
         for result, names in zip(results, own):
             source = result.inputs[0]
             producer = self.by_id[source.node]
-            tensors.append((*names, *producer.outputs[source.output].names, *shared[source], *self._legacy_name(producer, source.output)))
-            layers.append((result.name, producer.name) if len(producer.outputs) == 1 else (result.name,))
+            tensors.append(
+                (
+                    *names,
+                    *producer.outputs[source.output].names,
+                    *shared[source],
+                    *self._legacy_name(producer, source.output),
+                )
+            )
+            layers.append(
+                (result.name, producer.name) if len(producer.outputs) == 1 else (result.name,)
+            )
         return _told_apart(tensors, layers)
 
     def _legacy_name(self, node: Node, output: int) -> tuple[str, ...]:
-        """Version 10 was made for layer names: there the layer's name, with the output where there are several, is a tensor's name."""
+        """Version 10 was made for layer names: there the layer's name, with the output where there
+        are several, is a tensor's name.
+        """
         if self.ir_version != 10:
             return ()
         return (node.name if len(node.outputs) == 1 else f"{node.name}.{output}",)
@@ -194,27 +266,42 @@ def _port_text(names: tuple[str, ...], spec: TensorSpec) -> str:
     return f"{best_name(names) or '(no name)'} {spec}"
 
 
-def _told_apart(tensors: list[tuple[str, ...]], layers: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """For each port its tensor names and those layer names that no other port has in any way: a name must not pick the wrong one."""
+def _told_apart(
+    tensors: list[tuple[str, ...]], layers: list[tuple[str, ...]]
+) -> list[tuple[str, ...]]:
+    """For each port its tensor names and those layer names that no other port has in any way: a
+    name must not pick the wrong one.
+    """
     uses = Counter(name for ours, others in zip(tensors, layers) for name in {*ours, *others})
-    return [tuple(dict.fromkeys((*ours, *(n for n in others if uses[n] == 1)))) for ours, others in zip(tensors, layers)]
+    return [
+        tuple(dict.fromkeys((*ours, *(n for n in others if uses[n] == 1))))
+        for ours, others in zip(tensors, layers)
+    ]
 
 
 _SEPARATOR = re.compile(r"(?<!\\),")
 
 
 def split_names(text: str) -> tuple[str, ...]:
-    r"""Tensor names from their attribute: separated by commas; a comma inside a name is written `\,`, a backslash as it is."""
+    r"""Tensor names from their attribute: separated by commas.
+
+    A comma inside a name is written `\,`, a backslash as it is.
+    """
     return tuple(dict.fromkeys(n.replace("\\,", ",") for n in _SEPARATOR.split(text) if n))
 
 
 def join_names(names: tuple[str, ...]) -> str:
-    """The inverse of `split_names`. Raises ValidationError when the format cannot tell the names apart.
+    """The inverse of `split_names`.
+
+    Raises ValidationError when the format cannot tell the names apart.
 
     A backslash at the end of a name would escape the comma after it: such a name goes last.
     """
     ends_in_backslash = [n for n in names if n.endswith("\\")]
     if len(ends_in_backslash) > 1:
-        raise ValidationError(f"a tensor can have one name that ends in a backslash, got {', '.join(map(repr, ends_in_backslash))}")
+        raise ValidationError(
+            "a tensor can have one name that ends in a backslash, "
+            f"got {', '.join(map(repr, ends_in_backslash))}"
+        )
     ordered = [n for n in names if not n.endswith("\\")] + ends_in_backslash
     return ",".join(n.replace(",", "\\,") for n in ordered)

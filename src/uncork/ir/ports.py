@@ -1,4 +1,7 @@
-"""`ModelPort`: an input or output of a model, and how callers name one: by a name, by its position, or by itself."""
+"""`ModelPort`: an input or output of a model, and how callers name one.
+
+A port is named by a name, by its position, or by itself.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +21,21 @@ _NUMBERED = re.compile(r"\d+|Result_\d+|Parameter_\d+|.*/sink_port_\d+", re.ASCI
 
 
 def best_name(names: Sequence[str]) -> str:
-    """The first name that is more than a converter's number ("464", "Result_12"); else the first, or "" without any."""
-    return next((name for name in names if not _NUMBERED.fullmatch(name)), names[0] if names else "")
+    """The first name that is more than a converter's number ("464", "Result_12").
+
+    Where there is none it is the first of all; "" without names.
+    """
+    return next(
+        (name for name in names if not _NUMBERED.fullmatch(name)), names[0] if names else ""
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class ModelPort:
-    """An input or output of a model. It is a key for results and inputs, as its names and its position are."""
+    """An input or output of a model.
+
+    It is a key for results and inputs, as its names and its position are.
+    """
 
     names: tuple[str, ...]
     element_type: ElementType
@@ -53,7 +64,9 @@ class ModelPort:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """NumPy's type of the arrays that a call gives here: float32 for the floats that NumPy lacks."""
+        """NumPy's type of the arrays that a call gives here: float32 for the floats that NumPy
+        lacks.
+        """
         if self.element_type is ElementType.string:
             return np.dtype(str)
         native = self.element_type.is_native or not self.element_type.is_float
@@ -64,11 +77,15 @@ class ModelPort:
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:
-    """`; did you mean 'ids'?` when a known name is near: a letter or two differ, or two have changed places."""
+    """`; did you mean 'ids'?` when a known name is near: a letter or two differ, or two have
+    changed places.
+    """
     import difflib  # for mistakes only
 
     near = difflib.get_close_matches(name, known, 1, 0.6 if len(name) <= 4 else 0.7)
-    near = near or [other for other in known if len(other) > 2 and sorted(other) == sorted(name)][:1]
+    near = (
+        near or [other for other in known if len(other) > 2 and sorted(other) == sorted(name)][:1]
+    )
     return f"; did you mean '{near[0]}'?" if near else ""
 
 
@@ -85,18 +102,29 @@ PORT_HEADING = ("", "name", "type", "shape", "also called")
 def port_rows(inputs: Sequence[ModelPort], outputs: Sequence[ModelPort]) -> list[list[str]]:
     """Inputs and outputs as rows of a table."""
     return [
-        [what, port.name, str(port.element_type), str(port.shape), ", ".join(name for name in port.names if name != port.name)]
+        [
+            what,
+            port.name,
+            str(port.element_type),
+            str(port.shape),
+            ", ".join(name for name in port.names if name != port.name),
+        ]
         for what, ports in (("input", inputs), ("output", outputs))
         for port in ports
     ]
 
 
 def find_port(ports: Sequence[ModelPort], key: Any) -> int | None:
-    """The position of a port by a name, a position or the port itself; None where there is no such port."""
+    """The position of a port by a name, a position or the port itself.
+
+    None where there is no such port.
+    """
     if isinstance(key, str):
         return next((i for i, port in enumerate(ports) if key in port.names), None)
     if isinstance(key, ModelPort):
-        here = key.position < len(ports) and (ports[key.position] is key or ports[key.position] == key)
+        here = key.position < len(ports) and (
+            ports[key.position] is key or ports[key.position] == key
+        )
         return key.position if here else None
     if isinstance(key, (bool, np.ndarray)):
         return None

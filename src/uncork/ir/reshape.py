@@ -15,9 +15,11 @@ from uncork.types import PartialShape
 
 
 def reshaped(model: Model, shapes: Any) -> Model:
-    """The model with these shapes of inputs: of the only one, or a mapping by name, position or port.
+    """The model with these shapes of inputs: of the only one, or a mapping by name, position or
+    port.
 
-    Raises InputError for shapes that cannot be read or inputs that are not there, ValidationError when layers do not fit them.
+    Raises InputError for shapes that cannot be read or inputs that are not there, ValidationError
+    when layers do not fit them.
     """
     wanted = _by_position(model.inputs, shapes)
     new = {model.parameters[position]: shape for position, shape in wanted.items()}
@@ -26,7 +28,9 @@ def reshaped(model: Model, shapes: Any) -> Model:
         if node.id in new:
             element_type = node.outputs[0].spec.element_type
             operation = Parameter(element_type=element_type, shape=new[node.id])
-            node = replace(node, operation=operation, attributes={**node.attributes, **operation.to_text()})
+            node = replace(
+                node, operation=operation, attributes={**node.attributes, **operation.to_text()}
+            )
         nodes.append(node)
     made, problems = infer(replace(model, nodes=tuple(nodes)), trust_ports=True)
     if problems:
@@ -39,7 +43,11 @@ def _by_position(ports: Sequence[ModelPort], shapes: Any) -> dict[int, PartialSh
     if not isinstance(shapes, Mapping):
         if len(ports) != 1:
             many = f"the model has {len(ports)} inputs"
-            raise InputError(f"{many}: give a mapping such as {{'{ports[0].name}': [1, 8]}}; inputs: {listed(ports)}", "reshape")
+            raise InputError(
+                f"{many}: give a mapping such as {{'{ports[0].name}': [1, 8]}}; "
+                f"inputs: {listed(ports)}",
+                "reshape",
+            )
         shapes = {0: shapes}
     wanted: dict[int, PartialShape] = {}
     problems: list[Problem] = []
@@ -58,10 +66,15 @@ def _by_position(ports: Sequence[ModelPort], shapes: Any) -> dict[int, PartialSh
 
 
 def shape_of(value: Any) -> PartialShape:
-    """A shape as people write it: `[1, None, (2, 8)]`, "1,?,2..8" or a PartialShape. Raises ValueError or TypeError."""
+    """A shape as people write it: `[1, None, (2, 8)]`, "1,?,2..8" or a PartialShape.
+
+    Raises ValueError or TypeError.
+    """
     if isinstance(value, PartialShape):
         return value
     try:
-        return PartialShape.parse(value.strip("[]")) if isinstance(value, str) else PartialShape(value)
+        return (
+            PartialShape.parse(value.strip("[]")) if isinstance(value, str) else PartialShape(value)
+        )
     except (TypeError, UncorkError):
         raise ValueError(f"expected a shape such as [1, None, (2, 8)], got {value!r}") from None

@@ -41,13 +41,27 @@ def _read_map(
     input_ports: Mapping[int, int],
     output_ports: Mapping[int, int],
 ) -> BodyMap:
-    parameters, results = ({layer: i for i, layer in enumerate(layers)} for layers in (model.parameters, model.results))
-    inputs = tuple(BodyInput(*fields) for fields in _entries(port_map, "input", input_ports, parameters))
-    outputs = tuple(BodyOutput(*fields) for fields in _entries(port_map, "output", output_ports, results))
+    parameters, results = (
+        {layer: i for i, layer in enumerate(layers)} for layers in (model.parameters, model.results)
+    )
+    inputs = tuple(
+        BodyInput(*fields) for fields in _entries(port_map, "input", input_ports, parameters)
+    )
+    outputs = tuple(
+        BodyOutput(*fields) for fields in _entries(port_map, "output", output_ports, results)
+    )
     for entry in inputs:
         if entry.port is None and entry.purpose != "current_iteration":
-            raise ReadError("port map: an input that comes from no port must have purpose 'current_iteration'")
-    back_edges = tuple((_inner(edge, "from-layer", results, "Result"), _inner(edge, "to-layer", parameters, "Parameter")) for edge in edges)
+            raise ReadError(
+                "port map: an input that comes from no port must have purpose 'current_iteration'"
+            )
+    back_edges = tuple(
+        (
+            _inner(edge, "from-layer", results, "Result"),
+            _inner(edge, "to-layer", parameters, "Parameter"),
+        )
+        for edge in edges
+    )
     return BodyMap(GraphBody(model), inputs, outputs, back_edges)
 
 
@@ -71,7 +85,10 @@ def _number(element: ElementTree.Element, name: str, default: int | None = None)
             raise ValueError(text)
         return int(text)
     except ValueError:
-        raise ReadError(f"<{element.tag}> of the port map: attribute '{name}': expected an integer, got {text!r}") from None
+        raise ReadError(
+            f"<{element.tag}> of the port map: attribute '{name}': "
+            f"expected an integer, got {text!r}"
+        ) from None
 
 
 def _external(entry: ElementTree.Element, ports: Mapping[int, int], direction: str) -> int | None:
@@ -79,14 +96,18 @@ def _external(entry: ElementTree.Element, ports: Mapping[int, int], direction: s
     if port == -1:
         return None
     if port not in ports:
-        raise ReadError(f"port map: the layer has no {direction} port {port}; it has {listed(ports)}")
+        raise ReadError(
+            f"port map: the layer has no {direction} port {port}; it has {listed(ports)}"
+        )
     return ports[port]
 
 
 def _inner(entry: ElementTree.Element, attribute: str, layers: Mapping[int, int], kind: str) -> int:
     layer = _number(entry, attribute)
     if layer not in layers:
-        raise ReadError(f"port map: the body has no {kind} layer with id {layer}; it has {listed(layers)}")
+        raise ReadError(
+            f"port map: the body has no {kind} layer with id {layer}; it has {listed(layers)}"
+        )
     return layers[layer]
 
 
@@ -94,9 +115,18 @@ def _slicing(entry: ElementTree.Element) -> Slicing | None:
     if entry.get("axis") is None:
         return None
     start, end = _number(entry, "start", 0), _number(entry, "end", -1)
-    slicing = Slicing(_number(entry, "axis"), start, end, _number(entry, "stride", 1), _number(entry, "part_size", 1))
+    slicing = Slicing(
+        _number(entry, "axis"),
+        start,
+        end,
+        _number(entry, "stride", 1),
+        _number(entry, "part_size", 1),
+    )
     if slicing.stride == 0 or slicing.part_size < 1:
-        raise ReadError(f"port map: stride must not be 0 and part_size at least 1, got stride {slicing.stride}, part_size {slicing.part_size}")
+        raise ReadError(
+            "port map: stride must not be 0 and part_size at least 1, "
+            f"got stride {slicing.stride}, part_size {slicing.part_size}"
+        )
     return slicing
 
 
@@ -108,21 +138,44 @@ def write_maps(layer: ElementTree.Element, operation: SubGraphOperation, input_c
         model = body.body.model
         port_map = ElementTree.SubElement(layer, f"{tag.removesuffix('body')}port_map")
         for i in body.inputs:
-            _write_entry(port_map, "input", -1 if i.port is None else i.port, model.parameters[i.parameter], i)
+            _write_entry(
+                port_map,
+                "input",
+                -1 if i.port is None else i.port,
+                model.parameters[i.parameter],
+                i,
+            )
         for o in body.outputs:
-            _write_entry(port_map, "output", -1 if o.port is None else input_count + o.port, model.results[o.result], o)
+            _write_entry(
+                port_map,
+                "output",
+                -1 if o.port is None else input_count + o.port,
+                model.results[o.result],
+                o,
+            )
         if body.back_edges:
             edges = ElementTree.SubElement(layer, "back_edges")
             for result, parameter in body.back_edges:
-                numbers = {"from-layer": str(model.results[result]), "to-layer": str(model.parameters[parameter])}
+                numbers = {
+                    "from-layer": str(model.results[result]),
+                    "to-layer": str(model.parameters[parameter]),
+                }
                 ElementTree.SubElement(edges, "edge", numbers)
 
 
-def _write_entry(port_map: ElementTree.Element, tag: str, port: int, layer: int, entry: BodyInput | BodyOutput) -> None:
+def _write_entry(
+    port_map: ElementTree.Element, tag: str, port: int, layer: int, entry: BodyInput | BodyOutput
+) -> None:
     attributes = {"external_port_id": str(port), "internal_layer_id": str(layer)}
     if entry.slicing is not None:
         s = entry.slicing
-        attributes |= {"axis": str(s.axis), "start": str(s.start), "end": str(s.end), "stride": str(s.stride), "part_size": str(s.part_size)}
+        attributes |= {
+            "axis": str(s.axis),
+            "start": str(s.start),
+            "end": str(s.end),
+            "stride": str(s.stride),
+            "part_size": str(s.part_size),
+        }
     if entry.purpose:
         attributes["purpose"] = entry.purpose
     ElementTree.SubElement(port_map, tag, attributes)

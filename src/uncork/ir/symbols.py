@@ -1,7 +1,10 @@
-"""Types and shapes of a whole graph with sizes as symbols: one description of the model for every call.
+"""Symbolic inference: types and shapes of a whole graph with sizes as expressions.
 
-Every open dimension of a Parameter and of a variable, every size that only a step finds out and every element of a small integer
-tensor that shapes may read is a symbol; all other sizes are expressions over them. The rules are the operations' own `infer`.
+One description of the model serves every call.
+
+Every open dimension of a Parameter and of a variable, every size that only a step finds out and
+every element of a small integer tensor that shapes may read is a symbol; all other sizes are
+expressions over them. The rules are the operations' own `infer`.
 """
 
 from __future__ import annotations
@@ -20,7 +23,8 @@ from uncork.types import DYNAMIC, Dimension, Element, ElementType, PartialShape,
 #: Integer tensors up to this many elements may be read by shapes: more are data.
 _SMALL = 8
 _NUMBERS = (ElementType.i32, ElementType.i64)
-#: Numbers that shapes read are sizes, bounds and counts: of those beyond 32 bits a plan knows nothing.
+#: Numbers that shapes read are sizes, bounds and counts: of those beyond 32 bits a plan knows
+#: nothing.
 _LIMIT = 2**31
 
 
@@ -32,10 +36,11 @@ def infer_symbolic(
 ) -> tuple[Model, Facts]:
     """The model with expressions for its sizes, and what they rest on.
 
-    `inputs` gives other specs to some parameters, by node id. A call is described when each symbol lies within its bounds: the
-    open dimensions of inputs are taken to be at least 1, but for those that `may_be_empty`; small integers fit 32 bits. `hints`
-    are values of symbols, of the call that a plan is made for: guards are as they say. Raises ValidationError with every layer
-    whose inputs cannot be right.
+    `inputs` gives other specs to some parameters, by node id. A call is described when each symbol
+    lies within its bounds: the open dimensions of inputs are taken to be at least 1, but for those
+    that `may_be_empty`; small integers fit 32 bits. `hints` are values of symbols, of the call that
+    a plan is made for: guards are as they say. Raises ValidationError with every layer whose inputs
+    cannot be right.
     """
     inference = _Inference(model, Facts(hints), may_be_empty)
     nodes = [inference.infer(node, (inputs or {}).get(node.id)) for node in model.nodes]
@@ -52,8 +57,11 @@ class _Inference:
         self.model, self.facts, self.may_be_empty = model, facts, may_be_empty
         self.specs: dict[Source, TensorSpec] = {}
         self.problems: list[Problem] = []
-        self.positions = {parameter: position for position, parameter in enumerate(model.parameters)}
-        #: Dimensions of variables, which all that read one share: they have the size that it has before the call.
+        self.positions = {
+            parameter: position for position, parameter in enumerate(model.parameters)
+        }
+        #: Dimensions of variables, which all that read one share: they have the size that it has
+        #: before the call.
         self.variables: dict[tuple[str, int], Dimension] = {}
 
     def infer(self, node: Node, given: TensorSpec | None) -> Node:
@@ -62,20 +70,28 @@ class _Inference:
         specs = self._described(node) if given is None else (given,)
         if node.type_name not in ("Const", "Result"):
             found: dict[int, Dimension] = {}
-            specs = tuple(self._with_symbols(node, output, spec, found) for output, spec in enumerate(specs))
+            specs = tuple(
+                self._with_symbols(node, output, spec, found) for output, spec in enumerate(specs)
+            )
         for output, spec in enumerate(specs):
             self.specs[Source(node.id, output)] = spec
         if node.type_name == "Result":
             return node
         ports = node.outputs + tuple(Port(spec) for spec in specs[len(node.outputs) :])
-        return replace(node, outputs=tuple(Port(spec, port.names, port.extras) for spec, port in zip(specs, ports)))
+        return replace(
+            node,
+            outputs=tuple(Port(spec, port.names, port.extras) for spec, port in zip(specs, ports)),
+        )
 
     def finished(self, node: Node) -> Node:
         """The node with all that is known now."""
         settled = [self._settled(port.spec) for port in node.outputs]
         if all(spec is port.spec for spec, port in zip(settled, node.outputs)):
             return node
-        return replace(node, outputs=tuple(replace(port, spec=spec) for port, spec in zip(node.outputs, settled)))
+        return replace(
+            node,
+            outputs=tuple(replace(port, spec=spec) for port, spec in zip(node.outputs, settled)),
+        )
 
     def _described(self, node: Node) -> tuple[TensorSpec, ...]:
         declared = tuple(port.spec for port in node.outputs)
@@ -83,46 +99,79 @@ class _Inference:
         if node.operation is None or any(a is None for a in arguments):
             return declared
         try:
-            return node.operation.describe([None if a is None else self._settled(a) for a in arguments])
+            return node.operation.describe(
+                [None if a is None else self._settled(a) for a in arguments]
+            )
         except UncorkError as error:
-            self.problems.append(replace(error.problems[0], where=node.label, message=error.message, layer=node.name))
+            self.problems.append(
+                replace(error.problems[0], where=node.label, message=error.message, layer=node.name)
+            )
             return declared
 
     # ---- symbols
 
-    def _with_symbols(self, node: Node, output: int, spec: TensorSpec, found: dict[int, Dimension]) -> TensorSpec:
-        """The spec with a symbol for every size, and every element that shapes may read, that nothing else tells."""
+    def _with_symbols(
+        self, node: Node, output: int, spec: TensorSpec, found: dict[int, Dimension]
+    ) -> TensorSpec:
+        """The spec with a symbol for every size, and every element that shapes may read, that
+        nothing else tells.
+        """
         if spec.rank is not None and any(d.expression is None for d in spec.shape):
-            dims = [d if d.expression is not None else self._new_dimension(node, output, axis, d, found) for axis, d in enumerate(spec.shape)]
+            dims = [
+                d if d.expression is not None else self._new_dimension(node, output, axis, d, found)
+                for axis, d in enumerate(spec.shape)
+            ]
             spec = replace(spec, shape=PartialShape(dims))
-        if spec.element_type not in _NUMBERS or spec.value is not None or not spec.shape.is_static or not 1 <= int(spec.shape.size) <= _SMALL:
+        if (
+            spec.element_type not in _NUMBERS
+            or spec.value is not None
+            or not spec.shape.is_static
+            or not 1 <= int(spec.shape.size) <= _SMALL
+        ):
             return spec
         elements: list[Element] = list(spec.elements or [None] * int(spec.shape.size))
         for i, element in enumerate(elements):
             if element is None:
                 name = f"{self._name(node, output)}[{i}]"
-                low, kind = (0, "state") if isinstance(node.operation, StateLength) else (-_LIMIT, "number")
-                symbol = self.facts.symbol(name, low, _LIMIT - 1, kind, Origin(node.id, output, i, True))
+                low, kind = (
+                    (0, "state") if isinstance(node.operation, StateLength) else (-_LIMIT, "number")
+                )
+                symbol = self.facts.symbol(
+                    name, low, _LIMIT - 1, kind, Origin(node.id, output, i, True)
+                )
                 elements[i] = Size.of(symbol)
         return replace(spec, elements=tuple(elements))
 
-    def _new_dimension(self, node: Node, output: int, axis: int, bounds: Dimension, found: dict[int, Dimension]) -> Dimension:
-        """A symbol for a dimension. A rule that puts one and the same open dimension in several places means one size."""
+    def _new_dimension(
+        self, node: Node, output: int, axis: int, bounds: Dimension, found: dict[int, Dimension]
+    ) -> Dimension:
+        """A symbol for a dimension.
+
+        A rule that puts one and the same open dimension in several places means one size.
+        """
         origin = Origin(node.id, output, axis)
         if isinstance(node.operation, ReadValue3):
             key = (node.operation.variable_id, axis)
             if key not in self.variables:
-                self.variables[key] = self._symbol(f"{_word(key[0])}_{axis}", bounds, bounds.low, "state", origin)
+                self.variables[key] = self._symbol(
+                    f"{_word(key[0])}_{axis}", bounds, bounds.low, "state", origin
+                )
             return self.variables[key]
         if node.type_name == "Parameter":
             least = bounds.low if node.id in self.may_be_empty else max(1, bounds.low)
-            return self._symbol(f"{self._name(node, output)}_{axis}", bounds, least, "input", origin)
+            return self._symbol(
+                f"{self._name(node, output)}_{axis}", bounds, least, "input", origin
+            )
         if bounds is not DYNAMIC and id(bounds) in found:
             return found[id(bounds)]
-        found[id(bounds)] = self._symbol(f"{self._name(node, output)}_{axis}", bounds, bounds.low, "found", origin)
+        found[id(bounds)] = self._symbol(
+            f"{self._name(node, output)}_{axis}", bounds, bounds.low, "found", origin
+        )
         return found[id(bounds)]
 
-    def _symbol(self, name: str, bounds: Dimension, low: int, kind: str, origin: Origin) -> Dimension:
+    def _symbol(
+        self, name: str, bounds: Dimension, low: int, kind: str, origin: Origin
+    ) -> Dimension:
         return Dimension.of(Size.of(self.facts.symbol(name, low, bounds.high, kind, origin)))
 
     def _name(self, node: Node, output: int) -> str:
@@ -137,8 +186,15 @@ class _Inference:
         """The spec with equalities put in that were found after it was made."""
         if not self.facts.equal:
             return spec
-        if spec.rank is not None and any(d.is_open and self._is_changed(d.expression) for d in spec.shape):
-            spec = replace(spec, shape=PartialShape([Dimension.of(d.expression) if d.is_open else d for d in spec.shape]))
+        if spec.rank is not None and any(
+            d.is_open and self._is_changed(d.expression) for d in spec.shape
+        ):
+            spec = replace(
+                spec,
+                shape=PartialShape(
+                    [Dimension.of(d.expression) if d.is_open else d for d in spec.shape]
+                ),
+            )
         if spec.elements is not None and any(self._is_changed(e) for e in spec.elements):
             elements = tuple(spec.sizes() or ())
             spec = replace(spec, elements=elements)

@@ -1,4 +1,4 @@
-"""Types and shapes of a whole graph, inferred from the operations and held against what the file says of its ports."""
+"""Inference of types and shapes over a whole graph, held against what the file says of ports."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ from uncork.ir.model import Model, Node, Port, Source
 from uncork.types import PartialShape, TensorSpec
 
 
-def infer(model: Model, inputs: Mapping[int, TensorSpec] | None = None, *, trust_ports: bool = False) -> tuple[Model, list[Problem]]:
+def infer(
+    model: Model, inputs: Mapping[int, TensorSpec] | None = None, *, trust_ports: bool = False
+) -> tuple[Model, list[Problem]]:
     """The model with its specs inferred, and every problem found on the way.
 
-    `inputs` gives other specs to some parameters, by node id. The file's own statements are checked unless `trust_ports`
-    says that they no longer hold (after a rewrite). With the file's own inputs, operations whose meaning depends on the
-    model are settled too.
+    `inputs` gives other specs to some parameters, by node id. The file's own statements are checked
+    unless `trust_ports` says that they no longer hold (after a rewrite). With the file's own
+    inputs, operations whose meaning depends on the model are settled too.
 
-    One mistake is reported once. A node that cannot be inferred keeps the file's specs. Behind a node whose file says one
-    thing and whose inputs give another, a node is wrong only if it is wrong by both.
+    One mistake is reported once. A node that cannot be inferred keeps the file's specs. Behind a
+    node whose file says one thing and whose inputs give another, a node is wrong only if it is
+    wrong by both.
     """
     problems: list[Problem] = []
     specs: dict[Source, TensorSpec] = {}
@@ -30,7 +33,9 @@ def infer(model: Model, inputs: Mapping[int, TensorSpec] | None = None, *, trust
         if sums is not None:
             node = _settled(sums.explicit(node, nodes, specs), specs)
         declared = {i: port.spec for i, port in enumerate(node.outputs) if port.typed}
-        outputs, wrong = _infer_node(node, specs, contradicted, None if inputs is None else inputs.get(node.id), trust_ports)
+        outputs, wrong = _infer_node(
+            node, specs, contradicted, None if inputs is None else inputs.get(node.id), trust_ports
+        )
         problems.extend(wrong)
         for position, spec in (declared if outputs is None else dict(enumerate(outputs))).items():
             specs[Source(node.id, position)] = spec
@@ -39,30 +44,38 @@ def infer(model: Model, inputs: Mapping[int, TensorSpec] | None = None, *, trust
         if sums is not None:
             sums.note(node, outputs)
         if outputs is not None and node.type_name != "Result":
-            ports = (Port(spec, port.names, port.extras) for spec, port in zip(outputs, _padded(node.outputs, outputs)))
+            ports = (
+                Port(spec, port.names, port.extras)
+                for spec, port in zip(outputs, _padded(node.outputs, outputs))
+            )
             node = replace(node, outputs=tuple(ports))
         nodes.append(node)
     return replace(model, nodes=tuple(nodes)), problems
 
 
-def settled(body: Model) -> Model:
-    """A sub-graph with its operations settled by what it says itself of its parameters, and its sums of booleans made
-    explicit; all else as it was."""
+def specialised(body: Model) -> Model:
+    """A sub-graph with its operations specialised by what it says itself of its parameters, and its
+    sums of booleans made explicit; all else as it was.
+    """
     checked, _ = infer(body)
     said = body.by_id
-    return replace(body, nodes=tuple(_settled_as(said.get(node.id, node), node) for node in checked.nodes))
+    return replace(
+        body, nodes=tuple(_settled_as(said.get(node.id, node), node) for node in checked.nodes)
+    )
 
 
 def _settled_as(said: Node, checked: Node) -> Node:
     ports = zip(said.outputs, checked.outputs)
-    outputs = tuple(p if p.spec.element_type is c.spec.element_type and p.typed else c for p, c in ports)
+    outputs = tuple(
+        p if p.spec.element_type is c.spec.element_type and p.typed else c for p, c in ports
+    )
     return replace(said, operation=checked.operation, inputs=checked.inputs, outputs=outputs)
 
 
 def _settled(node: Node, specs: Mapping[Source, TensorSpec]) -> Node:
     if node.operation is None:
         return node
-    operation = node.operation.settled([specs.get(source) for source in node.inputs])
+    operation = node.operation.specialised([specs.get(source) for source in node.inputs])
     return node if operation is node.operation else replace(node, operation=operation)
 
 
@@ -80,10 +93,13 @@ def _infer_node(
     """What a node gives, None where nothing can be inferred, and what is wrong with it."""
     if given is not None:
         return (given,), []
-    # Without a spec: behind a cycle, or a layer that does not say what it gives. That is reported there.
+    # Without a spec: behind a cycle, or a layer that does not say what it gives. That is reported
+    # there.
     if node.operation is None or any(source not in specs for source in node.inputs):
         return None, []
-    outputs, wrong = _held_against_file(node, [specs[source] for source in node.inputs], trust_ports)
+    outputs, wrong = _held_against_file(
+        node, [specs[source] for source in node.inputs], trust_ports
+    )
     if wrong and any(source in contradicted for source in node.inputs):
         by_the_file = [contradicted.get(source, specs[source]) for source in node.inputs]
         outputs_then, wrong_then = _held_against_file(node, by_the_file, trust_ports)
@@ -92,30 +108,47 @@ def _infer_node(
     return outputs, wrong
 
 
-def _held_against_file(node: Node, arguments: list[TensorSpec], trust_ports: bool) -> tuple[tuple[TensorSpec, ...] | None, list[Problem]]:
+def _held_against_file(
+    node: Node, arguments: list[TensorSpec], trust_ports: bool
+) -> tuple[tuple[TensorSpec, ...] | None, list[Problem]]:
     assert node.operation is not None
     try:
         inferred = node.operation.describe(arguments)
     except UncorkError as error:
-        return None, [replace(error.problems[0], where=node.label, message=error.message, layer=node.name)]
+        return None, [
+            replace(error.problems[0], where=node.label, message=error.message, layer=node.name)
+        ]
     wrong: list[Problem] = []
     if node.type_name == "Result" or trust_ports:
         return inferred, wrong
     if len(node.outputs) > len(inferred):
-        wrong.append(Problem(node.label, f"expected {len(inferred)} output ports, the file has {len(node.outputs)}"))
+        wrong.append(
+            Problem(
+                node.label,
+                f"expected {len(inferred)} output ports, the file has {len(node.outputs)}",
+            )
+        )
     for position, (port, found) in enumerate(zip(node.outputs, inferred)):
         said = port.spec
         if not port.typed:
             continue
         if said.element_type is not found.element_type:
-            message = f"output {position}: the file says {said.element_type}, its inputs give {found.element_type}"
+            message = (
+                f"output {position}: the file says {said.element_type}, "
+                f"its inputs give {found.element_type}"
+            )
             wrong.append(Problem(node.label, message))
         elif not agree(said.shape, found.shape):
-            wrong.append(Problem(node.label, f"output {position}: the file says {said}, its inputs give {found}"))
+            wrong.append(
+                Problem(
+                    node.label, f"output {position}: the file says {said}, its inputs give {found}"
+                )
+            )
     return inferred, wrong
 
 
 def agree(said: PartialShape, found: PartialShape) -> bool:
     """Whether a port of the file that says one shape can be of another."""
-    # The serializer writes an unknown rank as a port without dimensions, which is also how it writes a scalar.
+    # The serializer writes an unknown rank as a port without dimensions, which is also how it
+    # writes a scalar.
     return said.rank == 0 or said.compatible(found)

@@ -1,6 +1,9 @@
-"""`model.bin`: mapped unless it is small, and every range checked with unbounded integers before it is viewed.
+"""`Weights`: model.bin, mapped unless it is small; every range is checked before it is viewed.
 
-A file that is missing, too short, or of another model is one problem, however many constants lie in it.
+Ranges are checked with unbounded integers.
+
+A file that is missing, too short, or of another model is one problem, however many constants lie in
+it.
 """
 
 from __future__ import annotations
@@ -22,7 +25,9 @@ class MissingBytes(ReadError):
 
 
 class Weights:
-    """The bytes of a weights file. Opened at the first constant: a model without constants needs no file.
+    """The bytes of a weights file.
+
+    Opened at the first constant: a model without constants needs no file.
 
     `mapped`: a file that is not small is mapped, not copied.
     """
@@ -35,11 +40,16 @@ class Weights:
         self._missed: list[Problem] = []
 
     def slice(self, offset: int, size: int) -> memoryview:
-        """Bytes offset .. offset + size. Raises MissingBytes when the file is missing or too short."""
+        """Bytes offset .. offset + size.
+
+        Raises MissingBytes when the file is missing or too short.
+        """
         data = self._map()
         if data is None or offset + size > len(data):
             has = "cannot be read" if data is None else f"has {len(data)} bytes"
-            raise MissingBytes(f"expected bytes {offset} to {offset + size} in '{self.path.name}', which {has}")
+            raise MissingBytes(
+                f"expected bytes {offset} to {offset + size} in '{self.path.name}', which {has}"
+            )
         return data[offset : offset + size]
 
     def _map(self) -> memoryview | None:
@@ -55,13 +65,18 @@ class Weights:
         self._missed.append(Problem(layer, error.message))
 
     def problem(self, root: ElementTree.Element, sound: bool) -> Problem | None:
-        """What is wrong with the file, by all constants of the model. A file longer than they need is only warned of, and
-        only where the model is `sound` otherwise: else its offsets and sizes may be the mistake."""
+        """What is wrong with the file, by all constants of the model.
+
+        A file longer than they need is only warned of, and only where the model is `sound`
+        otherwise: else its offsets and sizes may be the mistake.
+        """
         if self._unreadable:
             constants, needed = _needs(root)
             message = (
-                f"the weights file '{self.path}' cannot be read: {self._unreadable}. The model's {_counted(constants)} "
-                f"in it and {'needs' if constants == 1 else 'need'} {needed:,} bytes: put the file that was saved "
+                f"the weights file '{self.path}' cannot be read: {self._unreadable}. "
+                f"The model's {_counted(constants)} "
+                f"in it and {'needs' if constants == 1 else 'need'} {needed:,} bytes: "
+                "put the file that was saved "
                 "with the model there, or name another (weights=, on the command line --weights)"
             )
             return Problem("", message)
@@ -71,14 +86,18 @@ class Weights:
             constants, needed = _needs(root)
             if len(self._data) > needed + _PADDING:
                 warnings.warn(
-                    f"the weights file '{self.path}' has {len(self._data):,} bytes, and the model's {_counted(constants)} "
+                    f"the weights file '{self.path}' has {len(self._data):,} bytes, "
+                    f"and the model's {_counted(constants)} "
                     f"in the first {needed:,}: is it the file of another model?",
                     stacklevel=2,
                 )
         return None
 
     def _too_short(self, constants: int, needed: int) -> Problem:
-        cause = "the file was cut short, as by a copy that ended early, or it belongs to another model: copy it again, with its model.xml"
+        cause = (
+            "the file was cut short, as by a copy that ended early, "
+            "or it belongs to another model: copy it again, with its model.xml"
+        )
         if len(self._missed) == 1:
             (only,) = self._missed
             return Problem(only.where, f"{only.message}. If the offset is right, {cause}")
@@ -91,7 +110,9 @@ class Weights:
 
 
 def _needs(root: ElementTree.Element) -> tuple[int, int]:
-    """How many constants of a model lie in the weights file, layers that nothing reads and sub-graphs included, and its size."""
+    """How many constants of a model lie in the weights file, layers that nothing reads and
+    sub-graphs included, and its size.
+    """
     ends = []
     for data in root.iter("data"):
         offset, size = unsigned(data.get("offset")), unsigned(data.get("size"))

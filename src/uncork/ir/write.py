@@ -1,6 +1,9 @@
-"""`Model` to `model.xml` and `model.bin`: what was read and written again is the same model, and OpenVINO loads it.
+"""`Model` to `model.xml` and `model.bin`: reading them again gives the same model.
 
-Both files are written beside their final names and renamed when whole, weights first: whoever opens the XML finds its bytes.
+OpenVINO loads what is written.
+
+Both files are written beside their final names and renamed when whole, weights first: whoever opens
+the XML finds its bytes.
 """
 
 from __future__ import annotations
@@ -26,19 +29,26 @@ from uncork.types import ElementType, TensorSpec
 
 
 def write_model(model: Model, path: str | os.PathLike[str]) -> None:
-    """Write `path` and the weights beside it, with the suffix `.bin`. Existing files are replaced only when all went well.
+    """Write `path` and the weights beside it, with the suffix `.bin`.
 
-    The model may be one that was read from these very files: its constants stay valid. Raises ValidationError for what the format
-    cannot hold (a control character in a name) and UncorkError when a file cannot be written.
+    Existing files are replaced only when all went well.
+
+    The model may be one that was read from these very files: its constants stay valid. Raises
+    ValidationError for what the format cannot hold (a control character in a name) and UncorkError
+    when a file cannot be written.
     """
     path = Path(path)
     binary = path.with_suffix(".bin")
     if path == binary:
-        raise UncorkError(f"expected a path such as model.xml, got '{path}': '.bin' is where the weights go")
+        raise UncorkError(
+            f"expected a path such as model.xml, got '{path}': '.bin' is where the weights go"
+        )
     try:
         with Replacement() as files:
             with files.open(binary) as file:
-                root = ElementTree.Element("net", {"name": model.name, "version": str(model.ir_version)})
+                root = ElementTree.Element(
+                    "net", {"name": model.name, "version": str(model.ir_version)}
+                )
                 _graph(root, model, _BinaryWriter(file))
             _check_text(root)
             ElementTree.indent(root, "\t")
@@ -56,13 +66,16 @@ def _check_text(root: ElementTree.Element) -> None:
     for element in root.iter():
         for text in (element.text or "", *element.attrib.values()):
             if _NOT_XML.search(text):
-                raise ValidationError(f"<{element.tag}>: {shown(text)} has a character that XML cannot hold")
+                raise ValidationError(
+                    f"<{element.tag}>: {shown(text)} has a character that XML cannot hold"
+                )
 
 
 class _BinaryWriter:
     """Appends constants to the weights file; one that was written before is not written again."""
 
-    #: Equal constants are found by address at any size, by content up to this many bytes (shapes, axes, scalars).
+    #: Equal constants are found by address at any size, by content up to this many bytes (shapes,
+    #: axes, scalars).
     SMALL = 4096
 
     def __init__(self, file: BinaryIO) -> None:
@@ -77,7 +90,11 @@ class _BinaryWriter:
         address = (stored.__array_interface__["data"][0], constant.element_type, constant.count)
         if address in self.by_address and stored.flags.c_contiguous:
             return self.by_address[address]
-        data = stored.data if isinstance(constant, PackedConst) else storage.pack(stored, constant.element_type)
+        data = (
+            stored.data
+            if isinstance(constant, PackedConst)
+            else storage.pack(stored, constant.element_type)
+        )
         content = bytes(data) if len(data) <= self.SMALL else None
         place = None if content is None else self.by_content.get(content)
         if place is None:
@@ -91,7 +108,10 @@ class _BinaryWriter:
         return place
 
     def _aligned(self, to: int) -> int:
-        """The next offset that arrays can be mapped at as the processor likes them; the format asks for no alignment."""
+        """The next offset that arrays can be mapped at as the processor likes them.
+
+        The format asks for no alignment.
+        """
         padding = -self.end % to
         self.file.write(bytes(padding))
         self.end += padding
@@ -104,20 +124,33 @@ def _graph(root: ElementTree.Element, model: Model, binary: _BinaryWriter) -> No
     for node in _in_file_order(model):
         layers.append(_layer(node, model, binary))
         for position, source in enumerate(node.inputs):
-            numbers = (source.node, len(model.by_id[source.node].inputs) + source.output, node.id, position)
+            numbers = (
+                source.node,
+                len(model.by_id[source.node].inputs) + source.output,
+                node.id,
+                position,
+            )
             keys = ("from-layer", "from-port", "to-layer", "to-port")
             ElementTree.SubElement(edges, "edge", {k: str(n) for k, n in zip(keys, numbers)})
     root.extend(xml.thawed(extra) for extra in model.extras)
 
 
 def _in_file_order(model: Model) -> list[Node]:
-    """Parameters and results in the model's own order: their order in the file is the order of inputs and outputs."""
+    """Parameters and results in the model's own order: their order in the file is the order of
+    inputs and outputs.
+    """
     ordered = {"Parameter": iter(model.parameters), "Result": iter(model.results)}
-    return [model.by_id[next(ordered[n.type_name])] if n.type_name in ordered else n for n in model.nodes]
+    return [
+        model.by_id[next(ordered[n.type_name])] if n.type_name in ordered else n
+        for n in model.nodes
+    ]
 
 
 def _layer(node: Node, model: Model, binary: _BinaryWriter) -> ElementTree.Element:
-    layer = ElementTree.Element("layer", {"id": str(node.id), "name": node.name, "type": node.type_name, "version": node.opset})
+    layer = ElementTree.Element(
+        "layer",
+        {"id": str(node.id), "name": node.name, "type": node.type_name, "version": node.opset},
+    )
     for key, value in node.layer_attributes:
         layer.set(key, value)
     attributes = dict(node.attributes)
@@ -131,7 +164,10 @@ def _layer(node: Node, model: Model, binary: _BinaryWriter) -> ElementTree.Eleme
         inputs = ElementTree.SubElement(layer, "input")
         for position, source in enumerate(node.inputs):
             element = _port(position, model.spec(source), {})
-            element.extend(xml.thawed(extra) for extra in (node.input_extras[position] if node.input_extras else ()))
+            element.extend(
+                xml.thawed(extra)
+                for extra in (node.input_extras[position] if node.input_extras else ())
+            )
             inputs.append(element)
     if node.outputs and node.type_name != "Result":
         outputs = ElementTree.SubElement(layer, "output")
@@ -140,8 +176,14 @@ def _layer(node: Node, model: Model, binary: _BinaryWriter) -> ElementTree.Eleme
             element = _port(len(node.inputs) + position, port.spec, names)
             element.extend(xml.thawed(extra) for extra in port.extras)
             outputs.append(element)
-    maps = ("rt_info", "back_edges") if isinstance(node.operation, SubGraphOperation) else ("rt_info",)
-    layer.extend(xml.thawed(e) for e in node.extras if e.tag not in maps and not (len(maps) > 1 and e.tag.endswith("port_map")))
+    maps = (
+        ("rt_info", "back_edges") if isinstance(node.operation, SubGraphOperation) else ("rt_info",)
+    )
+    layer.extend(
+        xml.thawed(e)
+        for e in node.extras
+        if e.tag not in maps and not (len(maps) > 1 and e.tag.endswith("port_map"))
+    )
     if isinstance(node.operation, SubGraphOperation):
         write_maps(layer, node.operation, len(node.inputs))
     for tag, body in node.bodies:
@@ -151,7 +193,11 @@ def _layer(node: Node, model: Model, binary: _BinaryWriter) -> ElementTree.Eleme
 
 
 def _port(port_id: int, spec: TensorSpec, more: Mapping[str, str]) -> ElementTree.Element:
-    port = ElementTree.Element("port", {"id": str(port_id), "precision": spec.element_type.ir_name, **more})
+    port = ElementTree.Element(
+        "port", {"id": str(port_id), "precision": spec.element_type.ir_name, **more}
+    )
     for dim in spec.shape if spec.rank is not None else ():
-        ElementTree.SubElement(port, "dim").text = str(int(dim)) if dim.is_static and int(dim) < 2**63 else "-1"
+        ElementTree.SubElement(port, "dim").text = (
+            str(int(dim)) if dim.is_static and int(dim) < 2**63 else "-1"
+        )
     return port

@@ -1,4 +1,6 @@
-"""Sub-graphs as an operation sees them: what a body takes and gives, and how its ports are joined to those of the layer."""
+"""Sub-graphs as an operation sees them: what a body takes and gives, and how its ports are joined
+to those of the layer.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ class EndlessLoop(InputError):
 
 
 class Body(Protocol):
-    """A graph inside a layer. Inputs are in the order of its Parameters, outputs in that of its Results."""
+    """A graph inside a layer. Inputs are in the order of its Parameters, outputs in that of its
+    Results.
+    """
 
     @property
     def input_specs(self) -> tuple[TensorSpec, ...]: ...
@@ -30,7 +34,9 @@ class Body(Protocol):
     def output_count(self) -> int: ...
 
     def describe(self, inputs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
-        """Specs of the results; raises UncorkError, with the inner layer, when the body cannot take these inputs."""
+        """Specs of the results; raises UncorkError, with the inner layer, when the body cannot take
+        these inputs.
+        """
         ...
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
@@ -40,7 +46,9 @@ class Body(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Slicing:
-    """A tensor cut into parts along an axis, one an iteration, or put together from them (attributes of the port map)."""
+    """A tensor cut into parts along an axis, one an iteration, or put together from them
+    (attributes of the port map).
+    """
 
     axis: int
     start: int = 0
@@ -51,7 +59,7 @@ class Slicing:
 
 @dataclass(frozen=True, slots=True)
 class BodyInput:
-    """External input `port` (None: the body's own) goes to the body's Parameter number `parameter`."""
+    """External input `port` (None: the body's own) feeds Parameter number `parameter`."""
 
     port: int | None
     parameter: int
@@ -71,7 +79,9 @@ class BodyOutput:
 
 @dataclass(frozen=True, slots=True)
 class BodyMap:
-    """A body with its port map. `back_edges` are pairs (result, parameter): next iteration's value of the parameter."""
+    """A body with its port map. `back_edges` are pairs (result, parameter): next iteration's value
+    of the parameter.
+    """
 
     body: Body
     inputs: tuple[BodyInput, ...]
@@ -85,7 +95,8 @@ Self = TypeVar("Self", bound="SubGraphOperation")
 class SubGraphOperation(Operation):
     """Base of If, Loop and TensorIterator. It has its bodies when the node is built."""
 
-    # What a body computes may depend on its state or not end: nothing of it is evaluated while shapes are inferred.
+    # What a body computes may depend on its state or not end: nothing of it is evaluated while
+    # shapes are inferred.
     deterministic = False
     #: Names of the bodies, as in the file: `then_body`, `body`.
     body_names: ClassVar[tuple[str, ...]] = ()
@@ -99,29 +110,56 @@ class SubGraphOperation(Operation):
         Raises ValidationError unless every Parameter is fed once and every output of the layer has
         a source in every body.
         """
-        self.require(set(bodies) == set(self.body_names), "expected {}, got {}", _listed(self.body_names), _listed(sorted(bodies)))
+        self.require(
+            set(bodies) == set(self.body_names),
+            "expected {}, got {}",
+            _listed(self.body_names),
+            _listed(sorted(bodies)),
+        )
         for name, body in bodies.items():
             fed = sorted(i.parameter for i in body.inputs)
             expected = list(range(len(body.body.input_specs)))
-            self.require(fed == expected, "<{}>: expected each of the {} parameters to be fed once by the port map", name, len(expected))
+            self.require(
+                fed == expected,
+                "<{}>: expected each of the {} parameters to be fed once by the port map",
+                name,
+                len(expected),
+            )
             ports = sorted(o.port for o in body.outputs if o.port is not None)
             self.require(
-                ports == list(range(len(ports))), "<{}>: expected the port map to give outputs 0 to {} once each", name, len(ports) - 1
+                ports == list(range(len(ports))),
+                "<{}>: expected the port map to give outputs 0 to {} once each",
+                name,
+                len(ports) - 1,
             )
             self.require(len(ports) > 0, "<{}>: the port map gives no output", name)
             for _, parameter in body.back_edges:
                 entry = next(i for i in body.inputs if i.parameter == parameter)
-                self.require(entry.slicing is None, "<{}>: parameter {} is both sliced and the end of a back edge", name, parameter)
+                self.require(
+                    entry.slicing is None,
+                    "<{}>: parameter {} is both sliced and the end of a back edge",
+                    name,
+                    parameter,
+                )
             targets = [parameter for _, parameter in body.back_edges]
-            self.require(len(set(targets)) == len(targets), "<{}>: two back edges end at one parameter", name)
+            self.require(
+                len(set(targets)) == len(targets), "<{}>: two back edges end at one parameter", name
+            )
         counts = {sum(o.port is not None for o in b.outputs) for b in bodies.values()}
-        self.require(len(counts) == 1, "the bodies give different numbers of outputs: {}", sorted(counts))
+        self.require(
+            len(counts) == 1, "the bodies give different numbers of outputs: {}", sorted(counts)
+        )
         return self.replace(bodies=dict(bodies))
 
     def external(self, inputs: Sequence[TensorSpec], entry: BodyInput) -> TensorSpec:
         """The spec of the layer's input that a body's input takes."""
         assert entry.port is not None
-        self.require(entry.port < len(inputs), "the port map names input {}, there are {}", entry.port, len(inputs))
+        self.require(
+            entry.port < len(inputs),
+            "the port map names input {}, there are {}",
+            entry.port,
+            len(inputs),
+        )
         return inputs[entry.port]
 
 
@@ -131,8 +169,14 @@ def _listed(names: Sequence[str]) -> str:
 
 @contextmanager
 def maybe_run(specs: Iterable[TensorSpec], certain: bool) -> Iterator[None]:
-    """Inside, a body is described that may not run: what it demands of sizes is then no demand of the call."""
-    facts = None if certain else facts_of(d.expression for s in specs if s.rank is not None for d in s.shape)
+    """Inside, a body is described that may not run: what it demands of sizes is then no demand of
+    the call.
+    """
+    facts = (
+        None
+        if certain
+        else facts_of(d.expression for s in specs if s.rank is not None for d in s.shape)
+    )
     with nullcontext() if facts is None else facts.tentative():
         yield
 
@@ -143,4 +187,6 @@ def union(first: TensorSpec, second: TensorSpec) -> TensorSpec | None:
         return None
     if first.rank is None or second.rank is None or first.rank != second.rank:
         return TensorSpec(first.element_type, PartialShape())
-    return TensorSpec(first.element_type, PartialShape([a.union(b) for a, b in zip(first.shape, second.shape)]))
+    return TensorSpec(
+        first.element_type, PartialShape([a.union(b) for a, b in zip(first.shape, second.shape)])
+    )

@@ -1,19 +1,22 @@
-"""`Operation`: the one place where an operation of the IR is declared, checked, described and defined.
+"""`Operation`: the one place where an operation of the IR is declared, checked, described and
+defined.
 
 A subclass states its ports and attributes as class fields and has two methods:
 
-- `infer(self, *specs)` takes one `TensorSpec` per input (None for an absent optional one), refuses what cannot be with
-  `self.require(...)`, and returns the shape of each output. It runs at load, with whatever is known then, and again before
-  every execution of the reference, with everything known: a rule is written once and holds at both times.
-- `reference(self, *arrays)` is plain NumPy from the formula of the specification page, for reading. It may trust `infer`.
+- `infer(self, *specs)` takes one `TensorSpec` per input (None for an absent optional one), refuses
+  what cannot be with `self.require(...)`, and returns the shape of each output. It runs at load,
+  with whatever is known then, and again before every execution of the reference, with everything
+  known: a rule is written once and holds at both times.
+- `reference(self, *arrays)` is plain NumPy from the formula of the specification page, for reading.
+  It may trust `infer`.
 
-What all operations share is done here: types of ports, arity, f16 and bf16 computed in f32 and rounded once, the limits of
-memory, and the propagation of small constant values that shapes are computed from.
+What all operations share is done here: types of ports, arity, f16 and bf16 computed in f32 and
+rounded once, the limits of memory, and the propagation of small constant values that shapes are
+computed from.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, NoReturn, TypeVar
 
@@ -21,9 +24,9 @@ import numpy as np
 
 from uncork.blas import limited
 from uncork.errors import InputError, UncorkError, ValidationError
-from uncork.memory import available
 from uncork.ops._elements import FOLD_LIMIT as FOLD_LIMIT
 from uncork.ops._elements import Elements, by_moving, by_place, carried
+from uncork.ops._memory import check_memory as check_memory
 from uncork.ops._ports import REQUIRED, Attribute, Field, Input, Output, describe_types
 from uncork.storage import decode, encode
 from uncork.symbolic import Size
@@ -45,15 +48,16 @@ class Operation:
     attributes: ClassVar[dict[str, Attribute[Any]]] = {}
     #: Each output element depends on the input elements of the same (broadcast) place only.
     elementwise: ClassVar[bool] = False
-    #: Values pass as they are stored, in the carrier type of any element type: nothing is computed with them. Follows from the inputs, if any.
+    #: Values pass as they are stored, in the carrier type of any element type: nothing is computed
+    #: with them. Follows from the inputs, if any.
     moves_values: ClassVar[bool] = False
     #: The reference multiplies matrices by NumPy, which has threads of its own.
     multiplies: ClassVar[bool] = False
     #: The same inputs give the same outputs.
     deterministic: ClassVar[bool] = True
-    #: What an operation has beside attributes, under these names.
+    #: The fields beside the attributes, by name.
     fields: ClassVar[dict[str, Field[Any]]] = {}
-    #: The values of fields that nobody has to give.
+    #: Values of the fields that have one by default.
     defaults: ClassVar[dict[str, Any]] = {}
     #: Tolerated oddities of the data are errors (decisions.md, rule 4).
     strict = Field(False)
@@ -69,7 +73,9 @@ class Operation:
             cls.moves_values = any(port.moved for port in cls.inputs)
         cls.outputs = tuple(f for f in named.values() if isinstance(f, Output))
         cls.attributes = {n: f for n, f in named.items() if isinstance(f, Attribute)}
-        cls.fields = {n: f for n, f in named.items() if isinstance(f, Field) and n not in cls.attributes}
+        cls.fields = {
+            n: f for n, f in named.items() if isinstance(f, Field) and n not in cls.attributes
+        }
         cls.defaults = {n: f.default for n, f in cls.fields.items() if f.default is not REQUIRED}
 
     def __init__(self, **values: Any) -> None:
@@ -99,7 +105,10 @@ class Operation:
 
     def to_text(self) -> dict[str, str]:
         """The attributes as the file spells them."""
-        return {name: attribute.kind.format(getattr(self, name)) for name, attribute in self.attributes.items()}
+        return {
+            name: attribute.kind.format(getattr(self, name))
+            for name, attribute in self.attributes.items()
+        }
 
     def replace(self: Self, **changes: Any) -> Self:
         """The same operation, but with these attributes and fields.
@@ -131,7 +140,10 @@ class Operation:
         """Refuse names of which one is none of these."""
         unknown = sorted(set(names) - set(known))
         if unknown:
-            raise ValidationError(f"{cls.label()} has no attribute '{unknown[0]}'; it has {sorted(cls.attributes) or 'none'}")
+            raise ValidationError(
+                f"{cls.label()} has no attribute '{unknown[0]}'; "
+                f"it has {sorted(cls.attributes) or 'none'}"
+            )
 
     def _complete(self) -> None:
         """Check the values of a new operation and write in full what follows from others."""
@@ -139,7 +151,9 @@ class Operation:
         vars(self).update(self.implied_attributes())
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"{type(self).__name__} does not change: use operation.replace({name}=...)")
+        raise AttributeError(
+            f"{type(self).__name__} does not change: use operation.replace({name}=...)"
+        )
 
     def __delattr__(self, name: str) -> NoReturn:
         raise AttributeError(f"{type(self).__name__} does not change: it keeps '{name}'")
@@ -161,28 +175,43 @@ class Operation:
     infer: ClassVar[Callable[..., PartialShape | TensorSpec | Sequence[PartialShape | TensorSpec]]]
     reference: ClassVar[Callable[..., Array | Sequence[Array]]]
 
-    def settled(self, specs: Sequence[TensorSpec | None]) -> Operation:
-        """The operation when this is known of its inputs before any call. Itself, unless that settles its meaning."""
+    def specialised(self, specs: Sequence[TensorSpec | None]) -> Operation:
+        """The operation for a layer of whose inputs this is known at load.
+
+        It is itself, unless that decides its meaning.
+        """
         return self
 
     def known_values(self, *specs: TensorSpec | None) -> TensorSpec | None:
-        """For operations whose value follows from shapes alone (ShapeOf): the output with `value` or `elements` set."""
+        """For operations whose value follows from shapes alone (ShapeOf): the output with `value`
+        or `elements` set.
+        """
         return None
 
-    def carry(self, bound: Sequence[TensorSpec | None], parts: Sequence[Elements | None], output: TensorSpec) -> Elements | None:
-        """The elements of the output, as far as they are known, from those of the inputs; None when nothing is."""
+    def carry(
+        self,
+        bound: Sequence[TensorSpec | None],
+        parts: Sequence[Elements | None],
+        output: TensorSpec,
+    ) -> Elements | None:
+        """The elements of the output, as far as they are known, from those of the inputs; None when
+        nothing is.
+        """
         if self.elementwise:
             return by_place(self, bound, parts, output)
         return by_moving(self, bound, parts) if any(port.moved for port in self.inputs) else None
 
     def of_sizes(self, source: ElementType, *elements: Size) -> Element:
-        """For element-wise operations on numbers of type `source`: an element of the output where inputs are expressions."""
+        """For element-wise operations on numbers of type `source`: an element of the output where
+        inputs are expressions.
+        """
         return None
 
     # ---- for use in a subclass
 
     def require(self, condition: bool, template: str, *details: object, **known: Any) -> None:
-        """Refuse a model, or a call whose shapes do not fit, with a message that says expected and got.
+        """Refuse a model, or a call whose shapes do not fit, with a message that says expected and
+        got.
 
         `known` are fields of the problem.
         """
@@ -190,13 +219,16 @@ class Operation:
             raise ValidationError(template.format(*details), **known)
 
     def refuse(self, template: str, *details: object, **known: Any) -> NoReturn:
-        """Refuse values of a call (an index, an offset, a length). `known` are fields of the problem."""
+        """Refuse values of a call (an index, an offset, a length). `known` are fields of the
+        problem.
+        """
         raise InputError(template.format(*details), **known)
 
     # ---- what the rest of the project calls
 
     def describe(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
-        """Specs of the outputs from those of the inputs, with small values computed where they are known.
+        """Specs of the outputs from those of the inputs, with small values computed where they are
+        known.
 
         Raises ValidationError when the inputs cannot be right.
         """
@@ -213,7 +245,8 @@ class Operation:
     def evaluate(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
         """Run the reference on specs that carry values; the result carries values too.
 
-        Raises InputError when shapes or values of this call do not fit, also where `infer` could not know at load.
+        Raises InputError when shapes or values of this call do not fit, also where `infer` could
+        not know at load.
         """
         bound = self._bind(specs)
         try:
@@ -231,14 +264,22 @@ class Operation:
                 else:
                     results = self.reference(*arrays)
             except (MemoryError, ValueError) as error:
-                # NumPy refuses an array beyond its index type, also an empty one, with a ValueError of these words.
-                if isinstance(error, ValueError) and not str(error).startswith(("array is too big", "Maximum allowed dimension")):
+                # NumPy refuses an array beyond its index type, also an empty one, with a ValueError
+                # of these words.
+                if isinstance(error, ValueError) and not str(error).startswith(
+                    ("array is too big", "Maximum allowed dimension")
+                ):
                     raise
                 raise InputError(f"not enough memory: {error}") from None
             several = list(results) if isinstance(results, (tuple, list)) else [results]
             if len(several) != len(outputs):
-                raise AssertionError(f"{self.label()}: the reference gave {len(several)} outputs, infer {len(outputs)}")
-            return tuple(self._finished(spec, result, moves) for spec, result in zip(outputs, several))
+                raise AssertionError(
+                    f"{self.label()}: the reference gave {len(several)} outputs, "
+                    f"infer {len(outputs)}"
+                )
+            return tuple(
+                self._finished(spec, result, moves) for spec, result in zip(outputs, several)
+            )
 
     # ---- shared machinery
 
@@ -247,23 +288,37 @@ class Operation:
         ports = self.inputs
         variadic = bool(ports) and ports[-1].variadic
         if len(specs) > len(ports) and not variadic:
-            raise ValidationError(f"expected at most {len(ports)} inputs ({', '.join(p.name for p in ports) or 'none'}), got {len(specs)}")
+            raise ValidationError(
+                f"expected at most {len(ports)} inputs "
+                f"({', '.join(p.name for p in ports) or 'none'}), "
+                f"got {len(specs)}"
+            )
         bound: list[TensorSpec | None] = list(specs) + [None] * (len(ports) - len(specs))
         variables: dict[str, tuple[str, ElementType]] = {}
         for position, spec in enumerate(bound):
             port = ports[min(position, len(ports) - 1)]
             if spec is None:
-                if port.optional or (variadic and position >= len(specs) and len(specs) >= len(ports)):
+                if port.optional or (
+                    variadic and position >= len(specs) and len(specs) >= len(ports)
+                ):
                     continue
-                raise ValidationError(f"input '{port.name}' (port {position}) is missing", input=port.name)
+                raise ValidationError(
+                    f"input '{port.name}' (port {position}) is missing", input=port.name
+                )
             where = f"input '{port.name}' (port {position})"
             if spec.element_type not in port.types:
                 expected_types = describe_types(port.types)
-                raise ValidationError(f"{where}: expected {expected_types}, got {spec.element_type}", input=port.name)
+                raise ValidationError(
+                    f"{where}: expected {expected_types}, got {spec.element_type}", input=port.name
+                )
             if port.type_variable:
-                first, expected = variables.setdefault(port.type_variable, (port.name, spec.element_type))
+                first, expected = variables.setdefault(
+                    port.type_variable, (port.name, spec.element_type)
+                )
                 if expected is not spec.element_type:
-                    message = f"{where}: expected {expected} as '{first}' has, got {spec.element_type}"
+                    message = (
+                        f"{where}: expected {expected} as '{first}' has, got {spec.element_type}"
+                    )
                     raise ValidationError(message, input=port.name)
         return bound
 
@@ -277,8 +332,16 @@ class Operation:
             if isinstance(item, PartialShape):
                 declared = self.outputs[min(position, len(self.outputs) - 1)].type_of
                 if declared is None:
-                    raise AssertionError(f"{self.label()}: infer must return a TensorSpec for an output without a declared type")
-                item = TensorSpec(declared if isinstance(declared, ElementType) else self._type_of(declared, bound), item)
+                    raise AssertionError(
+                        f"{self.label()}: infer must return a TensorSpec for an "
+                        "output without a declared type"
+                    )
+                item = TensorSpec(
+                    declared
+                    if isinstance(declared, ElementType)
+                    else self._type_of(declared, bound),
+                    item,
+                )
             outputs.append(item)
         self._check_ranks([spec.shape for spec in outputs])
         return tuple(outputs)
@@ -289,15 +352,21 @@ class Operation:
                 raise ValidationError(f"expected at most {MAX_RANK} dimensions, got {shape.rank}")
 
     def _type_of(self, variable: str, bound: Sequence[TensorSpec | None]) -> ElementType:
-        """The element type that a type variable stands for: that of the first input which has it."""
+        """The element type that a type variable stands for: that of the first input with it."""
         last = len(self.inputs) - 1
-        return next(spec.element_type for i, spec in enumerate(bound) if spec and self.inputs[min(i, last)].type_variable == variable)
+        return next(
+            spec.element_type
+            for i, spec in enumerate(bound)
+            if spec and self.inputs[min(i, last)].type_variable == variable
+        )
 
     def _foldable(self, bound: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec]) -> bool:
         return (
             self.deterministic
             and bool(bound)
-            and all(s is None or (s.value is not None and s.value.size <= FOLD_LIMIT) for s in bound)
+            and all(
+                s is None or (s.value is not None and s.value.size <= FOLD_LIMIT) for s in bound
+            )
             and all(o.shape.is_static and int(o.shape.size) <= FOLD_LIMIT for o in outputs)
         )
 
@@ -305,9 +374,12 @@ class Operation:
         try:
             return self.evaluate(bound)
         except UncorkError:
-            return None  # the values are refused when, and if, the layer runs: that error has the better words
+            # the values are refused when, and if, the layer runs: that error has the better words
+            return None
 
-    def _propagated(self, bound: Sequence[TensorSpec | None], output: TensorSpec) -> TensorSpec | None:
+    def _propagated(
+        self, bound: Sequence[TensorSpec | None], output: TensorSpec
+    ) -> TensorSpec | None:
         """The output with its value, or the known part of it."""
         if self._foldable(bound, [output]):
             folded = self._folded(bound)
@@ -317,35 +389,31 @@ class Operation:
     def _finished(self, spec: TensorSpec, result: Any, moves: bool) -> TensorSpec:
         array = np.asarray(result)
         if not spec.shape.contains(array.shape):
-            raise AssertionError(f"{self.label()}: the reference gave shape {list(array.shape)}, infer {spec.shape}")
+            raise AssertionError(
+                f"{self.label()}: the reference gave shape {list(array.shape)}, infer {spec.shape}"
+            )
         if moves or spec.element_type in (ElementType.string, ElementType.boolean):
             array = array.astype(spec.element_type.dtype, copy=False)
         else:
             array = encode(array, spec.element_type)
-        return TensorSpec(spec.element_type, spec.shape if spec.shape.is_static else PartialShape(array.shape), array)
+        return TensorSpec(
+            spec.element_type,
+            spec.shape if spec.shape.is_static else PartialShape(array.shape),
+            array,
+        )
 
 
 def _widened(spec: TensorSpec) -> Array | None:
-    """f16 as f32 too: sums of half-precision values are accumulated wider and rounded once (decisions.md, rule 1)."""
+    """f16 as f32 too: sums of half-precision values are accumulated wider and rounded once
+    (decisions.md, rule 1).
+    """
     if spec.value is None:
         return None
-    return spec.value.astype(np.float32) if spec.element_type is ElementType.f16 else decode(spec.value, spec.element_type)
-
-
-def check_memory(specs: Sequence[TensorSpec]) -> None:
-    """Refuse outputs that this process cannot hold before anything is computed: overcommit would let the process be killed."""
-    needed = 0
-    for spec in specs:
-        if spec.shape.is_static:
-            # Small floats are computed as f32 and rounded in steps: the result alone is not what it takes.
-            size = 16 if spec.element_type.is_float and spec.element_type.bits < 32 else spec.element_type.dtype.itemsize
-            sizes = [dim.low for dim in spec.shape.dims]
-            needed += size * math.prod(sizes)
-            most, whose = available()
-            if needed > most:
-                raise InputError(f"the output {spec} needs {needed:,} bytes, more than {whose} ({most:,} bytes)")
-            if 0 in sizes and size * math.prod(n or 1 for n in sizes) >= 2**63:
-                raise InputError(f"the output {spec} is empty, but its other dimensions are more than an array can have")
+    return (
+        spec.value.astype(np.float32)
+        if spec.element_type is ElementType.f16
+        else decode(spec.value, spec.element_type)
+    )
 
 
 # ---- the registry
@@ -356,7 +424,9 @@ declared: dict[str, dict[int, type[Operation]]] = {}
 
 
 def register(type_name: str, opset: int) -> Callable[[Class], Class]:
-    """Class decorator: this class is `type_name` from `opset` on, until a later version of it is registered."""
+    """Class decorator: this class is `type_name` from `opset` on, until a later version of it is
+    registered.
+    """
 
     def add(cls: Class) -> Class:
         versions = declared.setdefault(type_name, {})

@@ -18,13 +18,17 @@ _DECLARATION = re.compile(r'^@register\("(\w+)", \d+\)$', re.MULTILINE)
 
 @functools.lru_cache(maxsize=1)
 def _files() -> Mapping[str, str]:
-    """Type to module, read off the source: importing a hundred modules would cost what a whole start may.
+    """Type to module, read off the source: importing a hundred modules would cost what a whole
+    start may.
 
-    Only a short cut. A type that is not here is looked for in all modules, so an installation without source works too.
+    Only a short cut. A type that is not here is looked for in all modules, so an installation
+    without source works too.
     """
     files: dict[str, str] = {}
     for path in _FOLDER.glob("[!_]*.py"):
-        files.update(dict.fromkeys(_DECLARATION.findall(path.read_text(encoding="utf-8")), path.stem))
+        files.update(
+            dict.fromkeys(_DECLARATION.findall(path.read_text(encoding="utf-8")), path.stem)
+        )
     return files
 
 
@@ -54,7 +58,9 @@ def versions_of(type_name: str) -> dict[int, type[Operation]]:
 
 
 def find(type_name: str, opset: int) -> type[Operation] | None:
-    """The version of an operation that is in force in an opset: the newest that is not newer than the opset."""
+    """The version of an operation that is in force in an opset: the newest that is not newer than
+    the opset.
+    """
     versions = versions_of(type_name)
     usable = [version for version in versions if version <= opset]
     return versions[max(usable)] if usable else None

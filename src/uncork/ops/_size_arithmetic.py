@@ -1,8 +1,9 @@
 """Arithmetic of elements that are expressions, as far as it is that of their element types.
 
-Whole numbers are those of mathematics: no tensor is so large that a size in i32 or i64 wraps, and one that does is refused where
-it is used. Unsigned differences must be known not to be below 0. Floats are exact while factors are small dyadic fractions
-(n * 0.5, n * 2.25) and numbers stay below a limit, which a guard holds where a float becomes a whole number again.
+Whole numbers are those of mathematics: no tensor is so large that a size in i32 or i64 wraps, and
+one that does is refused where it is used. Unsigned differences must be known not to be below 0.
+Floats are exact while factors are small dyadic fractions (n * 0.5, n * 2.25) and numbers stay below
+a limit, which a guard holds where a float becomes a whole number again.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ from fractions import Fraction
 from uncork.symbolic import Facts, Size, ceil, facts_of, floor, maximum, plain
 from uncork.types import Element, ElementType
 
-#: Factors of floats have numerators and denominators up to the first, and what they make whole again stays below the second:
-#: in between all is exact in the 24 bits of f32.
+#: Factors of floats have numerators and denominators up to the first, and what they make whole
+#: again stays below the second: in between all is exact in the 24 bits of f32.
 _FACTOR, _LIMIT = 2**8, 2**16
 
 
 def computed(output: ElementType, result: Size, *inputs: Size) -> Element:
-    """The sum, difference or product of sizes as an element of its type; None when that type may not hold it."""
+    """The sum, difference or product of sizes as an element of its type; None when that type may
+    not hold it.
+    """
     if output.kind == "unsigned" and not certainly_at_least(result, 0):
         return None
     if output.is_float and not all(is_exact(output, size) for size in (result, *inputs)):
@@ -28,7 +31,9 @@ def computed(output: ElementType, result: Size, *inputs: Size) -> Element:
 
 
 def fits(element_type: ElementType, size: Size) -> bool:
-    """No value is wrapped or rounded where it is converted to this type: by its bounds or, for 32 bits, as the size of a tensor."""
+    """No value is wrapped or rounded where it is converted to this type: by its bounds or, for 32
+    bits, as the size of a tensor.
+    """
     if not element_type.is_integer:
         return True
     span = 2**element_type.bits
@@ -49,7 +54,9 @@ def is_exact(element_type: ElementType, size: Size) -> bool:
     if element_type not in (ElementType.f32, ElementType.f64):
         return False
     factors = [Fraction(factor) for factor in size.terms.values()]
-    return size.constant is not None or all(_is_small(f) and f.denominator & (f.denominator - 1) == 0 for f in factors)
+    return size.constant is not None or all(
+        _is_small(f) and f.denominator & (f.denominator - 1) == 0 for f in factors
+    )
 
 
 def _is_small(factor: Fraction) -> bool:
@@ -65,8 +72,11 @@ def certainly_at_least(size: Size, least: int) -> bool:
 def divided(output: ElementType, a: Size, b: Size, cut: bool) -> Element:
     """a / b; of integers the floor, or with `cut` the quotient cut towards zero."""
     if output.is_float:
-        # A quotient that is no dyadic fraction is rounded: what rounds it again gives the right whole number, other steps may not.
-        is_rounded_once = b.constant is not None and _is_small(Fraction(b.constant)) and is_exact(output, a)
+        # A quotient that is no dyadic fraction is rounded: what rounds it again gives the right
+        # whole number, other steps may not.
+        is_rounded_once = (
+            b.constant is not None and _is_small(Fraction(b.constant)) and is_exact(output, a)
+        )
         ratio = a.over(b) if is_rounded_once else None
         return None if ratio is None else plain(ratio)
     if (cut or output.kind == "unsigned") and not certainly_at_least(a, 0):
@@ -90,7 +100,7 @@ def _is_divisor(b: Size) -> bool:
 
 
 def whole(source: ElementType, size: Size, upwards: bool = False) -> Element:
-    """The floor, or upwards the ceiling, of a number of this type; None when it may be another one."""
+    """The floor, or upwards the ceiling, of a number of this type; None when it may be another."""
     if source.is_float and size.constant is None and not _is_below_limit(source, size):
         return None
     return plain(ceil(size) if upwards else floor(size))
@@ -124,9 +134,15 @@ def negated(truth: Element) -> Element:
 
 
 def _asked(difference: Size) -> Facts | None:
-    """Who answers a question about this; None when no plan should depend on the answer: it is one about numbers of the call."""
+    """Who answers a question about this; None when no plan should depend on the answer: it is one
+    about numbers of the call.
+    """
     facts = facts_of([difference])
     if facts is None or (difference := facts.canonical(difference)).constant is not None:
         return facts
     is_certain = certainly_at_least(difference, 1) or certainly_at_least(-difference, 1)
-    return facts if is_certain or all(symbol.kind != "number" for symbol in difference.symbols) else None
+    return (
+        facts
+        if is_certain or all(symbol.kind != "number" for symbol in difference.symbols)
+        else None
+    )

@@ -1,10 +1,13 @@
-"""Activation functions: ReLU, PReLU, Elu, Selu, Sigmoid, HardSigmoid, HSigmoid, HSwish, Swish, Mish, SoftPlus, SoftSign, Gelu, Clamp.
+"""Activation functions: ReLU, PReLU, Elu, Selu, Sigmoid, HardSigmoid, HSigmoid, HSwish, Swish,
+Mish, SoftPlus, SoftSign, Gelu, Clamp.
 
 Pages: operation-specs/activation/<name>. Decided where they are silent:
 
-- parameters that are inputs (`alpha`, `lambda`, `beta`) may be a scalar or one element, whatever the page's rank;
+- parameters that are inputs (`alpha`, `lambda`, `beta`) may be a scalar or one element, whatever
+  the page's rank;
 - SoftPlus, and so Mish, is computed so that it cannot overflow, in place of the page's threshold;
-- Clamp of integers: bounds beyond the type are its limits; ReLU and PReLU take integers; Clamp and ReLU keep NaN.
+- Clamp of integers: bounds beyond the type are its limits; ReLU and PReLU take integers; Clamp and
+  ReLU keep NaN.
 """
 
 from __future__ import annotations
@@ -42,7 +45,9 @@ def _supposed_equal(a: Dimension, b: Dimension) -> bool:
 
 @register("PReLU", 1)
 class PReLU(Operation):
-    """x where it is at least 0, else slope * x. A 1-D slope as long as the second dimension of data is one slope a channel."""
+    """x where it is at least 0, else slope * x. A 1-D slope as long as the second dimension of data
+    is one slope a channel.
+    """
 
     data = Input(ARITHMETIC, "T")
     slope = Input(ARITHMETIC, "T")
@@ -50,13 +55,25 @@ class PReLU(Operation):
 
     def by_channel(self, data: PartialShape, slope: PartialShape) -> bool:
         """Every dimension that decides is known, and they say so."""
-        return data.rank is not None and data.rank > 1 and slope.rank == 1 and slope[0].is_static and data[1] == int(slope[0])
+        return (
+            data.rank is not None
+            and data.rank > 1
+            and slope.rank == 1
+            and slope[0].is_static
+            and data[1] == int(slope[0])
+        )
 
     def infer(self, data: TensorSpec, slope: TensorSpec) -> PartialShape:
         if data.rank is None or slope.rank is None or self.by_channel(data.shape, slope.shape):
             return data.shape
-        open_channels = slope.rank == 1 and data.rank > 1 and _supposed_equal(slope.shape[0], data.shape[1])
-        return data.shape if open_channels else broadcast_shapes(self, [data.shape, slope.shape], ["data", "slope"], "onto")
+        open_channels = (
+            slope.rank == 1 and data.rank > 1 and _supposed_equal(slope.shape[0], data.shape[1])
+        )
+        return (
+            data.shape
+            if open_channels
+            else broadcast_shapes(self, [data.shape, slope.shape], ["data", "slope"], "onto")
+        )
 
     def reference(self, data: Array, slope: Array) -> Array:
         if self.by_channel(PartialShape(data.shape), PartialShape(slope.shape)):
@@ -85,7 +102,7 @@ class _Parametric(Operation):
 
 @register("Selu", 1)
 class Selu(_Parametric):
-    """scale * x where x is above 0, else scale * alpha * (e^x - 1); the page calls the scale lambda"""
+    """scale * x above 0, else scale * alpha * (e^x - 1); the page calls the scale lambda"""
 
     data = Input(REAL, "T")
     alpha = Input(REAL, "T")
@@ -192,7 +209,9 @@ class Gelu7(Gelu2):
     def reference(self, data: Array) -> Array:
         if self.approximation_mode == "erf":
             return super().reference(data)
-        inner = data.dtype.type(math.sqrt(2 / math.pi)) * (data + data.dtype.type(0.044715) * data**3)
+        inner = data.dtype.type(math.sqrt(2 / math.pi)) * (
+            data + data.dtype.type(0.044715) * data**3
+        )
         return np.asarray(data * (1 + np.tanh(inner)) / 2)
 
 
@@ -205,13 +224,21 @@ class Clamp(Unary):
     max = Attribute(number)
 
     def check_attributes(self) -> None:
-        self.require(self.min <= self.max, "expected min not above max, got min {} and max {}", self.min, self.max)
+        self.require(
+            self.min <= self.max,
+            "expected min not above max, got min {} and max {}",
+            self.min,
+            self.max,
+        )
 
     def reference(self, data: Array) -> Array:
         low, high = self.min, self.max
         if data.dtype.kind != "f":
             limits = np.iinfo(data.dtype)
-            low, high = (self.bound(value, limits.min, limits.max, up) for value, up in ((low, True), (high, False)))
+            low, high = (
+                self.bound(value, limits.min, limits.max, up)
+                for value, up in ((low, True), (high, False))
+            )
         return np.asarray(np.minimum(np.maximum(data, data.dtype.type(low)), data.dtype.type(high)))
 
     def bound(self, value: float, least: int, most: int, up: bool) -> int:

@@ -1,8 +1,10 @@
-"""AdaptiveAvgPool-8, AdaptiveMaxPool-8: spatial axes cut into as many windows as the output has cells.
+"""AdaptiveAvgPool-8, AdaptiveMaxPool-8: spatial axes cut into as many windows as the output has
+cells.
 
-Window i of n along an axis of `size` cells runs from floor(i * size / n) to ceil((i + 1) * size / n), not included; neighbours may
-share a cell. AdaptiveMaxPool also says where each winner lies in the flattened spatial axes.
-Pages: operation-specs/pooling/adaptive-avg-pool-8, adaptive-max-pool-8. Decided:
+Window i of n along an axis of `size` cells runs from floor(i * size / n) to ceil((i + 1) * size /
+n), not included; neighbours may share a cell. AdaptiveMaxPool also says where each winner lies in
+the flattened spatial axes. Pages: operation-specs/pooling/adaptive-avg-pool-8, adaptive-max-pool-8.
+Decided:
 
 - an axis without cells is refused, unless the output has none along some axis either;
 - of equal cells the first in row-major order wins; a NaN wins over every number (as in MaxPool);
@@ -34,9 +36,13 @@ class _AdaptivePool(Operation):
         numbers = vector(self, "output_shape", output_shape)
         require_rank(self, "data", data, 3, 4, 5)
         if numbers is None:
-            return PartialShape() if data.rank is None else data.shape[:2] + [None] * (data.rank - 2)
+            return (
+                PartialShape() if data.rank is None else data.shape[:2] + [None] * (data.rank - 2)
+            )
         count = len(numbers)
-        self.require(1 <= count <= 3, "input 'output_shape': expected 1 to 3 numbers, got {}", count)
+        self.require(
+            1 <= count <= 3, "input 'output_shape': expected 1 to 3 numbers, got {}", count
+        )
         self.require(
             data.rank in (None, count + 2),
             "input 'output_shape': expected one number for each spatial axis of data {}, got {}",
@@ -44,7 +50,12 @@ class _AdaptivePool(Operation):
             numbers,
         )
         for axis, number in enumerate(numbers):
-            self.require(number is None or number >= 0, "input 'output_shape': output_shape[{}] is {}, expected a size", axis, number)
+            self.require(
+                number is None or number >= 0,
+                "input 'output_shape': output_shape[{}] is {}, expected a size",
+                axis,
+                number,
+            )
         if data.rank is None:
             return PartialShape([None, None, *sizes(self, "output_shape", output_shape)])
         self.require(
@@ -105,6 +116,8 @@ class AdaptiveMaxPool8(_AdaptivePool):
             whole = (slice(None), slice(None))
             cells = data[whole + box].reshape(*data.shape[:2], -1)
             winner = np.argmax(cells, axis=-1)  # the first largest, or the first NaN
-            largest[whole + place] = np.take_along_axis(cells, winner[..., np.newaxis], axis=-1)[..., 0]
+            largest[whole + place] = np.take_along_axis(cells, winner[..., np.newaxis], axis=-1)[
+                ..., 0
+            ]
             indices[whole + place] = numbered[box].reshape(-1)[winner]
         return largest, indices

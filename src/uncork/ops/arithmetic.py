@@ -1,10 +1,11 @@
-"""The arithmetic of two tensors: Add, Subtract, Multiply, Divide, Mod, FloorMod, Power, SquaredDifference, Maximum, Minimum.
+"""The arithmetic of two tensors: Add, Subtract, Multiply, Divide, Mod, FloorMod, Power,
+SquaredDifference, Maximum, Minimum.
 
 Pages: operation-specs/arithmetic/<name>-1. Decided where they are silent:
 
 - integers wrap modulo 2**bits; the lowest integer divided by -1 wraps to itself;
-- integer division by zero (Divide, Mod, FloorMod, and Power of 0 to a negative exponent) is refused with its position;
-  floats follow IEEE 754;
+- integer division by zero (Divide, Mod, FloorMod, and Power of 0 to a negative exponent) is refused
+  with its position; floats follow IEEE 754;
 - a negative integer exponent gives the exact power cut towards zero: 0 unless the base is 1 or -1;
 - Maximum and Minimum of a NaN and anything is NaN.
 """
@@ -114,7 +115,9 @@ class Power(Binary):
             return np.power(a, b)
         a, b = np.broadcast_arrays(a, b)
         inverted = b < 0
-        refuse_first(self, "b", b, inverted & (a == 0), "an exponent of at least 0 where a is 0 (integers)")
+        refuse_first(
+            self, "b", b, inverted & (a == 0), "an exponent of at least 0 where a is 0 (integers)"
+        )
         odd = (b & b.dtype.type(1)) == 1
         unit = np.where(a == 1, 1, np.where(odd, -1, 1))
         of_inverse = np.where(np.abs(a) == 1, unit, 0).astype(a.dtype)
@@ -156,7 +159,9 @@ class Minimum(Binary):
 
 @register("Atan2", 17)
 class Atan2(Binary):
-    """The angle of the point (b, a) against the positive x axis, in [-pi, pi]; page: arithmetic/atan2-17."""
+    """The angle of the point (b, a) against the positive x axis, in [-pi, pi]; page:
+    arithmetic/atan2-17.
+    """
 
     a = Input(REAL, "T")
     b = Input(REAL, "T")

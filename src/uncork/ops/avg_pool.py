@@ -1,13 +1,15 @@
 """AvgPool-1, -14, -16: the mean of the cells under a window that slides over 1 to 3 spatial axes.
 
-    output[n, c, p..] = sum over k.. of data[n, c, p * stride - pad_begin + k * dilation] / count[p..]
+    output[n, c, p..] = sum over k.. of
+        data[n, c, p * stride - pad_begin + k * dilation] / count[p..]
 
-`count` is the number of cells of the window that lie in the data, with `exclude-pad` false in the data or its padding. Cells
-that rounding up puts past the padding count in neither case.
-Pages: operation-specs/pooling/avg-pool-1, -14 (adds ceil_torch), -16 (adds dilations), pooling_shape_rules; what they leave open
-about windows is decided in `_spatial.py`. Decided here:
+`count` is the number of cells of the window that lie in the data, with `exclude-pad` false in the
+data or its padding. Cells that rounding up puts past the padding count in neither case. Pages:
+operation-specs/pooling/avg-pool-1, -14 (adds ceil_torch), -16 (adds dilations),
+pooling_shape_rules; what they leave open about windows is decided in `_spatial.py`. Decided here:
 
-- the cells past the padding, as torch and ONNX have it (OpenVINO counts them when there is padding, and not when there is none);
+- the cells past the padding, as torch and ONNX have it (OpenVINO counts them when there is padding,
+  and not when there is none);
 - a window without a cell to count gives 0;
 - integers are summed exactly, and the mean is rounded to the nearest, halves to even.
 """
@@ -33,11 +35,18 @@ class Pooling(Sliding):
 
     def check_attributes(self) -> None:
         super().check_attributes()
-        self.require(len(self.kernel) == self.axes, "attribute 'kernel': expected {} numbers, got {}", self.axes, list(self.kernel))
+        self.require(
+            len(self.kernel) == self.axes,
+            "attribute 'kernel': expected {} numbers, got {}",
+            self.axes,
+            list(self.kernel),
+        )
 
     def pooled_shape(self, data: TensorSpec) -> PartialShape:
         shape = self.with_rank("data", data.shape, 2)
-        return shape[:2] + self.window_counts(shape.dims[2:], [Dimension(k, k) for k in self.kernel])
+        return shape[:2] + self.window_counts(
+            shape.dims[2:], [Dimension(k, k) for k in self.kernel]
+        )
 
 
 @register("AvgPool", 1)
@@ -49,21 +58,29 @@ class AvgPool1(Pooling):
     # The file's name of the attribute has a dash, which no Python name can have.
     @classmethod
     def from_text(cls, texts: Mapping[str, str]) -> Operation:
-        return super().from_text({name.replace("exclude-pad", "exclude_pad"): text for name, text in texts.items()})
+        return super().from_text(
+            {name.replace("exclude-pad", "exclude_pad"): text for name, text in texts.items()}
+        )
 
     def to_text(self) -> dict[str, str]:
-        return {name.replace("exclude_pad", "exclude-pad"): text for name, text in super().to_text().items()}
+        return {
+            name.replace("exclude_pad", "exclude-pad"): text
+            for name, text in super().to_text().items()
+        }
 
     def infer(self, data: TensorSpec) -> PartialShape:
         return self.pooled_shape(data)
 
     def reference(self, data: Array) -> Array:
         slides = self.slides(data, self.kernel)
-        wide = data if data.dtype.kind == "f" else data.astype(f"{data.dtype.kind}8")  # integers are summed in 64 bits
+        # integers are summed in 64 bits
+        wide = data if data.dtype.kind == "f" else data.astype(f"{data.dtype.kind}8")
         return mean(reduced(wide, slides, 0, np.add), self._counts(slides))
 
     def _counts(self, slides: Sequence[Slide]) -> Array:
-        """How many cells of each window count: along an axis those between two bounds, and all axes together their product."""
+        """How many cells of each window count: along an axis those between two bounds, and all axes
+        together their product.
+        """
         along: list[Array] = []
         for s in slides:
             places = s.starts()[:, np.newaxis] + np.arange(s.kernel) * s.dilation

@@ -1,10 +1,13 @@
 """BatchNormInference-1, -5 and GroupNormalization-12: channels brought to a mean and a variance.
 
-    BatchNormInference: output = gamma * (x - mean) / sqrt(variance + epsilon) + beta       all four given for each channel (axis 1)
-    GroupNormalization: output = scale * (x - mean) / sqrt(variance + epsilon) + bias       mean and variance of each group of channels
+    BatchNormInference: output = gamma * (x - mean) / sqrt(variance + epsilon) + beta
+                        all four given for each channel (axis 1)
+    GroupNormalization: output = scale * (x - mean) / sqrt(variance + epsilon) + bias
+                        mean and variance of each group of channels
 
-Pages: operation-specs/normalization/batch-norm-inference-1, -5, group-normalization-12. The page of BatchNormInference-1 has the
-inputs in the order of version 5; the files, and OpenVINO, have gamma, beta, data, mean, variance, and that is what is read here.
+Pages: operation-specs/normalization/batch-norm-inference-1, -5, group-normalization-12. The page of
+BatchNormInference-1 has the inputs in the order of version 5; the files, and OpenVINO, have gamma,
+beta, data, mean, variance, and that is what is read here.
 """
 
 from __future__ import annotations
@@ -20,21 +23,37 @@ from uncork.ops.mvn import standardised
 from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 
-def _channels(operation: Operation, data: TensorSpec, parameters: Mapping[str, TensorSpec]) -> Dimension:
+def _channels(
+    operation: Operation, data: TensorSpec, parameters: Mapping[str, TensorSpec]
+) -> Dimension:
     """The number of channels, which the length of each parameter must be."""
-    operation.require(data.rank is None or data.rank >= 2, "input 'data': expected at least 2 dimensions, got shape {}", data.shape)
+    operation.require(
+        data.rank is None or data.rank >= 2,
+        "input 'data': expected at least 2 dimensions, got shape {}",
+        data.shape,
+    )
     channels = Dimension() if data.rank is None else data.shape[1]
     for name, spec in parameters.items():
         require_rank(operation, name, spec, 1)
         merged = channels if spec.rank is None else channels.merge(spec.shape[0])
-        operation.require(merged is not None, "input '{}': expected {} values, one for each channel, got shape {}", name, channels, spec.shape)
+        operation.require(
+            merged is not None,
+            "input '{}': expected {} values, one for each channel, got shape {}",
+            name,
+            channels,
+            spec.shape,
+        )
         channels = channels if merged is None else merged
     return channels
 
 
 def _result(data: TensorSpec, channels: Dimension) -> PartialShape:
     """The shape of the data, with what the parameters tell of its channels."""
-    return data.shape if data.rank is None else PartialShape([*data.shape[:1], channels, *data.shape[2:]])
+    return (
+        data.shape
+        if data.rank is None
+        else PartialShape([*data.shape[:1], channels, *data.shape[2:]])
+    )
 
 
 def _by_channel(parameter: Array, rank: int) -> Array:
@@ -53,12 +72,30 @@ class BatchNormInference5(Operation):
     output = Output("T")
     epsilon = Attribute(number, check=at_least(0))
 
-    def infer(self, data: TensorSpec, gamma: TensorSpec, beta: TensorSpec, mean: TensorSpec, variance: TensorSpec) -> PartialShape:
-        return _result(data, _channels(self, data, {"gamma": gamma, "beta": beta, "mean": mean, "variance": variance}))
+    def infer(
+        self,
+        data: TensorSpec,
+        gamma: TensorSpec,
+        beta: TensorSpec,
+        mean: TensorSpec,
+        variance: TensorSpec,
+    ) -> PartialShape:
+        return _result(
+            data,
+            _channels(
+                self, data, {"gamma": gamma, "beta": beta, "mean": mean, "variance": variance}
+            ),
+        )
 
-    def reference(self, data: Array, gamma: Array, beta: Array, mean: Array, variance: Array) -> Array:
-        gamma, beta, mean, variance = (_by_channel(p, data.ndim) for p in (gamma, beta, mean, variance))
-        return np.asarray(gamma * ((data - mean) / np.sqrt(variance + data.dtype.type(self.epsilon))) + beta)
+    def reference(
+        self, data: Array, gamma: Array, beta: Array, mean: Array, variance: Array
+    ) -> Array:
+        gamma, beta, mean, variance = (
+            _by_channel(p, data.ndim) for p in (gamma, beta, mean, variance)
+        )
+        return np.asarray(
+            gamma * ((data - mean) / np.sqrt(variance + data.dtype.type(self.epsilon))) + beta
+        )
 
 
 @register("BatchNormInference", 1)
@@ -73,11 +110,27 @@ class BatchNormInference1(Operation):
     output = Output("T")
     epsilon = Attribute(number, check=at_least(0))
 
-    def infer(self, gamma: TensorSpec, beta: TensorSpec, data: TensorSpec, mean: TensorSpec, variance: TensorSpec) -> PartialShape:
-        return _result(data, _channels(self, data, {"gamma": gamma, "beta": beta, "mean": mean, "variance": variance}))
+    def infer(
+        self,
+        gamma: TensorSpec,
+        beta: TensorSpec,
+        data: TensorSpec,
+        mean: TensorSpec,
+        variance: TensorSpec,
+    ) -> PartialShape:
+        return _result(
+            data,
+            _channels(
+                self, data, {"gamma": gamma, "beta": beta, "mean": mean, "variance": variance}
+            ),
+        )
 
-    def reference(self, gamma: Array, beta: Array, data: Array, mean: Array, variance: Array) -> Array:
-        return BatchNormInference5(epsilon=self.epsilon).reference(data, gamma, beta, mean, variance)
+    def reference(
+        self, gamma: Array, beta: Array, data: Array, mean: Array, variance: Array
+    ) -> Array:
+        return BatchNormInference5(epsilon=self.epsilon).reference(
+            data, gamma, beta, mean, variance
+        )
 
 
 @register("GroupNormalization", 12)

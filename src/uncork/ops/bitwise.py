@@ -1,8 +1,10 @@
-"""Logic and shifts on the bits of integers: BitwiseAnd, BitwiseOr, BitwiseXor, BitwiseNot, BitwiseLeftShift, BitwiseRightShift.
+"""Logic and shifts on the bits of integers: BitwiseAnd, BitwiseOr, BitwiseXor, BitwiseNot,
+BitwiseLeftShift, BitwiseRightShift.
 
-Pages: operation-specs/bitwise/<name>. Of booleans the first four are the logical operations. Decided where the pages leave the
-result undefined: the shifts multiply by 2**b and divide by 2**b rounding down, whatever b, and wrap: shifting out all bits
-gives 0, or -1 for a negative number shifted right. A negative number of places is refused.
+Pages: operation-specs/bitwise/<name>. Of booleans the first four are the logical operations.
+Decided where the pages leave the result undefined: the shifts multiply by 2**b and divide by 2**b
+rounding down, whatever b, and wrap: shifting out all bits gives 0, or -1 for a negative number
+shifted right. A negative number of places is refused.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """If-8: one of two sub-graphs, by a condition.
 
-Page: operation-specs/condition/if-8. The outputs of both bodies must have the same element types; their shapes may differ,
-also in rank: what comes out is exactly what the chosen body gives.
+Page: operation-specs/condition/if-8. The outputs of both bodies must have the same element types;
+their shapes may differ, also in rank: what comes out is exactly what the chosen body gives.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from uncork.types import Array, TensorSpec
 
 @register("If", 8)
 class If8(SubGraphOperation):
-    """`condition` is a boolean scalar or has one element; then come the inputs that the bodies' port maps name by number."""
+    """`condition` is a boolean scalar or has one element; then come the inputs that the bodies'
+    port maps name by number.
+    """
 
     body_names = ("then_body", "else_body")
     condition = Input(BOOLEAN)
@@ -24,7 +26,11 @@ class If8(SubGraphOperation):
     results = Output()
 
     def infer(self, condition: TensorSpec, *values: TensorSpec | None) -> Sequence[TensorSpec]:
-        self.require(condition.shape.size.agrees(1), "input 'condition': expected one element, got shape {}", condition.shape)
+        self.require(
+            condition.shape.size.agrees(1),
+            "input 'condition': expected one element, got shape {}",
+            condition.shape,
+        )
         inputs = [condition, *(v for v in values if v is not None)]
         if condition.value is not None:
             return self._described(self._chosen(condition.value), inputs)
@@ -35,13 +41,21 @@ class If8(SubGraphOperation):
         merged: list[TensorSpec] = []
         for position, (a, b) in enumerate(zip(then, other)):
             both = union(a, b)
-            self.require(both is not None, "output {}: <then_body> gives {}, <else_body> {}", position, a.element_type, b.element_type)
+            self.require(
+                both is not None,
+                "output {}: <then_body> gives {}, <else_body> {}",
+                position,
+                a.element_type,
+                b.element_type,
+            )
             assert both is not None
             merged.append(both)
         return merged
 
     def _chosen(self, condition: Array) -> BodyMap:
-        return self.bodies[self.body_names[0] if bool(condition.reshape(-1)[0]) else self.body_names[1]]
+        return self.bodies[
+            self.body_names[0] if bool(condition.reshape(-1)[0]) else self.body_names[1]
+        ]
 
     def _described(self, branch: BodyMap, inputs: Sequence[TensorSpec]) -> list[TensorSpec]:
         given = {entry.parameter: self.external(inputs, entry) for entry in branch.inputs}
@@ -52,7 +66,9 @@ class If8(SubGraphOperation):
     def reference(self, condition: Array, *values: Array | None) -> list[Array]:
         branch = self._chosen(condition)
         inputs = [condition, *values]
-        given = {entry.parameter: inputs[entry.port] for entry in branch.inputs if entry.port is not None}
+        given = {
+            entry.parameter: inputs[entry.port] for entry in branch.inputs if entry.port is not None
+        }
         results = branch.body.run([_present(given[i]) for i in range(len(given))])
         by_port = {o.port: results[o.result] for o in branch.outputs if o.port is not None}
         return [by_port[port] for port in range(len(by_port))]

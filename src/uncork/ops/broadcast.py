@@ -1,11 +1,14 @@
 """Broadcast-1, -3: `data` repeated to fill a shape.
 
 - numpy: dimensions aligned from the right; each of `data` is 1 or that of `target_shape`.
-- bidirectional (Broadcast-3): as numpy, but a 1 of `target_shape` stretches to `data` too, and so do missing dimensions.
-- explicit: dimension i of `data` becomes dimension axes_mapping[i] of the output, and is 1 or that of `target_shape` there.
+- bidirectional (Broadcast-3): as numpy, but a 1 of `target_shape` stretches to `data` too, and so
+  do missing dimensions.
+- explicit: dimension i of `data` becomes dimension axes_mapping[i] of the output, and is 1 or that
+  of `target_shape` there.
 
-Pages: operation-specs/movement/broadcast-1, -3, and the broadcast rules. Where they are silent: in modes other than explicit a
-third input is ignored (OpenVINO's own files of Broadcast-1 carry a dummy), and "none" is that file format's word for explicit.
+Pages: operation-specs/movement/broadcast-1, -3, and the broadcast rules. Where they are silent: in
+modes other than explicit a third input is ignored (OpenVINO's own files of Broadcast-1 carry a
+dummy), and "none" is that file format's word for explicit.
 """
 
 from __future__ import annotations
@@ -28,24 +31,39 @@ class _Broadcast(Operation):
     output = Output("T")
     mode: Attribute[str]
 
-    def infer(self, data: TensorSpec, target_shape: TensorSpec, axes_mapping: TensorSpec | None) -> PartialShape:
+    def infer(
+        self, data: TensorSpec, target_shape: TensorSpec, axes_mapping: TensorSpec | None
+    ) -> PartialShape:
         target = vector(self, "target_shape", target_shape)
         if target is not None:
-            self.require(all(n is None or n >= 0 for n in target), "input 'target_shape': expected no negative sizes, got {}", target)
+            self.require(
+                all(n is None or n >= 0 for n in target),
+                "input 'target_shape': expected no negative sizes, got {}",
+                target,
+            )
         wanted = None if target is None else sizes(self, "target_shape", target_shape)
         if self.mode in ("explicit", "none"):
             return self.explicit(data, wanted, axes_mapping)
         if wanted is None:
             return PartialShape()
         if self.mode == "bidirectional":
-            return broadcast_shapes(self, (data.shape, PartialShape(wanted)), ("data", "target_shape"))
+            return broadcast_shapes(
+                self, (data.shape, PartialShape(wanted)), ("data", "target_shape")
+            )
         if data.rank is None:
             return PartialShape(wanted)
-        self.require(data.rank <= len(wanted), "data {} has more dimensions than target_shape {}", data.shape, wanted)
+        self.require(
+            data.rank <= len(wanted),
+            "data {} has more dimensions than target_shape {}",
+            data.shape,
+            wanted,
+        )
         lead = len(wanted) - data.rank
         return self.stretched(data, wanted, list(range(lead, len(wanted))))
 
-    def explicit(self, data: TensorSpec, target: Sequence[Element] | None, axes_mapping: TensorSpec | None) -> PartialShape:
+    def explicit(
+        self, data: TensorSpec, target: Sequence[Element] | None, axes_mapping: TensorSpec | None
+    ) -> PartialShape:
         self.require(axes_mapping is not None, "mode explicit needs the input 'axes_mapping'")
         assert axes_mapping is not None
         mapping = vector(self, "axes_mapping", axes_mapping)
@@ -61,10 +79,17 @@ class _Broadcast(Operation):
         if axes is None or data.rank is None:
             return PartialShape(target)
         fits = all(0 <= a < len(target) for a in axes) and axes == sorted(set(axes))
-        self.require(fits, "input 'axes_mapping': expected rising axes within 0..{}, got {}", len(target) - 1, axes)
+        self.require(
+            fits,
+            "input 'axes_mapping': expected rising axes within 0..{}, got {}",
+            len(target) - 1,
+            axes,
+        )
         return self.stretched(data, target, axes)
 
-    def stretched(self, data: TensorSpec, target: Sequence[Element], axes: list[int]) -> PartialShape:
+    def stretched(
+        self, data: TensorSpec, target: Sequence[Element], axes: list[int]
+    ) -> PartialShape:
         """The target, with dimensions filled in that only `data` tells."""
         dims = [Dimension.of(n) for n in target]
         for dim, axis in zip(data.shape, axes):
@@ -72,7 +97,13 @@ class _Broadcast(Operation):
                 dims[axis] = DYNAMIC if dim.contains(1) else dim
                 continue
             common = stretched_dimension(dims[axis], dim)
-            self.require(common is not None, "data {} does not stretch to target_shape {} at axis {}", data.shape, target, axis)
+            self.require(
+                common is not None,
+                "data {} does not stretch to target_shape {} at axis {}",
+                data.shape,
+                target,
+                axis,
+            )
             dims[axis] = common or dims[axis]
         return PartialShape(dims)
 

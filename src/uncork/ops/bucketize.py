@@ -3,8 +3,9 @@
     with_right_bound:  output = the number of boundaries < data          bucket k is (b[k-1], b[k]]
     else:              output = the number of boundaries <= data         bucket k is [b[k-1], b[k))
 
-Page: operation-specs/condition/bucketize-3. Numbers of different types are compared exactly. NaN lies in the last bucket. The
-page wants sorted and unique boundaries: unsorted ones and NaN are refused, repeated ones only with `strict`.
+Page: operation-specs/condition/bucketize-3. Numbers of different types are compared exactly. NaN
+lies in the last bucket. The page wants sorted and unique boundaries: unsorted ones and NaN are
+refused, repeated ones only with `strict`.
 """
 
 from __future__ import annotations
@@ -19,12 +20,20 @@ from uncork.types import Array, ElementType, TensorSpec
 
 
 def refuse_unsorted(operation: Operation, name: str, values: Array, unique: bool = False) -> None:
-    """Refuse a call when values along the last axis decrease, or come twice and must not; NaN counts as the greatest value."""
+    """Refuse a call when values along the last axis decrease, or come twice and must not; NaN
+    counts as the greatest value.
+    """
     before, after = values[..., :-1], values[..., 1:]
     ordered = before < after if unique else (before <= after) | (after != after)
     wrong = np.zeros(values.shape, bool)
     wrong[..., 1:] = ~ordered
-    refuse_first(operation, name, values, wrong, "more than the one before it" if unique else "at least the one before it")
+    refuse_first(
+        operation,
+        name,
+        values,
+        wrong,
+        "more than the one before it" if unique else "at least the one before it",
+    )
 
 
 @register("Bucketize", 3)
@@ -34,7 +43,11 @@ class Bucketize3(Operation):
     data = Input(NUMERIC)
     buckets = Input(NUMERIC)
     output = Output()
-    output_type = Attribute(element_type, default=ElementType.i64, check=lambda t: None if t in I32_I64 else "i32 or i64")
+    output_type = Attribute(
+        element_type,
+        default=ElementType.i64,
+        check=lambda t: None if t in I32_I64 else "i32 or i64",
+    )
     with_right_bound = Attribute(boolean, default=True)
 
     def infer(self, data: TensorSpec, buckets: TensorSpec) -> TensorSpec:
@@ -46,7 +59,8 @@ class Bucketize3(Operation):
         refuse_unsorted(self, "buckets", buckets, unique=self.strict)
         unordered = data != data  # NaN
         if data.dtype.kind != buckets.dtype.kind:
-            # NumPy would compare 64-bit integers with floats, or with integers of the other sign, as floats.
+            # NumPy would compare 64-bit integers with floats, or with integers of the other sign,
+            # as floats.
             data, buckets = data.astype(object), buckets.astype(object)
         found = np.searchsorted(buckets, data, "left" if self.with_right_bound else "right")
         return np.where(unordered, len(buckets), found)

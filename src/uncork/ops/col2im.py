@@ -1,11 +1,12 @@
 """Col2Im-15: an image from its patches, added where they overlap (torch.nn.Fold).
 
-    output[n, c, y, x] = the sum of data[n, (c * K_h + kh) * K_w + kw, i * L_w + j] over all patches (i, j) and places (kh, kw) with
+    output[n, c, y, x] = the sum of data[n, (c * K_h + kh) * K_w + kw, i * L_w + j]
+        over all patches (i, j) and places (kh, kw) with
         y = i * stride_h + kh * dilation_h - pad_h,  x = j * stride_w + kw * dilation_w - pad_w
 
-Page: operation-specs/movement/col2im-15. The number of patches must be what the page's formula gives, L_h * L_w, so a kernel that spans
-more than the padded image is refused. Files and newer pages write `strides` and `dilations`; an old page's `stride` and `dilation`
-are read too.
+Page: operation-specs/movement/col2im-15. The number of patches must be what the page's formula
+gives, L_h * L_w, so a kernel that spans more than the padded image is refused. Files and newer
+pages write `strides` and `dilations`; an old page's `stride` and `dilation` are read too.
 """
 
 from __future__ import annotations
@@ -43,12 +44,23 @@ class Col2Im15(Operation):
     def check_attributes(self) -> None:
         for name in self.attributes:
             values = getattr(self, name)
-            self.require(len(values) == 2, "attribute '{}': expected 2 numbers, for rows and columns, got {}", name, list(values))
+            self.require(
+                len(values) == 2,
+                "attribute '{}': expected 2 numbers, for rows and columns, got {}",
+                name,
+                list(values),
+            )
 
-    def infer(self, data: TensorSpec, output_size: TensorSpec, kernel_size: TensorSpec) -> PartialShape:
+    def infer(
+        self, data: TensorSpec, output_size: TensorSpec, kernel_size: TensorSpec
+    ) -> PartialShape:
         image = self.pair("output_size", output_size, 0)
         kernel = self.pair("kernel_size", kernel_size, 1)
-        self.require(data.rank in (None, 2, 3), "input 'data': expected [N, C * kernel, L] or [C * kernel, L], got shape {}", data.shape)
+        self.require(
+            data.rank in (None, 2, 3),
+            "input 'data': expected [N, C * kernel, L] or [C * kernel, L], got shape {}",
+            data.shape,
+        )
         if data.rank is None:
             return PartialShape()
         columns, patches = data.shape[-2:]
@@ -57,14 +69,21 @@ class Col2Im15(Operation):
         if known is not None:
             cells = known[0] * known[1]
             channels = divided(
-                self, columns, cells, "input 'data': expected a multiple of {} = {} x {} rows, got {}", cells, *known, data.shape
+                self,
+                columns,
+                cells,
+                "input 'data': expected a multiple of {} = {} x {} rows, got {}",
+                cells,
+                *known,
+                data.shape,
             )
         sizes = all_known(image)
         if known is not None and sizes is not None:
             expected = self.counts(sizes, known)
             self.require(
                 patches.agrees(expected[0] * expected[1]),
-                "input 'data': expected {} x {} patches for output_size {} and kernel_size {}, got shape {}",
+                "input 'data': expected {} x {} patches for output_size {} and kernel_size {}, "
+                "got shape {}",
                 *expected,
                 sizes,
                 known,
@@ -75,9 +94,17 @@ class Col2Im15(Operation):
     def pair(self, name: str, spec: TensorSpec, least: int) -> list[int | None]:
         """The two numbers of an input, None for each unknown one."""
         numbers = vector(self, name, spec)
-        self.require(length(spec).agrees(2), "input '{}': expected 2 numbers, got shape {}", name, spec.shape)
+        self.require(
+            length(spec).agrees(2), "input '{}': expected 2 numbers, got shape {}", name, spec.shape
+        )
         numbers = [None, None] if numbers is None else numbers
-        self.require(all(n is None or n >= least for n in numbers), "input '{}': expected numbers of at least {}, got {}", name, least, numbers)
+        self.require(
+            all(n is None or n >= least for n in numbers),
+            "input '{}': expected numbers of at least {}, got {}",
+            name,
+            least,
+            numbers,
+        )
         return numbers
 
     def counts(self, image: list[int], kernel: list[int]) -> list[int]:
@@ -86,7 +113,13 @@ class Col2Im15(Operation):
         for axis in range(2):
             padded = image[axis] + self.pads_begin[axis] + self.pads_end[axis]
             span = extent(kernel[axis], self.dilations[axis])
-            self.require(span <= padded, "the kernel spans {} cells along spatial axis {}, the padded image has {}", span, axis, padded)
+            self.require(
+                span <= padded,
+                "the kernel spans {} cells along spatial axis {}, the padded image has {}",
+                span,
+                axis,
+                padded,
+            )
             counts.append((padded - span) // self.strides[axis] + 1)
         return counts
 
@@ -96,12 +129,18 @@ class Col2Im15(Operation):
         batch = data.shape[:-2]
         channels = data.shape[-2] // (kernel[0] * kernel[1])
         patches = data.reshape(*batch, channels, *kernel, rows, columns)
-        shape = (*batch, channels, *(s + b + e for s, b, e in zip(image, self.pads_begin, self.pads_end)))
+        shape = (
+            *batch,
+            channels,
+            *(s + b + e for s, b, e in zip(image, self.pads_begin, self.pads_end)),
+        )
         check_room(shape, data)
         padded = np.zeros(shape, data.dtype)
         for kh, kw in np.ndindex(*kernel):
             y, x = kh * self.dilations[0], kw * self.dilations[1]
             target = padded[..., y : y + (rows - 1) * self.strides[0] + 1 : self.strides[0], :]
-            target[..., x : x + (columns - 1) * self.strides[1] + 1 : self.strides[1]] += patches[..., kh, kw, :, :]
+            target[..., x : x + (columns - 1) * self.strides[1] + 1 : self.strides[1]] += patches[
+                ..., kh, kw, :, :
+            ]
         top, left = self.pads_begin
         return np.ascontiguousarray(padded[..., top : top + image[0], left : left + image[1]])

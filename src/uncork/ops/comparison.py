@@ -1,7 +1,9 @@
-"""Comparisons: Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual of two tensors; IsNaN, IsInf, IsFinite of one.
+"""Comparisons: Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual of two tensors; IsNaN,
+IsInf, IsFinite of one.
 
-Pages: operation-specs/comparison/<name>. The output is boolean. Every element type compares by value (f8 and 4-bit floats by
-the numbers that their codes mean, strings by Unicode code points, false before true); a NaN is unequal to everything.
+Pages: operation-specs/comparison/<name>. The output is boolean. Every element type compares by
+value (f8 and 4-bit floats by the numbers that their codes mean, strings by Unicode code points,
+false before true); a NaN is unequal to everything.
 """
 
 from __future__ import annotations

@@ -25,7 +25,11 @@ class Concat1(Operation):
         ranks = sorted({s.rank for s in specs if s.rank is not None})
         if not ranks:
             return PartialShape()
-        self.require(len(ranks) == 1, "expected inputs of one rank, got shapes {}", ", ".join(str(s.shape) for s in specs))
+        self.require(
+            len(ranks) == 1,
+            "expected inputs of one rank, got shapes {}",
+            ", ".join(str(s.shape) for s in specs),
+        )
         self.require(ranks[0] > 0, "the inputs are scalars: there is no axis to join along")
         along = normalised_axis(self, self.axis, ranks[0])
         output = PartialShape([None] * ranks[0])
@@ -35,9 +39,16 @@ class Concat1(Operation):
                 total = total + DYNAMIC
                 continue
             total = total + spec.shape[along]
-            merged = output.merge(PartialShape([*spec.shape[:along], DYNAMIC, *spec.shape[along + 1 :]]))
+            merged = output.merge(
+                PartialShape([*spec.shape[:along], DYNAMIC, *spec.shape[along + 1 :]])
+            )
             self.require(
-                merged is not None, "input {}: expected dimensions {} but for axis {}, got {}", position, specs[0].shape, along, spec.shape
+                merged is not None,
+                "input {}: expected dimensions {} but for axis {}, got {}",
+                position,
+                specs[0].shape,
+                along,
+                spec.shape,
             )
             output = merged or output
         return PartialShape([*output[:along], total, *output[along + 1 :]])

@@ -1,13 +1,16 @@
 """Convert-1, ConvertLike-1: the same values in another element type.
 
-Pages: operation-specs/type/convert-1, convert-like-1. What they leave open, for every pair of types but strings:
+Pages: operation-specs/type/convert-1, convert-like-1. What they leave open, for every pair of types
+but strings:
 
-- to a float: rounded to nearest, ties to even; beyond the range as the type has it (see `storage.encode`);
+- to a float: rounded to nearest, ties to even; beyond the range as the type has it (see
+  `storage.encode`);
 - integer to integer: modulo 2**bits of the new type, u1 included; with `strict` a number that the
   new type does not have is refused (constants of the model are left alone);
-- float to integer: the fraction is cut off. Values that fit 32 bits (64 bits for i64 and u64) are then taken modulo 2**bits;
-  all others, NaN and infinities become the pattern with the highest of those bits alone set, -2**31 for i32, as processors
-  and OpenVINO have it. A negative value counts as fitting u32 and u64 when it fits i32 and i64;
+- float to integer: the fraction is cut off. Values that fit 32 bits (64 bits for i64 and u64) are
+  then taken modulo 2**bits; all others, NaN and infinities become the pattern with the highest of
+  those bits alone set, -2**31 for i32, as processors and OpenVINO have it. A negative value counts
+  as fitting u32 and u64 when it fits i32 and i64;
 - to boolean: everything but 0 is true, NaN too; from boolean: 0 and 1;
 - from and to strings: not supported.
 """
@@ -39,7 +42,9 @@ class Convert1(Operation):
 
     def infer(self, data: TensorSpec) -> TensorSpec:
         if ElementType.string in (data.element_type, self.destination_type):
-            raise UnsupportedError(f"conversion from {data.element_type} to {self.destination_type} is not supported")
+            raise UnsupportedError(
+                f"conversion from {data.element_type} to {self.destination_type} is not supported"
+            )
         return TensorSpec(self.destination_type, data.shape)
 
     def reference(self, data: Array) -> Array:
@@ -125,6 +130,9 @@ def truncated(data: Array, destination: ElementType) -> Array:
     result = np.where(signed, whole, low).astype(np.int64)
     if destination.kind == "unsigned" and destination.bits >= 32:
         upper = (whole >= half) & (whole < 2.0**bits)
-        # -half and +half are the same bits, so the lower half is added to a pattern that is there already.
-        result = np.where(upper, np.where(upper, whole - half, 0).astype(np.int64) + np.int64(low), result)
+        # -half and +half are the same bits, so the lower half is added to a pattern that is there
+        # already.
+        result = np.where(
+            upper, np.where(upper, whole - half, 0).astype(np.int64) + np.int64(low), result
+        )
     return result

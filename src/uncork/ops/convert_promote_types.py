@@ -4,15 +4,16 @@ Page: operation-specs/type/convert-promote-types-14. In order:
 
 - boolean gives way to any other type, integers to floats;
 - with pytorch_scalar_promotion, of two floats or two integers a scalar gives way to a tensor;
-- a signed and an unsigned integer: signed, with at least twice the bits of the unsigned one; `u64_integer_promotion_target` where
-  that would be 128 bits;
+- a signed and an unsigned integer: signed, with at least twice the bits of the unsigned one;
+  `u64_integer_promotion_target` where that would be 128 bits;
 - else the wider type; f16 of the two f8 types, f32 of f16 and bf16.
 
-Without promote_unsafe a type must not change to one that is no input's (the page: "bit widening"), an integer needs a float of twice
-its bits, and a scalar a tensor whose range includes its own. (OpenVINO takes scalars of twice the bits of the tensor.)
+Without promote_unsafe a type must not change to one that is no input's (the page: "bit widening"),
+an integer needs a float of twice its bits, and a scalar a tensor whose range includes its own.
+(OpenVINO takes scalars of twice the bits of the tensor.)
 
-Types of outputs must not change after loading: an input whose rank is not known then counts as a tensor. The values are converted
-as by Convert-1.
+Types of outputs must not change after loading: an input whose rank is not known then counts as a
+tensor. The values are converted as by Convert-1.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class ConvertPromoteTypes14(Operation):
     #: call, whatever the ranks turn out to be.
     decided = Field[tuple[ElementType, ElementType, ElementType] | None](None)
 
-    def settled(self, specs: Sequence[TensorSpec | None]) -> Operation:
+    def specialised(self, specs: Sequence[TensorSpec | None]) -> Operation:
         if self.decided is not None or len(specs) != 2:
             return self
         a, b = specs
@@ -85,7 +86,9 @@ class ConvertPromoteTypes14(Operation):
             return self.decided[2]
         return self.decide(a, b, input_0.rank == 0, input_1.rank == 0)
 
-    def decide(self, a: ElementType, b: ElementType, a_is_scalar: bool, b_is_scalar: bool) -> ElementType:
+    def decide(
+        self, a: ElementType, b: ElementType, a_is_scalar: bool, b_is_scalar: bool
+    ) -> ElementType:
         if a is b or b is ElementType.boolean:
             return a
         if a is ElementType.boolean:
@@ -106,8 +109,16 @@ class ConvertPromoteTypes14(Operation):
             return a if a.bits > b.bits else b
         return self.safe(ElementType.f16 if a.bits == 8 else ElementType.f32, False, a, b)
 
-    def safe(self, common: ElementType, is_safe: bool, a: ElementType, b: ElementType) -> ElementType:
-        self.require(self.promote_unsafe or is_safe, "promote_unsafe is false and {} is no safe common type of {} and {}", common, a, b)
+    def safe(
+        self, common: ElementType, is_safe: bool, a: ElementType, b: ElementType
+    ) -> ElementType:
+        self.require(
+            self.promote_unsafe or is_safe,
+            "promote_unsafe is false and {} is no safe common type of {} and {}",
+            common,
+            a,
+            b,
+        )
         return common
 
 

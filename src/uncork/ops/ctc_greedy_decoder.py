@@ -1,12 +1,15 @@
-"""CTCGreedyDecoder-1 and CTCGreedyDecoderSeqLen-6: the most probable class of each step, repeats merged, blanks removed.
+"""CTCGreedyDecoder-1 and CTCGreedyDecoderSeqLen-6: the most probable class of each step, repeats
+merged, blanks removed.
 
     best[t] = first class with the largest value of step t,   t < the row's length
-    kept: best[t] != blank, and best[t] != best[t - 1] where repeats are merged; the rest of the row is -1
+    kept: best[t] != blank, and best[t] != best[t - 1] where repeats are merged;
+          the rest of the row is -1
 
-Pages: operation-specs/sequence/ctc-greedy-decoder-1, ctc-greedy-decoder-seq-len-6. Decided where they are silent: version 1 has
-the last class for blank, as the default of the other; a row's length is the number of steps before the first 0 of its mask,
-what comes after is not read (with `strict` a 1 after a 0, or another value, is refused); a length outside 0..T and a
-blank_index outside the classes are refused.
+Pages: operation-specs/sequence/ctc-greedy-decoder-1, ctc-greedy-decoder-seq-len-6. Decided where
+they are silent: version 1 has the last class for blank, as the default of the other; a row's length
+is the number of steps before the first 0 of its mask, what comes after is not read (with `strict` a
+1 after a 0, or another value, is refused); a length outside 0..T and a blank_index outside the
+classes are refused.
 """
 
 from __future__ import annotations
@@ -46,10 +49,18 @@ class CTCGreedyDecoder1(Operation):
         steps, rows, classes = data.shape
         present = np.logical_and.accumulate(sequence_mask != 0, axis=0)
         if self.strict:
-            refuse_first(self, "sequence_mask", sequence_mask, sequence_mask != present, "1 up to a row's end, then 0")
+            refuse_first(
+                self,
+                "sequence_mask",
+                sequence_mask,
+                sequence_mask != present,
+                "1 up to a row's end, then 0",
+            )
         output = np.full((rows, steps, 1, 1), -1, data.dtype)
         for n in range(rows):
-            path = best_path(data[:, n], int(present[:, n].sum()), classes - 1, self.ctc_merge_repeated)
+            path = best_path(
+                data[:, n], int(present[:, n].sum()), classes - 1, self.ctc_merge_repeated
+            )
             output[n, : len(path), 0, 0] = path
         return output
 
@@ -69,8 +80,12 @@ class CTCGreedyDecoderSeqLen6(Operation):
     classes_index_type = Attribute(element_type, default=ElementType.i32, check=_is_index_type)
     sequence_length_type = Attribute(element_type, default=ElementType.i32, check=_is_index_type)
 
-    def infer(self, data: TensorSpec, sequence_length: TensorSpec, blank_index: TensorSpec | None) -> list[TensorSpec]:
-        sizes = agreed_sizes(self, [data, sequence_length], {"data": "N, T, C", "sequence_length": "N"})
+    def infer(
+        self, data: TensorSpec, sequence_length: TensorSpec, blank_index: TensorSpec | None
+    ) -> list[TensorSpec]:
+        sizes = agreed_sizes(
+            self, [data, sequence_length], {"data": "N, T, C", "sequence_length": "N"}
+        )
         check_lengths(self, "sequence_length", sequence_length, shape_in_words("T", sizes)[0], "T")
         check_blank(self, blank_index, data, sizes, vector=True)
         return [
@@ -78,7 +93,9 @@ class CTCGreedyDecoderSeqLen6(Operation):
             TensorSpec(self.sequence_length_type, shape_in_words("N", sizes)),
         ]
 
-    def reference(self, data: Array, sequence_length: Array, blank_index: Array | None) -> list[Array]:
+    def reference(
+        self, data: Array, sequence_length: Array, blank_index: Array | None
+    ) -> list[Array]:
         rows, steps, classes = data.shape
         blank = classes - 1 if blank_index is None else int(blank_index.reshape(-1)[0])
         output = np.full((rows, steps), -1, np.int64)

@@ -1,9 +1,10 @@
 """CumSum-3: running sums along an axis.
 
-    output[j] = data[0] + ... + data[j]                 exclusive: ... + data[j - 1], and 0 for the first
+    output[j] = data[0] + ... + data[j]       exclusive: ... + data[j - 1], and 0 for the first
     reverse:    data[j] + ... + data[n - 1]             exclusive: without data[j]
 
-Page: operation-specs/arithmetic/cumsum-3. The axis is 0 when absent; one element is taken for a scalar. Integers wrap modulo 2**bits.
+Page: operation-specs/arithmetic/cumsum-3. The axis is 0 when absent; one element is taken for a
+scalar. Integers wrap modulo 2**bits.
 """
 
 from __future__ import annotations

@@ -1,21 +1,26 @@
-"""DetectionOutput-1, -8: the detections of an SSD: boxes from priors and predicted offsets, the best of each class.
+"""DetectionOutput-1, -8: the detections of an SSD: boxes from priors and predicted offsets, the
+best of each class.
 
-    box = prior + variance * offset                                                        code_type CORNER
-    center = prior center + variance * offset * prior size, size = exp(variance * offset) * prior size     CENTER_SIZE
+    code_type CORNER:       box = prior + variance * offset
+    code_type CENTER_SIZE:  center = prior center + variance * offset * prior size,
+                            size = exp(variance * offset) * prior size
 
-Of each image, apart for each class but the background: boxes with confidence > confidence_threshold, the best top_k of them, without
-those that overlap a better one of the class by more than nms_threshold. Of all classes together the best keep_top_k[0]. Rows
-[image, class, confidence, x_1, y_1, x_2, y_2] go by image, class and falling confidence; a row that begins with -1 ends them.
-With decrease_label_id (as in MXNet) each box counts only for its best class, of those from 1 on, from confidence_threshold up;
-top_k is then of all classes together, and the classes are written from 0.
+Of each image, apart for each class but the background: boxes with confidence >
+confidence_threshold, the best top_k of them, without those that overlap a better one of the class
+by more than nms_threshold. Of all classes together the best keep_top_k[0]. Rows [image, class,
+confidence, x_1, y_1, x_2, y_2] go by image, class and falling confidence; a row that begins with -1
+ends them. With decrease_label_id (as in MXNet) each box counts only for its best class, of those
+from 1 on, from confidence_threshold up; top_k is then of all classes together, and the classes are
+written from 0.
 
 Pages: operation-specs/detection/detectionoutput-1, -8. Decided where they are silent:
 
 - top_k is taken before the suppression, as Caffe, MXNet and OpenVINO do (the page says after);
-- with 5 inputs the priors are first moved by the fifth; where the second confidence of a prior in the fourth is below
-  objectness_score, its box is background with certainty;
-- proposals that are not normalized are made so once, before anything else (OpenVINO divides a second time after the fifth input has
-  moved them). They begin with a number that is not used; their variances are the first 4 * num_prior_boxes numbers of the second row;
+- with 5 inputs the priors are first moved by the fifth; where the second confidence of a prior in
+  the fourth is below objectness_score, its box is background with certainty;
+- proposals that are not normalized are made so once, before anything else (OpenVINO divides a
+  second time after the fifth input has moved them). They begin with a number that is not used;
+  their variances are the first 4 * num_prior_boxes numbers of the second row;
 - what follows the row of -1, and that row from its second number on, is 0.
 """
 
@@ -27,11 +32,28 @@ import numpy as np
 
 from uncork.ops._common.boxes import best_first, without_overlap
 from uncork.ops._operation import Operation, register
-from uncork.ops._ports import REAL, Attribute, Input, Output, at_least, boolean, integer, integers, number, one_of
+from uncork.ops._ports import (
+    REAL,
+    Attribute,
+    Input,
+    Output,
+    at_least,
+    boolean,
+    integer,
+    integers,
+    number,
+    one_of,
+)
 from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
 
 _CORNER, _CENTER_SIZE = "caffe.PriorBoxParameter.CORNER", "caffe.PriorBoxParameter.CENTER_SIZE"
-_RANKS = {"box_logits": 2, "class_preds": 2, "proposals": 3, "aux_class_preds": 2, "aux_box_preds": 2}
+_RANKS = {
+    "box_logits": 2,
+    "class_preds": 2,
+    "proposals": 3,
+    "aux_class_preds": 2,
+    "aux_box_preds": 2,
+}
 
 
 class _Detection(Operation):
@@ -44,7 +66,12 @@ class _Detection(Operation):
     background_label_id = Attribute(integer, default=0)
     top_k = Attribute(integer, default=-1, check=at_least(-1))
     variance_encoded_in_target = Attribute(boolean, default=False)
-    keep_top_k = Attribute(integers, check=lambda v: None if v and v[0] >= -1 else "a list that begins with a number of at least -1")
+    keep_top_k = Attribute(
+        integers,
+        check=lambda v: (
+            None if v and v[0] >= -1 else "a list that begins with a number of at least -1"
+        ),
+    )
     code_type = Attribute(one_of(_CORNER, _CENTER_SIZE), default=_CORNER)
     share_location = Attribute(boolean, default=True)
     nms_threshold = Attribute(number)
@@ -67,12 +94,24 @@ class _Detection(Operation):
 
     def infer(self, *specs: TensorSpec | None) -> PartialShape:
         self.require((specs[3] is None) == (specs[4] is None), "expected 3 or 5 inputs, got 4")
-        shapes = {port.name: spec.shape for port, spec in zip(self.inputs, specs) if spec is not None}
+        shapes = {
+            port.name: spec.shape for port, spec in zip(self.inputs, specs) if spec is not None
+        }
         for name, shape in shapes.items():
-            self.require(shape.rank in (None, _RANKS[name]), "input '{}': expected rank {}, got shape {}", name, _RANKS[name], shape)
+            self.require(
+                shape.rank in (None, _RANKS[name]),
+                "input '{}': expected rank {}, got shape {}",
+                name,
+                _RANKS[name],
+                shape,
+            )
         images = self._images(shapes)
-        priors, classes = self._counts({name: s[-1].static_size for name, s in shapes.items() if s.rank is not None}, shapes)
-        return PartialShape([1, 1, self._rows(images, Dimension.of(priors), Dimension.of(classes)), 7])
+        priors, classes = self._counts(
+            {name: s[-1].static_size for name, s in shapes.items() if s.rank is not None}, shapes
+        )
+        return PartialShape(
+            [1, 1, self._rows(images, Dimension.of(priors), Dimension.of(classes)), 7]
+        )
 
     def _rows(self, images: Dimension, priors: Dimension, classes: Dimension) -> Dimension:
         if self.keep_top_k[0] > 0:
@@ -86,20 +125,40 @@ class _Detection(Operation):
         for name, shape in shapes.items():
             if name != "proposals" and shape.rank is not None:
                 merged = images.merge(shape[0])
-                self.require(merged is not None, "input '{}': expected a batch of {}, got shape {}", name, images, shape)
+                self.require(
+                    merged is not None,
+                    "input '{}': expected a batch of {}, got shape {}",
+                    name,
+                    images,
+                    shape,
+                )
                 images = merged or images
         proposals = shapes["proposals"]
         if proposals.rank is not None:
             rows = 1 if self.variance_encoded_in_target else 2
             fits = proposals[0].compatible(1) or proposals[0].compatible(images)
-            self.require(fits, "input 'proposals': expected a batch of 1 or {}, got shape {}", images, proposals)
-            self.require(proposals[1].agrees(rows), "input 'proposals': expected a second dimension of {}, got shape {}", rows, proposals)
+            self.require(
+                fits,
+                "input 'proposals': expected a batch of 1 or {}, got shape {}",
+                images,
+                proposals,
+            )
+            self.require(
+                proposals[1].agrees(rows),
+                "input 'proposals': expected a second dimension of {}, got shape {}",
+                rows,
+                proposals,
+            )
             if not proposals[0].contains(1):
                 images = images.merge(proposals[0]) or images
         return images
 
-    def _counts(self, lengths: dict[str, int | None], shapes: dict[str, PartialShape]) -> tuple[int | None, int | None]:
-        """num_prior_boxes and num_classes, from whatever length of a last dimension says it; all must agree."""
+    def _counts(
+        self, lengths: dict[str, int | None], shapes: dict[str, PartialShape]
+    ) -> tuple[int | None, int | None]:
+        """num_prior_boxes and num_classes, from whatever length of a last dimension says it; all
+        must agree.
+        """
         priors: int | None = None
         classes: int | None = self.num_classes
 
@@ -107,26 +166,47 @@ class _Detection(Operation):
             length = lengths[name]
             assert length is not None
             self.require(
-                length % divisor == 0, "input '{}': expected a multiple of {} as its last dimension, got {}", name, divisor, shapes[name]
+                length % divisor == 0,
+                "input '{}': expected a multiple of {} as its last dimension, got {}",
+                name,
+                divisor,
+                shapes[name],
             )
             return length // divisor
 
         per_prior: dict[str, int] = {"proposals": self.prior_size, "aux_class_preds": 2}
         for _ in range(2):
             if self.share_location or classes is not None:
-                per_prior |= dict.fromkeys(("box_logits", "aux_box_preds"), 4 * (1 if self.share_location else classes or 1))
+                per_prior |= dict.fromkeys(
+                    ("box_logits", "aux_box_preds"),
+                    4 * (1 if self.share_location else classes or 1),
+                )
             if classes is not None:
                 per_prior["class_preds"] = classes
             for name, per in per_prior.items():
                 if lengths.get(name) is not None:
                     found = quotient(name, per)
-                    self.require(priors in (None, found), "input '{}': expected numbers for {} priors, got {}", name, priors, shapes[name])
+                    self.require(
+                        priors in (None, found),
+                        "input '{}': expected numbers for {} priors, got {}",
+                        name,
+                        priors,
+                        shapes[name],
+                    )
                     priors = found
             if priors == 0:
-                self.require(classes is not None, "expected at least one prior, got proposals {}", shapes["proposals"])
+                self.require(
+                    classes is not None,
+                    "expected at least one prior, got proposals {}",
+                    shapes["proposals"],
+                )
             elif priors is not None and classes is None and lengths.get("class_preds") is not None:
                 classes = quotient("class_preds", priors)
-                self.require(classes > 0, "expected at least one class, got class_preds {}", shapes["class_preds"])
+                self.require(
+                    classes > 0,
+                    "expected at least one class, got class_preds {}",
+                    shapes["class_preds"],
+                )
         return priors, classes
 
     # ---- values
@@ -138,7 +218,8 @@ class _Detection(Operation):
         classes = self.num_classes or class_preds.shape[1] // priors
         rows = int(self._rows(*(Dimension(n, n) for n in (images, priors, classes))))
         scores = class_preds.reshape(images, priors, classes)
-        scores = np.where(np.isnan(scores), -np.inf, scores).astype(scores.dtype)  # no confidence at all
+        # no confidence at all
+        scores = np.where(np.isnan(scores), -np.inf, scores).astype(scores.dtype)
         if objectness is not None:
             background = objectness.reshape(images, priors, 2)[..., 1] < self.objectness_score
             scores[background] = np.arange(classes) == self.background_label_id
@@ -155,7 +236,15 @@ class _Detection(Operation):
             output[count, 0] = -1
         return output[np.newaxis, np.newaxis]
 
-    def _boxes(self, logits: Array, proposals: Array, moves: Array | None, images: int, priors: int, classes: int) -> Array:
+    def _boxes(
+        self,
+        logits: Array,
+        proposals: Array,
+        moves: Array | None,
+        images: int,
+        priors: int,
+        classes: int,
+    ) -> Array:
         """[images, priors, 1 or classes, 4]"""
         per_prior = (images, priors, 1 if self.share_location else classes, 4)
         boxes = proposals[:, 0].reshape(len(proposals), priors, 1, self.prior_size)[..., -4:]
@@ -197,13 +286,24 @@ class _Detection(Operation):
         """For each class the numbers of its boxes, best first."""
         labels = [c for c in range(scores.shape[1]) if c != self.background_label_id]
         if not self.decrease_label_id:
-            return [(c, self._first(np.flatnonzero(scores[:, c] > self.confidence_threshold), scores[:, c])) for c in labels]
+            return [
+                (
+                    c,
+                    self._first(
+                        np.flatnonzero(scores[:, c] > self.confidence_threshold), scores[:, c]
+                    ),
+                )
+                for c in labels
+            ]
         labels = [c for c in labels if c > 0]
         if not labels:
             return []
         best = np.array(labels)[np.argmax(scores[:, labels], axis=1)]
         confidence = scores[np.arange(len(scores)), best]
-        boxes = self._first(np.flatnonzero((confidence >= self.confidence_threshold) & (confidence > -1)), confidence)
+        boxes = self._first(
+            np.flatnonzero((confidence >= self.confidence_threshold) & (confidence > -1)),
+            confidence,
+        )
         return [(c, boxes[best[boxes] == c]) for c in labels]
 
     def _first(self, boxes: Array, scores: Array) -> Array:

@@ -1,16 +1,19 @@
 """DFT-7, IDFT-7, RDFT-9, IRDFT-9: discrete Fourier transforms along some axes.
 
-    DFT     Y[m] = sum over j of X[j] * exp(-2 pi i * sum over q of m_q * j_q / S_q)        IDFT has + and divides by all S_q
+    DFT     Y[m] = sum over j of X[j] * exp(-2 pi i * sum over q of m_q * j_q / S_q)
+            IDFT has + and divides by all S_q
 
-Complex numbers are pairs in a last dimension of 2. S are the sizes of the axes, or `signal_size` where that is not -1: an axis is
-cut or filled up with zeros at its end before it is transformed. RDFT takes real numbers and keeps the first S // 2 + 1 results along
-the last of `axes`, from which the others follow. IRDFT is its inverse: it fills the last of `axes` up to S, which is 2 * (M - 1) of
-its M numbers by default, with the conjugates of the first S // 2 + 1, and gives real numbers.
+Complex numbers are pairs in a last dimension of 2. S are the sizes of the axes, or `signal_size`
+where that is not -1: an axis is cut or filled up with zeros at its end before it is transformed.
+RDFT takes real numbers and keeps the first S // 2 + 1 results along the last of `axes`, from which
+the others follow. IRDFT is its inverse: it fills the last of `axes` up to S, which is 2 * (M - 1)
+of its M numbers by default, with the conjugates of the first S // 2 + 1, and gives real numbers.
 
-Pages: operation-specs/signals/dft-7, idft-7, rdft-9, irdft-9. Axes are counted without the dimension of 2. Decided:
+Pages: operation-specs/signals/dft-7, idft-7, rdft-9, irdft-9. Axes are counted without the
+dimension of 2. Decided:
 
-- IRDFT with a signal_size uses the first S // 2 + 1 numbers, as torch, NumPy and OpenVINO do; the page's text would fill up to
-  2 * (M - 1) first and cut then, which has no real result;
+- IRDFT with a signal_size uses the first S // 2 + 1 numbers, as torch, NumPy and OpenVINO do; the
+  page's text would fill up to 2 * (M - 1) first and cut then, which has no real result;
 - DFT and IDFT without axes give back the data, RDFT and IRDFT are refused;
 - a signal_size of 0 is refused; an axis without cells that keeps its size gives an empty result.
 """
@@ -18,7 +21,9 @@ Pages: operation-specs/signals/dft-7, idft-7, rdft-9, irdft-9. Axes are counted 
 from __future__ import annotations
 
 import numpy as np
-import numpy.fft  # NumPy imports it when it is first asked for: here, and not in the middle of a call
+
+# NumPy imports it when it is first asked for: here, and not in the middle of a call
+import numpy.fft
 
 from uncork.ops._common.vectors import known_axes, vector
 from uncork.ops._operation import Operation, register
@@ -37,14 +42,29 @@ class _Fourier(Operation):
     from_complex = True
     to_complex = True
 
-    def infer(self, data: TensorSpec, axes: TensorSpec, signal_size: TensorSpec | None) -> PartialShape:
+    def infer(
+        self, data: TensorSpec, axes: TensorSpec, signal_size: TensorSpec | None
+    ) -> PartialShape:
         numbers = vector(self, "axes", axes)
         sizes = None if signal_size is None else vector(self, "signal_size", signal_size)
         for i, n in enumerate(sizes or ()):
-            self.require(n is None or n > 0 or n == -1, "input 'signal_size': signal_size[{}] is {}, expected a size or -1", i, n)
+            self.require(
+                n is None or n > 0 or n == -1,
+                "input 'signal_size': signal_size[{}] is {}, expected a size or -1",
+                i,
+                n,
+            )
         if signal_size is not None and numbers is not None and sizes is not None:
-            self.require(len(sizes) == len(numbers), "input 'signal_size': expected a size for each of axes {}, got {}", numbers, sizes)
-        self.require((self.from_complex and self.to_complex) or numbers is None or len(numbers) > 0, "input 'axes': expected at least one axis")
+            self.require(
+                len(sizes) == len(numbers),
+                "input 'signal_size': expected a size for each of axes {}, got {}",
+                numbers,
+                sizes,
+            )
+        self.require(
+            (self.from_complex and self.to_complex) or numbers is None or len(numbers) > 0,
+            "input 'axes': expected at least one axis",
+        )
         if data.rank is None:
             return PartialShape()
         results = list(data.shape)
@@ -91,9 +111,15 @@ class _Fourier(Operation):
         if min(results, default=1) <= 0:
             if not self.from_complex:
                 results[places[-1]] = sizes[-1] // 2 + 1
-            return np.zeros([max(0, n) for n in results] + ([2] if self.to_complex else []), data.dtype)
+            return np.zeros(
+                [max(0, n) for n in results] + ([2] if self.to_complex else []), data.dtype
+            )
         transformed = self.transform(values, sizes, places)
-        return np.stack([transformed.real, transformed.imag], axis=-1) if self.to_complex else transformed
+        return (
+            np.stack([transformed.real, transformed.imag], axis=-1)
+            if self.to_complex
+            else transformed
+        )
 
     def transform(self, values: Array, sizes: list[int], axes: list[int]) -> Array:
         raise NotImplementedError

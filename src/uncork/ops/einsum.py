@@ -2,11 +2,12 @@
 
     output[labels] = sum over all other labels of the product of operands[k][labels of subscript k]
 
-Page: operation-specs/matrix/einsum-7. A label stands for one dimension of every operand that has it, and dimensions of 1 stretch;
-inside one subscript the dimensions of a repeated label must be equal and their diagonal is taken. An ellipsis stands for the
-dimensions that are left, aligned at the right. Without `->` the output has the ellipsis, then the labels that come once, in the
-order of their character codes. Decided where the page is silent: dimensions of an ellipsis that the output leaves out are summed,
-as those of labels are. Integers wrap modulo 2**bits.
+Page: operation-specs/matrix/einsum-7. A label stands for one dimension of every operand that has
+it, and dimensions of 1 stretch; inside one subscript the dimensions of a repeated label must be
+equal and their diagonal is taken. An ellipsis stands for the dimensions that are left, aligned at
+the right. Without `->` the output has the ellipsis, then the labels that come once, in the order of
+their character codes. Decided where the page is silent: dimensions of an ellipsis that the output
+leaves out are summed, as those of labels are. Integers wrap modulo 2**bits.
 """
 
 from __future__ import annotations
@@ -50,8 +51,18 @@ class Einsum(Operation):
         subscripts, output = self.parsed()
         known = {label for subscript in subscripts for label in subscript}
         for label in output:
-            self.require(label in known, "equation '{}': '{}' of the output is in no input", self.equation, label)
-            self.require(output.count(label) == 1, "equation '{}': '{}' comes twice in the output", self.equation, label)
+            self.require(
+                label in known,
+                "equation '{}': '{}' of the output is in no input",
+                self.equation,
+                label,
+            )
+            self.require(
+                output.count(label) == 1,
+                "equation '{}': '{}' comes twice in the output",
+                self.equation,
+                label,
+            )
 
     def parsed(self) -> tuple[list[list[str]], list[str]]:
         """The subscripts of the inputs, and that of the output."""
@@ -66,7 +77,12 @@ class Einsum(Operation):
     def labels(self, subscript: str) -> list[str]:
         labels = _letters(subscript)
         if labels is None:
-            self.require(False, "equation '{}': expected letters and at most one '...' in '{}'", self.equation, subscript)
+            self.require(
+                False,
+                "equation '{}': expected letters and at most one '...' in '{}'",
+                self.equation,
+                subscript,
+            )
             return []
         return labels
 
@@ -83,7 +99,11 @@ class Einsum(Operation):
     def infer(self, *operands: TensorSpec) -> PartialShape:
         subscripts, output = self.parsed()
         self.require(
-            len(operands) == len(subscripts), "equation '{}': expected {} inputs, got {}", self.equation, len(subscripts), len(operands)
+            len(operands) == len(subscripts),
+            "equation '{}': expected {} inputs, got {}",
+            self.equation,
+            len(subscripts),
+            len(operands),
         )
         sizes: dict[_Label, Dimension] = {}
         covered: int | None = 0
@@ -91,7 +111,9 @@ class Einsum(Operation):
             open_ended = _ELLIPSIS in subscript
             rank = operand.rank
             if rank is None:
-                dims: dict[_Label, Dimension] = {label: DYNAMIC for label in subscript if label != _ELLIPSIS}
+                dims: dict[_Label, Dimension] = {
+                    label: DYNAMIC for label in subscript if label != _ELLIPSIS
+                }
                 covered = None if open_ended else covered
             else:
                 fits = rank >= len(subscript) - 1 if open_ended else rank == len(subscript)
@@ -130,22 +152,36 @@ class Einsum(Operation):
                     position,
                 )
                 sizes[label] = dim if common is None else common
-        self.require(len(sizes) <= 52, "equation '{}': more than 52 different dimensions", self.equation)  # NumPy's limit
+        # NumPy's limit
+        self.require(
+            len(sizes) <= 52, "equation '{}': more than 52 different dimensions", self.equation
+        )
         if _ELLIPSIS in output:
             if covered is None:
                 return PartialShape()
-            return PartialShape([sizes[label] for label in self.spread(output, len(output) - 1 + covered)])
+            return PartialShape(
+                [sizes[label] for label in self.spread(output, len(output) - 1 + covered)]
+            )
         return PartialShape([sizes[label] for label in output])
 
     def reference(self, *operands: Array) -> Array:
         subscripts, output = self.parsed()
-        factors = [(operand, self.spread(subscript, operand.ndim)) for subscript, operand in zip(subscripts, operands)]
-        covered = max((sum(isinstance(label, int) for label in labels) for _, labels in factors), default=0)
-        wanted = self.spread(output, len(output) - 1 + covered if _ELLIPSIS in output else len(output))
+        factors = [
+            (operand, self.spread(subscript, operand.ndim))
+            for subscript, operand in zip(subscripts, operands)
+        ]
+        covered = max(
+            (sum(isinstance(label, int) for label in labels) for _, labels in factors), default=0
+        )
+        wanted = self.spread(
+            output, len(output) - 1 + covered if _ELLIPSIS in output else len(output)
+        )
         product = factors.pop(0)
         while factors:
             # A factor without a label of the product's would only make it larger.
-            following = next((i for i, (_, labels) in enumerate(factors) if set(labels) & set(product[1])), 0)
+            following = next(
+                (i for i, (_, labels) in enumerate(factors) if set(labels) & set(product[1])), 0
+            )
             factor = factors.pop(following)
             later = {label for _, labels in factors for label in labels}
             product = _multiplied(product, factor, later.union(wanted))
@@ -156,23 +192,40 @@ _Labelled = tuple[Array, list[_Label]]
 
 
 def _summed(operand: _Labelled, kept: Collection[_Label]) -> Array:
-    """The dimensions `kept` in that order: the diagonal of labels that come twice, and the sum over all others."""
+    """The dimensions `kept` in that order: the diagonal of labels that come twice, and the sum over
+    all others.
+    """
     array, labels = operand
     numbers = {label: number for number, label in enumerate(dict.fromkeys(labels))}
-    return np.asarray(np.einsum(array, [numbers[label] for label in labels], [numbers[label] for label in kept]))
+    return np.asarray(
+        np.einsum(array, [numbers[label] for label in labels], [numbers[label] for label in kept])
+    )
 
 
 def _multiplied(a: _Labelled, b: _Labelled, needed: Collection[_Label]) -> _Labelled:
-    """The product of two operands, summed over what is not `needed` any more, as one product of matrices for each batch."""
+    """The product of two operands, summed over what is not `needed` any more, as one product of
+    matrices for each batch.
+    """
     shared = [label for label in dict.fromkeys(a[1]) if label in b[1]]
-    batch, inner = [label for label in shared if label in needed], [label for label in shared if label not in needed]
-    rows, columns = ([x for x in dict.fromkeys(own[1]) if x in needed and x not in shared] for own in (a, b))
+    batch, inner = (
+        [label for label in shared if label in needed],
+        [label for label in shared if label not in needed],
+    )
+    rows, columns = (
+        [x for x in dict.fromkeys(own[1]) if x in needed and x not in shared] for own in (a, b)
+    )
     left, right = _summed(a, batch + rows + inner), _summed(b, batch + inner + columns)
     # Dimensions of 1 stretch to those of the other operand.
     many = np.broadcast_shapes(left.shape[: len(batch)], right.shape[: len(batch)])
-    summed = np.broadcast_shapes(left.shape[len(batch) + len(rows) :], right.shape[len(batch) : len(shared)])
+    summed = np.broadcast_shapes(
+        left.shape[len(batch) + len(rows) :], right.shape[len(batch) : len(shared)]
+    )
     high, wide = left.shape[len(batch) : len(batch) + len(rows)], right.shape[len(shared) :]
     check_room((*many, *high, *wide), left)
-    left = np.broadcast_to(left, (*many, *high, *summed)).reshape(*many, math.prod(high), math.prod(summed))
-    right = np.broadcast_to(right, (*many, *summed, *wide)).reshape(*many, math.prod(summed), math.prod(wide))
+    left = np.broadcast_to(left, (*many, *high, *summed)).reshape(
+        *many, math.prod(high), math.prod(summed)
+    )
+    right = np.broadcast_to(right, (*many, *summed, *wide)).reshape(
+        *many, math.prod(summed), math.prod(wide)
+    )
     return (left @ right).reshape((*many, *high, *wide)), batch + rows + columns

@@ -1,9 +1,10 @@
 """ExtractImagePatches-3: the patches that a kernel would see, each laid out along the channels.
 
-    output[n, (kh * K_w + kw) * C + c, i, j] = padded[n, c, i * stride_h + kh * rate_h, j * stride_w + kw * rate_w]
+    output[n, (kh * K_w + kw) * C + c, i, j]
+        = padded[n, c, i * stride_h + kh * rate_h, j * stride_w + kw * rate_w]
 
-Page: operation-specs/movement/extract-image-patches-3. Padding is zeros, and as much as `_spatial` says of same_upper and same_lower;
-with `valid` an image that is smaller than a patch gives none.
+Page: operation-specs/movement/extract-image-patches-3. Padding is zeros, and as much as `_spatial`
+says of same_upper and same_lower; with `valid` an image that is smaller than a patch gives none.
 """
 
 from __future__ import annotations
@@ -31,19 +32,32 @@ class ExtractImagePatches3(Operation):
     def check_attributes(self) -> None:
         for name in ("sizes", "strides", "rates"):
             values = getattr(self, name)
-            self.require(len(values) == 2, "attribute '{}': expected 2 numbers, for rows and columns, got {}", name, list(values))
+            self.require(
+                len(values) == 2,
+                "attribute '{}': expected 2 numbers, for rows and columns, got {}",
+                name,
+                list(values),
+            )
 
     def infer(self, data: TensorSpec) -> PartialShape:
         images, channels, *sides = image_dims(self, "data", data)
-        return PartialShape([images, channels * (self.sizes[0] * self.sizes[1]), *map(self.counts, range(2), sides)])
+        return PartialShape(
+            [images, channels * (self.sizes[0] * self.sizes[1]), *map(self.counts, range(2), sides)]
+        )
 
     def counts(self, axis: int, size: Dimension) -> Dimension:
         """The numbers of patches that there can be."""
         if size.is_open:
             cells = extent(self.sizes[axis], self.rates[axis])
             # One more than fit behind the first; a size that not even that fits in has none.
-            return size.ceil_div(self.strides[axis]) if self.auto_pad != "valid" else (size + self.strides[axis] - cells) // self.strides[axis]
-        return Dimension(self.count(axis, size.low), None if size.high is None else self.count(axis, size.high))
+            return (
+                size.ceil_div(self.strides[axis])
+                if self.auto_pad != "valid"
+                else (size + self.strides[axis] - cells) // self.strides[axis]
+            )
+        return Dimension(
+            self.count(axis, size.low), None if size.high is None else self.count(axis, size.high)
+        )
 
     def count(self, axis: int, size: int) -> int:
         """The number of patches along rows (axis 0) or columns."""
@@ -52,13 +66,27 @@ class ExtractImagePatches3(Operation):
         return max(0, (size - extent(self.sizes[axis], self.rates[axis])) // self.strides[axis] + 1)
 
     def slide(self, axis: int, size: int) -> Slide:
-        kernel, stride, rate, count = self.sizes[axis], self.strides[axis], self.rates[axis], self.count(axis, size)
-        total = max(0, (count - 1) * stride + extent(kernel, rate) - size) if self.auto_pad != "valid" else 0
+        kernel, stride, rate, count = (
+            self.sizes[axis],
+            self.strides[axis],
+            self.rates[axis],
+            self.count(axis, size),
+        )
+        total = (
+            max(0, (count - 1) * stride + extent(kernel, rate) - size)
+            if self.auto_pad != "valid"
+            else 0
+        )
         begin = total // 2 if self.auto_pad == "same_upper" else total - total // 2
         return Slide(size, kernel, stride, rate, begin, total - begin, count)
 
     def reference(self, data: Array) -> Array:
         slides = [self.slide(axis, size) for axis, size in enumerate(data.shape[2:])]
         patches = windows(data, slides, 0)  # [N, C, rows, columns, K_h, K_w]
-        shape = (data.shape[0], data.shape[1] * self.sizes[0] * self.sizes[1], slides[0].count, slides[1].count)
+        shape = (
+            data.shape[0],
+            data.shape[1] * self.sizes[0] * self.sizes[1],
+            slides[0].count,
+            slides[1].count,
+        )
         return np.ascontiguousarray(patches.transpose(0, 4, 5, 1, 2, 3).reshape(shape))

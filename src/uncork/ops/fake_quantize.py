@@ -1,16 +1,19 @@
-"""FakeQuantize-1 and FakeConvert-13: values rounded to what a quantised type could hold, in the type they have.
+"""FakeQuantize-1 and FakeConvert-13: values rounded to what a quantised type could hold, in the
+type they have.
 
-    FakeQuantize: output = output_low                                                       where x <= min(input_low, input_high)
-                           output_high                                                      where x >  max(input_low, input_high)
-                           round((x - il) / (ih - il) * (levels - 1)) / (levels - 1) * (oh - ol) + ol      between
+    FakeQuantize: output = output_low      where x <= min(input_low, input_high)
+                           output_high     where x >  max(input_low, input_high)
+                           round((x - il) / (ih - il) * (levels - 1))
+                               / (levels - 1) * (oh - ol) + ol      between
     FakeConvert:  output = (convert_back(convert(data * scale - shift)) + shift) / scale
 
 Pages: operation-specs/quantization/fake-quantize-1, fake-convert-13. Decided where they are silent:
 
 - round goes to the even neighbour; a NaN stays NaN;
 - with numpy broadcasting too the limits stretch to X, not X to them;
-- FakeConvert saturates: values beyond the f8 type, infinities too, become its largest finite value. (Convert-1 does not; here the
-  point is to show what quantisation does, and OpenVINO's own FakeConvert saturates.)
+- FakeConvert saturates: values beyond the f8 type, infinities too, become its largest finite value.
+  (Convert-1 does not; here the point is to show what quantisation does, and OpenVINO's own
+  FakeConvert saturates.)
 """
 
 from __future__ import annotations
@@ -39,12 +42,16 @@ class FakeQuantize(Broadcasting):
     def infer(self, x: TensorSpec, *limits: TensorSpec) -> PartialShape:
         mode = "onto" if self.auto_broadcast == "numpy" else self.auto_broadcast
         for port, limit in zip(self.inputs[1:], limits):
-            shape = broadcast_shapes(self, [x.shape, limit.shape], ["X", port.name], mode, self.auto_broadcast_axis)
+            shape = broadcast_shapes(
+                self, [x.shape, limit.shape], ["X", port.name], mode, self.auto_broadcast_axis
+            )
             x = TensorSpec(x.element_type, shape)
         return x.shape
 
     def reference(self, x: Array, *limits: Array) -> Array:
-        input_low, input_high, output_low, output_high = (self.placed(limit, x.ndim) for limit in limits)
+        input_low, input_high, output_low, output_high = (
+            self.placed(limit, x.ndim) for limit in limits
+        )
         steps = x.dtype.type(self.levels - 1)
         step = np.rint((x - input_low) / (input_high - input_low) * steps)
         between = step / steps * (output_high - output_low) + output_low
@@ -64,13 +71,20 @@ class FakeConvert(Operation):
     scale = Input(REAL - {ElementType.f64}, "T")
     shift = Input(REAL - {ElementType.f64}, "T", optional=True)
     output = Output("T")
-    destination_type = Attribute(element_type, check=lambda t: None if t in _F8 else "f8e4m3 or f8e5m2")
+    destination_type = Attribute(
+        element_type, check=lambda t: None if t in _F8 else "f8e4m3 or f8e5m2"
+    )
 
     def infer(self, data: TensorSpec, scale: TensorSpec, shift: TensorSpec | None) -> PartialShape:
         shape = broadcast_shapes(self, [data.shape, scale.shape], ["data", "scale"], "onto")
         if shift is not None:
             alike = scale.shape.compatible(shift.shape)
-            self.require(alike, "input 'shift': expected the shape of scale, {}, got {}", scale.shape, shift.shape)
+            self.require(
+                alike,
+                "input 'shift': expected the shape of scale, {}, got {}",
+                scale.shape,
+                shift.shape,
+            )
             shape = broadcast_shapes(self, [shape, shift.shape], ["data", "shift"], "onto")
         return shape
 

@@ -2,13 +2,15 @@
 
     output[p.., i_b.., q..] = data[p.., indices[p_0..p_{b-1}, i_b..], q..]        b = batch_dims
 
-Pages: operation-specs/movement/gather-1, -7, -8. What the pages leave open is decided in the project's decisions: an index
-that is still outside the axis after counting from the end gives zeros ("" for strings), for every type and size; Gather-1
-and -7 do not count from the end, so there every negative index gives zeros. With `strict` both are refused.
+Pages: operation-specs/movement/gather-1, -7, -8. What the pages leave open is decided in the
+project's decisions: an index that is still outside the axis after counting from the end gives zeros
+("" for strings), for every type and size; Gather-1 and -7 do not count from the end, so there every
+negative index gives zeros. With `strict` both are refused.
 
-One exception, for the models that exist: converters write one constant index of -1 or -2 into Gather-7 to mean the last
-dimensions of a shape, and OpenVINO makes exactly that (a constant with one negative element, along an axis whose size is
-known at load) count from the end before it runs anything. Such a node counts from the end here too.
+One exception, for the models that exist: converters write one constant index of -1 or -2 into
+Gather-7 to mean the last dimensions of a shape, and OpenVINO makes exactly that (a constant with
+one negative element, along an axis whose size is known at load) count from the end before it runs
+anything. Such a node counts from the end here too.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ from uncork.types import Array, PartialShape, TensorSpec
 
 
 class _Gather(Operation):
-    """`data [d0, d1, ...]`, `indices` of any integer type and rank, `axis [] or [1]`; see the versions below."""
+    """`data [d0, d1, ...]`, `indices` of any integer type and rank, `axis [] or [1]`; see the
+    versions below.
+    """
 
     data = Input(ANY, "T", moved=True)
     indices = Input(INTEGER, ids=True)
@@ -45,24 +49,58 @@ class _Gather(Operation):
         self.require(data.rank > 0, "input 'data' is a scalar: there is no axis to gather along")
         batch = self.batch_count(indices.rank)
         limit = min(data.rank, indices.rank)
-        self.require(0 <= batch <= limit, "batch_dims {} is outside 0..{} for data {} and indices {}", batch, limit, data.shape, indices.shape)
+        self.require(
+            0 <= batch <= limit,
+            "batch_dims {} is outside 0..{} for data {} and indices {}",
+            batch,
+            limit,
+            data.shape,
+            indices.shape,
+        )
         lead = data.shape[:batch].merge(indices.shape[:batch])
         self.require(
-            lead is not None, "the first {} dimensions (batch_dims) must be equal: data {}, indices {}", batch, data.shape, indices.shape
+            lead is not None,
+            "the first {} dimensions (batch_dims) must be equal: data {}, indices {}",
+            batch,
+            data.shape,
+            indices.shape,
         )
         if axis.value is None:
             return PartialShape([None] * (data.rank - 1 + indices.rank - batch))
         along = normalised_axis(self, int(axis.value.reshape(-1)[0]), data.rank)
-        self.require(batch <= along, "axis {} lies within the first {} dimensions (batch_dims) of data {}", along, batch, data.shape)
-        return PartialShape(lead) + data.shape[batch:along] + indices.shape[batch:] + data.shape[along + 1 :]
+        self.require(
+            batch <= along,
+            "axis {} lies within the first {} dimensions (batch_dims) of data {}",
+            along,
+            batch,
+            data.shape,
+        )
+        return (
+            PartialShape(lead)
+            + data.shape[batch:along]
+            + indices.shape[batch:]
+            + data.shape[along + 1 :]
+        )
 
-    def settled(self, specs: Sequence[TensorSpec | None]) -> Operation:
+    def specialised(self, specs: Sequence[TensorSpec | None]) -> Operation:
         if len(specs) != 3:
             return self
         data, indices, axis = specs
-        if self.counts_from_end or data is None or indices is None or axis is None or indices.value is None or axis.value is None:
+        if (
+            self.counts_from_end
+            or data is None
+            or indices is None
+            or axis is None
+            or indices.value is None
+            or axis.value is None
+        ):
             return self
-        if indices.value.size != 1 or indices.value.reshape(-1)[0] >= 0 or axis.value.size != 1 or data.rank is None:
+        if (
+            indices.value.size != 1
+            or indices.value.reshape(-1)[0] >= 0
+            or axis.value.size != 1
+            or data.rank is None
+        ):
             return self
         along = int(axis.value.reshape(-1)[0])
         if not -data.rank <= along < data.rank or not data.shape[along].is_static:
@@ -80,7 +118,9 @@ class _Gather(Operation):
         inside = (place >= 0) & (place < size)
         if self.strict:
             lowest = -size if self.counts_from_end else 0
-            refuse_first(self, "indices", indices, ~inside, f"{lowest} to {size - 1}", lowest, size - 1)
+            refuse_first(
+                self, "indices", indices, ~inside, f"{lowest} to {size - 1}", lowest, size - 1
+            )
         lead, middle, tail = data.shape[:batch], data.shape[batch:along], data.shape[along + 1 :]
         blank = "" if data.dtype == object else 0
         output = np.full(lead + middle + indices.shape[batch:] + tail, blank, data.dtype)
@@ -88,7 +128,9 @@ class _Gather(Operation):
             here = (*row, ...)  # with the ellipsis a single element is still an array
             kept = inside[here]
             target = (slice(None),) * len(middle) + (kept,)
-            output[here][target] = data[here].take(place[here][kept].astype(np.int64), axis=len(middle))
+            output[here][target] = data[here].take(
+                place[here][kept].astype(np.int64), axis=len(middle)
+            )
         return output
 
 

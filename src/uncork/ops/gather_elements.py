@@ -2,8 +2,8 @@
 
     output[i, j, k] = data[indices[i, j, k], j, k]        axis 0; likewise for the others
 
-Page: operation-specs/movement/gather-elements-6. Beyond the page: a negative index counts from the end; an index that is
-outside the axis is refused, since the page gives it no value.
+Page: operation-specs/movement/gather-elements-6. Beyond the page: a negative index counts from the
+end; an index that is outside the axis is refused, since the page gives it no value.
 """
 
 from __future__ import annotations
@@ -31,11 +31,26 @@ class GatherElements6(Operation):
         if rank is None:
             return PartialShape()
         self.require(rank > 0, "input 'data' is a scalar: there is no axis to gather along")
-        self.require(indices.rank in (None, rank), "inputs must have one rank: data {}, indices {}", data.shape, indices.shape)
+        self.require(
+            indices.rank in (None, rank),
+            "inputs must have one rank: data {}, indices {}",
+            data.shape,
+            indices.shape,
+        )
         along = normalised_axis(self, self.axis, rank)
-        limits = PartialShape([None] * rank) if data.rank is None else PartialShape([*data.shape[:along], DYNAMIC, *data.shape[along + 1 :]])
+        limits = (
+            PartialShape([None] * rank)
+            if data.rank is None
+            else PartialShape([*data.shape[:along], DYNAMIC, *data.shape[along + 1 :]])
+        )
         output = limits.merge(indices.shape)
-        self.require(output is not None, "dimensions must be equal but for axis {}: data {}, indices {}", along, data.shape, indices.shape)
+        self.require(
+            output is not None,
+            "dimensions must be equal but for axis {}: data {}, indices {}",
+            along,
+            data.shape,
+            indices.shape,
+        )
         return output or limits
 
     def reference(self, data: Array, indices: Array) -> Array:

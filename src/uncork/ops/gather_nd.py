@@ -2,10 +2,12 @@
 
     output[b.., i.., q..] = data[b.., indices[b.., i.., 0], .., indices[b.., i.., K - 1], q..]
 
-K is the last dimension of `indices`; b.. are the `batch_dims` leading dimensions of both inputs, where a 1 stretches.
+K is the last dimension of `indices`; b.. are the `batch_dims` leading dimensions of both inputs,
+where a 1 stretches.
 
-Pages: operation-specs/movement/gather-nd-5, -8. GatherND-5 joins all batch dimensions into one output dimension. Beyond the
-pages: a negative index counts from the end in version 5 too; an index that is outside is refused; K may be 0 (whole batches).
+Pages: operation-specs/movement/gather-nd-5, -8. GatherND-5 joins all batch dimensions into one
+output dimension. Beyond the pages: a negative index counts from the end in version 5 too; an index
+that is outside is refused; K may be 0 (whole batches).
 """
 
 from __future__ import annotations
@@ -35,8 +37,16 @@ class GatherND8(Operation):
     def infer(self, data: TensorSpec, indices: TensorSpec) -> PartialShape:
         batch = self.batch_dims
         for name, spec in (("data", data), ("indices", indices)):
-            self.require(spec.rank != 0, "input '{}': expected at least one dimension, got a scalar", name)
-            self.require(spec.rank is None or batch < spec.rank, "batch_dims {} is not below the rank of '{}' {}", batch, name, spec.shape)
+            self.require(
+                spec.rank != 0, "input '{}': expected at least one dimension, got a scalar", name
+            )
+            self.require(
+                spec.rank is None or batch < spec.rank,
+                "batch_dims {} is not below the rank of '{}' {}",
+                batch,
+                name,
+                spec.shape,
+            )
         size = None if indices.rank is None else indices.shape[-1].static_size
         if data.rank is None or size is None:
             return PartialShape()
@@ -48,7 +58,9 @@ class GatherND8(Operation):
             data.shape,
             indices.shape,
         )
-        stretched = [broadcast_dimension(a, b) for a, b in zip(data.shape[:batch], indices.shape[:batch])]
+        stretched = [
+            broadcast_dimension(a, b) for a, b in zip(data.shape[:batch], indices.shape[:batch])
+        ]
         self.require(
             None not in stretched,
             "the first {} dimensions (batch_dims) must be equal or 1: data {}, indices {}",
@@ -56,13 +68,19 @@ class GatherND8(Operation):
             data.shape,
             indices.shape,
         )
-        return self.joined(PartialShape([d or DYNAMIC for d in stretched])) + indices.shape[batch:-1] + data.shape[batch + size :]
+        return (
+            self.joined(PartialShape([d or DYNAMIC for d in stretched]))
+            + indices.shape[batch:-1]
+            + data.shape[batch + size :]
+        )
 
     def reference(self, data: Array, indices: Array) -> Array:
         batch, size = self.batch_dims, indices.shape[-1]
         lead = np.broadcast_shapes(data.shape[:batch], indices.shape[:batch])
         rest = data.shape[batch + size :]
-        place = places(self, "indices", indices, np.array(data.shape[batch : batch + size], np.int64))
+        place = places(
+            self, "indices", indices, np.array(data.shape[batch : batch + size], np.int64)
+        )
         data = np.broadcast_to(data, lead + data.shape[batch:])
         place = np.broadcast_to(place, lead + place.shape[batch:])
         output = np.empty(lead + indices.shape[batch:-1] + rest, data.dtype)

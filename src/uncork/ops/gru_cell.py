@@ -1,13 +1,13 @@
 """GRUCell-3: one step of a gated recurrent unit.
 
     z = f(x Wz' + h Rz' + Bz)        r = f(x Wr' + h Rr' + Br)
-    linear_before_reset = false:  n = g(x Wh' + (r * h) Rh' + Bh)                    B = [Bz, Br, Bh]
-    linear_before_reset = true :  n = g(x Wh' + r * (h Rh' + Rbh) + Wbh)             B = [Bz, Br, Wbh, Rbh]
+    linear_before_reset = false:  n = g(x Wh' + (r * h) Rh' + Bh)          B = [Bz, Br, Bh]
+    linear_before_reset = true :  n = g(x Wh' + r * (h Rh' + Rbh) + Wbh)   B = [Bz, Br, Wbh, Rbh]
     h' = (1 - z) * n + z * h         gate order in W and R: z, r, h
 
-Page: operation-specs/sequence/gru-cell-3. Its example has a B of 768 for a hidden size of 128 with linear_before_reset; the
-text, 4 * hidden_size, holds. `clip` limits the three arguments of f and g, not the inner h Rh' + Rbh. Further decisions:
-_recurrent.py.
+Page: operation-specs/sequence/gru-cell-3. Its example has a B of 768 for a hidden size of 128 with
+linear_before_reset; the text, 4 * hidden_size, holds. `clip` limits the three arguments of f and g,
+not the inner h Rh' + Rbh. Further decisions: _recurrent.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """GRUSequence-5: a gated recurrent unit (see gru_cell.py) over sequences of their own lengths.
 
-    h_0 = initial_hidden_state,  h_{k+1} = step(X[b, t_k], h_k)  for k < sequence_lengths[b],  Y[b, d, t_k] = h_{k+1}
-    forward: t_k = k;  reverse: t_k = sequence_lengths[b] - 1 - k;  bidirectional: d = 0 forward, d = 1 reverse
+    h_0 = initial_hidden_state
+    h_{k+1} = step(X[b, t_k], h_k)  for k < sequence_lengths[b],  Y[b, d, t_k] = h_{k+1}
+    forward: t_k = k;  reverse: t_k = sequence_lengths[b] - 1 - k
+    bidirectional: d = 0 forward, d = 1 reverse
 
 Page: operation-specs/sequence/gru-sequence-5. Decisions: _recurrent.py.
 """
@@ -26,5 +28,7 @@ class GRUSequence5(RecurrentSequence, GRU):
     Y = Output("T")
     Ho = Output("T")
 
-    def reference(self, x: Array, h: Array, lengths: Array, w: Array, r: Array, b: Array) -> list[Array]:
+    def reference(
+        self, x: Array, h: Array, lengths: Array, w: Array, r: Array, b: Array
+    ) -> list[Array]:
         return self.run(x, (h,), lengths, w, r, b)

@@ -1,16 +1,20 @@
 """LSTMCell-1, -4: one step of a long short-term memory.
 
-    f = f(x Wf' + h Rf' + Bf)    i = f(x Wi' + h Ri' + Bi)    o = f(x Wo' + h Ro' + Bo)    n = g(x Wc' + h Rc' + Bc)
+    f = f(x Wf' + h Rf' + Bf)    i = f(x Wi' + h Ri' + Bi)
+    o = f(x Wo' + h Ro' + Bo)    n = g(x Wc' + h Rc' + Bc)
     c' = f * c + i * n           h' = o * h(c')               gate order in W, R and B: f, i, c, o
 
-Page: operation-specs/sequence/lstm-cell-1 (it speaks for -4 too). `clip` limits the arguments of f and g, not c' before h.
+Page: operation-specs/sequence/lstm-cell-1 (it speaks for -4 too). `clip` limits the arguments of f
+and g, not c' before h.
 
 Version 1 has more in files than its page tells:
-- `weights_format`: the page has one order, fico, and OpenVINO computes in that order whatever the attribute says; it even
-  writes "ifco" into files that never had it. So the order is fico here too; with `strict` another word is refused.
-- `input_forget` = true couples the gates: i = 1 - f (ONNX LSTM). OpenVINO's CPU plugin overlooks it.
-- a seventh input P with weights of peepholes, which OpenVINO adds as zeros when it saves and ignores when it runs. Their order
-  is told in two ways, so only zeros are taken.
+- `weights_format`: the page has one order, fico, and OpenVINO computes in that order whatever the
+  attribute says; it even writes "ifco" into files that never had it. So the order is fico here too;
+  with `strict` another word is refused.
+- `input_forget` = true couples the gates: i = 1 - f (ONNX LSTM). OpenVINO's CPU plugin overlooks
+  it.
+- a seventh input P with weights of peepholes, which OpenVINO adds as zeros when it saves and
+  ignores when it runs. Their order is told in two ways, so only zeros are taken.
 Further decisions: _recurrent.py.
 """
 
@@ -59,7 +63,9 @@ class LSTM1(LSTM):
     def infer(self, *specs: TensorSpec | None) -> list[PartialShape]:
         if self.strict:
             self.require(
-                self.weights_format == "fico", "attribute 'weights_format': expected fico, the page's order, got {}", self.weights_format
+                self.weights_format == "fico",
+                "attribute 'weights_format': expected fico, the page's order, got {}",
+                self.weights_format,
             )
         peepholes = specs[-1]
         if peepholes is not None and peepholes.value is not None and peepholes.value.any():
@@ -80,7 +86,16 @@ class _LSTMCell(LSTM):
     Ho = Output("T")
     Co = Output("T")
 
-    def reference(self, x: Array, h: Array, c: Array, w: Array, r: Array, b: Array | None, p: Array | None = None) -> State:
+    def reference(
+        self,
+        x: Array,
+        h: Array,
+        c: Array,
+        w: Array,
+        r: Array,
+        b: Array | None,
+        p: Array | None = None,
+    ) -> State:
         return self.step(x, (h, c), w, r, b)
 
 

@@ -1,7 +1,8 @@
-"""LSTMSequence-1, -5: a long short-term memory (see lstm_cell.py) over sequences of their own lengths, walked as in gru_sequence.py.
+"""LSTMSequence-1, -5: a long short-term memory (see lstm_cell.py) over sequences of their own
+lengths, walked as in gru_sequence.py.
 
-Pages: operation-specs/sequence/lstm-sequence-1, -5; they say the same. Version 1 has in files what LSTMCell-1 has.
-Decisions: _recurrent.py.
+Pages: operation-specs/sequence/lstm-sequence-1, -5; they say the same. Version 1 has in files what
+LSTMCell-1 has. Decisions: _recurrent.py.
 """
 
 from __future__ import annotations
@@ -25,7 +26,17 @@ class _LSTMSequence(RecurrentSequence, LSTM):
     Ho = Output("T")
     Co = Output("T")
 
-    def reference(self, x: Array, h: Array, c: Array, lengths: Array, w: Array, r: Array, b: Array, p: Array | None = None) -> list[Array]:
+    def reference(
+        self,
+        x: Array,
+        h: Array,
+        c: Array,
+        lengths: Array,
+        w: Array,
+        r: Array,
+        b: Array,
+        p: Array | None = None,
+    ) -> list[Array]:
         return self.run(x, (h, c), lengths, w, r, b)
 
 

@@ -2,9 +2,9 @@
 
     output[n.., i, j] = sum over k of a[n.., i, k] * b[n.., k, j]
 
-Page: operation-specs/matrix/matmul-1. The flags transpose the last two dimensions of tensors of rank 2 and more; a vector is a
-row on the left and a column on the right, and its added dimension is dropped from the result; batch dimensions stretch by
-NumPy's rule. Integers wrap modulo 2**bits.
+Page: operation-specs/matrix/matmul-1. The flags transpose the last two dimensions of tensors of
+rank 2 and more; a vector is a row on the left and a column on the right, and its added dimension is
+dropped from the result; batch dimensions stretch by NumPy's rule. Integers wrap modulo 2**bits.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ class MatMul(Operation):
 
     def infer(self, a: TensorSpec, b: TensorSpec) -> PartialShape:
         for spec, name in ((a, "a"), (b, "b")):
-            self.require(spec.rank != 0, "input '{}': expected at least one dimension, got a scalar", name)
+            self.require(
+                spec.rank != 0, "input '{}': expected at least one dimension, got a scalar", name
+            )
         if a.rank is None or b.rank is None:
             return PartialShape()
         rows, inner_a = ([], a.shape[0]) if a.rank == 1 else ([a.shape[-2]], a.shape[-1])
@@ -39,9 +41,21 @@ class MatMul(Operation):
             rows, inner_a = [inner_a], rows[0]
         if self.transpose_b and columns:
             inner_b, columns = columns[0], [inner_b]
-        flags = "".join(f", {n} transposed" for n, flag in (("a", self.transpose_a), ("b", self.transpose_b)) if flag)
+        flags = "".join(
+            f", {n} transposed"
+            for n, flag in (("a", self.transpose_a), ("b", self.transpose_b))
+            if flag
+        )
         fits = inner_a.agrees(inner_b)
-        self.require(fits, "the inner dimensions differ: {} of a, {} of b (a {}, b {}{})", inner_a, inner_b, a.shape, b.shape, flags)
+        self.require(
+            fits,
+            "the inner dimensions differ: {} of a, {} of b (a {}, b {}{})",
+            inner_a,
+            inner_b,
+            a.shape,
+            b.shape,
+            flags,
+        )
         batches = broadcast_shapes(self, [a.shape[:-2], b.shape[:-2]], ["batch of a", "batch of b"])
         return batches + rows + columns
 

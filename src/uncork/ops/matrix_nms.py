@@ -1,16 +1,20 @@
-"""MatrixNms-8: boxes whose scores fall by how much they overlap better ones of their class, all at once.
+"""MatrixNms-8: boxes whose scores fall by how much they overlap better ones of their class, all at
+once.
 
-The candidates of a class are its boxes with scores above score_threshold, the best nms_top_k of them, best first.
+The candidates of a class are its boxes with scores above score_threshold, the best nms_top_k of
+them, best first.
 
     X[i, j] = overlap(box i, box j) for i < j          K[i] = largest of X[.., i], 0 for the first
     decay[j] = smallest over i < j of  exp((K[i]**2 - X[i, j]**2) * gaussian_sigma)      gaussian
                                        (1 - X[i, j]) / (1 - K[i])                         linear
     score[j] = score[j] * decay[j], kept above post_threshold
 
-Page: operation-specs/sort/matrix-non-max-suppression-8; what it leaves open is decided in `_class_selection.py`, and here:
+Page: operation-specs/sort/matrix-non-max-suppression-8; what it leaves open is decided in
+`_class_selection.py`, and here:
 
-- with `sort_result_type` = classid the rows are ordered by class only together with `sort_result_across_batch`. Without it the rows
-  of each image stay ordered by score, as OpenVINO runs it (the page would have them by class);
+- with `sort_result_type` = classid the rows are ordered by class only together with
+  `sort_result_across_batch`. Without it the rows of each image stay ordered by score, as OpenVINO
+  runs it (the page would have them by class);
 - in the linear decay a box i with K[i] = 1 counts for nothing: the box that it repeats says it all;
 - boxes of pixels that have no point in common do not overlap, however near they are.
 """
@@ -33,9 +37,18 @@ FOUR = {"4": Dimension(4, 4)}
 def shared_boxes(boxes: Array, scores: Array) -> list[Image]:
     """The images of boxes [n, m, 4] that all classes of scores [n, c, m] share."""
     if not scores.size:  # any number of images and classes
-        return [Image(np.zeros((0, 0, 4), boxes.dtype), np.zeros((0, 0), scores.dtype), np.zeros((0, 0), np.int64))] * len(scores)
+        return [
+            Image(
+                np.zeros((0, 0, 4), boxes.dtype),
+                np.zeros((0, 0), scores.dtype),
+                np.zeros((0, 0), np.int64),
+            )
+        ] * len(scores)
     places = np.arange(boxes.shape[0] * boxes.shape[1]).reshape(boxes.shape[:2])
-    return [Image(np.broadcast_to(b, (*s.shape, 4)), s, np.broadcast_to(p, s.shape)) for b, s, p in zip(boxes, scores, places)]
+    return [
+        Image(np.broadcast_to(b, (*s.shape, 4)), s, np.broadcast_to(p, s.shape))
+        for b, s, p in zip(boxes, scores, places)
+    ]
 
 
 @register("MatrixNms", 8)
@@ -49,7 +62,9 @@ class MatrixNms8(ClassSelection):
 
     def infer(self, boxes: TensorSpec, scores: TensorSpec) -> tuple[TensorSpec, ...]:
         sizes = agreed_sizes(self, [boxes, scores], SHARED, FOUR)
-        outputs, *rest = self.shapes(*(sizes.get(n, DYNAMIC) for n in ("num_batches", "num_classes", "num_boxes")))
+        outputs, *rest = self.shapes(
+            *(sizes.get(n, DYNAMIC) for n in ("num_batches", "num_classes", "num_boxes"))
+        )
         return TensorSpec(boxes.element_type, outputs.shape), *rest
 
     def best_of_class(self, boxes: Array, scores: Array) -> tuple[Array, Array]:
@@ -66,7 +81,9 @@ class MatrixNms8(ClassSelection):
 
     def _decay(self, overlap: Array, largest: Array) -> Array:
         if self.decay_function == "gaussian":
-            factors: Array = np.exp((largest**2 - overlap**2) * overlap.dtype.type(self.gaussian_sigma))
+            factors: Array = np.exp(
+                (largest**2 - overlap**2) * overlap.dtype.type(self.gaussian_sigma)
+            )
             return factors
         repeated = largest == 1
         return np.where(repeated, np.inf, (1 - overlap) / np.where(repeated, 1, 1 - largest))

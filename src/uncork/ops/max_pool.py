@@ -2,10 +2,11 @@
 
     output[n, c, p..] = max over k.. of data[n, c, p * stride - pad_begin + k * dilation]
 
-Cells outside the data never win (the pages fill them with -inf). From MaxPool-8 on a second output says where the winner lies:
-its place in the flattened data, counted from `axis`, that is modulo the product of the dimensions from `axis` on.
-Pages: operation-specs/pooling/max-pool-1, -8 (adds dilations and the second output), -14 (adds ceil_torch), pooling_shape_rules;
-what they leave open about windows is decided in `_spatial.py`. Decided here:
+Cells outside the data never win (the pages fill them with -inf). From MaxPool-8 on a second output
+says where the winner lies: its place in the flattened data, counted from `axis`, that is modulo the
+product of the dimensions from `axis` on. Pages: operation-specs/pooling/max-pool-1, -8 (adds
+dilations and the second output), -14 (adds ceil_torch), pooling_shape_rules; what they leave open
+about windows is decided in `_spatial.py`. Decided here:
 
 - of equal cells the first in row-major order wins; a NaN wins over every number;
 - a window without a cell of the data gives -inf (integers: their lowest value) and the index 0;
@@ -67,15 +68,21 @@ class MaxPool8(Pooling):
         sizes = data.shape[2:]
         largest = reduced(data, slides, lowest(data), np.maximum)
         covered = windows(data, slides, lowest(data))
-        # Numbered from the end, and 0 outside: of the cells that win the first has the highest number.
+        # Numbered from the end, and 0 outside: of the cells that win the first has the highest
+        # number.
         numbered = windows(np.arange(math.prod(sizes), 0, -1).reshape(sizes), slides, 0)
         number = np.zeros(largest.shape, np.int64)
         for cell in np.ndindex(*self.kernel):
-            value, own = (cells[(slice(None),) * (cells.ndim - self.axes) + cell] for cells in (covered, numbered))
+            value, own = (
+                cells[(slice(None),) * (cells.ndim - self.axes) + cell]
+                for cells in (covered, numbered)
+            )
             np.maximum(number, ((value == largest) | (value != value)) * own, out=number)
         channels = np.arange(math.prod(data.shape[:2])).reshape(data.shape[:2] + (1,) * self.axes)
         index = channels * math.prod(sizes) + np.where(number > 0, math.prod(sizes) - number, 0)
-        return largest, index % max(1, math.prod(data.shape[normalised_axis(self, self.axis, data.ndim) :]))
+        return largest, index % max(
+            1, math.prod(data.shape[normalised_axis(self, self.axis, data.ndim) :])
+        )
 
 
 @register("MaxPool", 14)

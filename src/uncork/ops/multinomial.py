@@ -2,10 +2,12 @@
 
     output[b, s] = the first class whose cumulative probability reaches a random number in [0, 1)
 
-Page: operation-specs/generation/multinomial-13, whose text says "less or equal to the generated value" where its examples, and the
-sense, want "reaches". The random numbers are those of RandomUniform-8 in f64 with these seeds. A class of probability 0 is
-never drawn. Without replacement a drawn class gets probability 0 and the rest is scaled up. Refused: negative, infinite or NaN
-probabilities, rows without any, and more samples without replacement than there are classes with a chance.
+Page: operation-specs/generation/multinomial-13, whose text says "less or equal to the generated
+value" where its examples, and the sense, want "reaches". The random numbers are those of
+RandomUniform-8 in f64 with these seeds. A class of probability 0 is never drawn. Without
+replacement a drawn class gets probability 0 and the rest is scaled up. Refused: negative, infinite
+or NaN probabilities, rows without any, and more samples without replacement than there are classes
+with a chance.
 """
 
 from __future__ import annotations
@@ -19,7 +21,17 @@ from uncork.ops._common.random import fractions
 from uncork.ops._common.shapes import require_rank
 from uncork.ops._common.vectors import scalar, size
 from uncork.ops._operation import Operation, register
-from uncork.ops._ports import I32_I64, REAL, Attribute, Input, Output, at_least, boolean, element_type, integer
+from uncork.ops._ports import (
+    I32_I64,
+    REAL,
+    Attribute,
+    Input,
+    Output,
+    at_least,
+    boolean,
+    element_type,
+    integer,
+)
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
 
@@ -28,7 +40,9 @@ def _drawn(weights: Array, random: Array) -> Array:
     classes = np.flatnonzero(weights)
     cumulative = np.cumsum(weights[classes])
     # The product may be rounded up past the end: that is the last class.
-    return np.asarray(classes[np.minimum(np.searchsorted(cumulative, random * cumulative[-1]), len(classes) - 1)])
+    return np.asarray(
+        classes[np.minimum(np.searchsorted(cumulative, random * cumulative[-1]), len(classes) - 1)]
+    )
 
 
 @register("Multinomial", 13)
@@ -49,17 +63,34 @@ class Multinomial(Operation):
         require_rank(self, "probs", probs, 2)
         count = scalar(self, "num_samples", num_samples)
         fits = count is None or count >= 0
-        self.require(fits, "input 'num_samples' is {}, expected at least 0", count, input="num_samples", value=count, low=0)
+        self.require(
+            fits,
+            "input 'num_samples' is {}, expected at least 0",
+            count,
+            input="num_samples",
+            value=count,
+            low=0,
+        )
         batch, classes = (None, None) if probs.rank is None else probs.shape
         if count is not None and classes is not None and not self.with_replacement:
             enough = classes.covers(count)
-            self.require(enough, "{} samples without replacement, but only {} classes", count, classes)
-        return TensorSpec(self.convert_type, PartialShape([batch, size(self, "num_samples", num_samples)]))
+            self.require(
+                enough, "{} samples without replacement, but only {} classes", count, classes
+            )
+        return TensorSpec(
+            self.convert_type, PartialShape([batch, size(self, "num_samples", num_samples)])
+        )
 
     def reference(self, probs: Array, num_samples: Array) -> Array:
         count = int(num_samples.reshape(-1)[0])
-        seeds = (self.global_seed, self.op_seed) if self.global_seed or self.op_seed else (secrets.randbits(64), secrets.randbits(64))
-        random = fractions(probs.shape[0] * count, ElementType.f64, *seeds).reshape(probs.shape[0], count)
+        seeds = (
+            (self.global_seed, self.op_seed)
+            if self.global_seed or self.op_seed
+            else (secrets.randbits(64), secrets.randbits(64))
+        )
+        random = fractions(probs.shape[0] * count, ElementType.f64, *seeds).reshape(
+            probs.shape[0], count
+        )
         weights = self.weights(probs, count) if count else probs
         output = np.empty((probs.shape[0], count), np.int64)
         for row in range(probs.shape[0] if count else 0):
@@ -76,12 +107,29 @@ class Multinomial(Operation):
         """Probabilities in f64, not scaled to a sum of 1; wrong ones refused."""
         exact = probs.astype(np.float64)
         if self.log_probs:
-            refuse_first(self, "probs", probs, np.isnan(exact) | (exact == np.inf), "a logarithm of a probability")
+            refuse_first(
+                self,
+                "probs",
+                probs,
+                np.isnan(exact) | (exact == np.inf),
+                "a logarithm of a probability",
+            )
             top = np.max(exact, 1, keepdims=True, initial=-np.inf)
             exact = np.exp(exact - np.where(np.isfinite(top), top, 0))
         else:
-            refuse_first(self, "probs", probs, ~(exact >= 0) | np.isinf(exact), "a finite number of at least 0")
+            refuse_first(
+                self,
+                "probs",
+                probs,
+                ~(exact >= 0) | np.isinf(exact),
+                "a finite number of at least 0",
+            )
         for row, chances in enumerate(np.count_nonzero(exact, 1).tolist()):
             if chances < (1 if self.with_replacement else count):
-                self.refuse("input 'probs': {} samples from row {}, which has {} classes with a chance", count, row, chances)
+                self.refuse(
+                    "input 'probs': {} samples from row {}, which has {} classes with a chance",
+                    count,
+                    row,
+                    chances,
+                )
         return exact

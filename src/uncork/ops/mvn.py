@@ -1,10 +1,13 @@
-"""MVN-1 and -6: tensors with their mean taken away and, if asked for, divided by their standard deviation.
+"""MVN-1 and -6: tensors with their mean taken away and, if asked for, divided by their standard
+deviation.
 
     output = x - mean(x over axes)
-    normalize_variance:  output = (x - mean) / sqrt(variance + eps),  or / (sqrt(variance) + eps) with eps_mode = outside_sqrt
+    normalize_variance:  output = (x - mean) / sqrt(variance + eps)
+                         or / (sqrt(variance) + eps) with eps_mode = outside_sqrt
 
-Pages: operation-specs/normalization/mvn-1, -6. The variance is the mean of the squares (the pages write a sum, OpenVINO and every
-framework take the mean). MVN-1: `reduction_axes` wins over `across_channels` where both are given, as they are in files.
+Pages: operation-specs/normalization/mvn-1, -6. The variance is the mean of the squares (the pages
+write a sum, OpenVINO and every framework take the mean). MVN-1: `reduction_axes` wins over
+`across_channels` where both are given, as they are in files.
 """
 
 from __future__ import annotations
@@ -16,11 +19,23 @@ import numpy as np
 from uncork.ops._common.indices import normalised_axes
 from uncork.ops._common.vectors import check_axes
 from uncork.ops._operation import Operation, register
-from uncork.ops._ports import I32_I64, REAL, Attribute, Input, Output, boolean, integers, number, one_of
+from uncork.ops._ports import (
+    I32_I64,
+    REAL,
+    Attribute,
+    Input,
+    Output,
+    boolean,
+    integers,
+    number,
+    one_of,
+)
 from uncork.types import Array, PartialShape, TensorSpec
 
 
-def standardised(x: Array, axes: tuple[int, ...], eps: float, divide: bool = True, inside: bool = True) -> Array:
+def standardised(
+    x: Array, axes: tuple[int, ...], eps: float, divide: bool = True, inside: bool = True
+) -> Array:
     """The formula above, shared with GroupNormalization."""
     count = x.dtype.type(math.prod(x.shape[i] for i in axes))
     centred = x - np.sum(x, axes, keepdims=True) / count
@@ -28,12 +43,16 @@ def standardised(x: Array, axes: tuple[int, ...], eps: float, divide: bool = Tru
         return np.asarray(centred)
     variance = np.sum(centred * centred, axes, keepdims=True) / count
     small = x.dtype.type(eps)
-    return np.asarray(centred / (np.sqrt(variance + small) if inside else np.sqrt(variance) + small))
+    return np.asarray(
+        centred / (np.sqrt(variance + small) if inside else np.sqrt(variance) + small)
+    )
 
 
 @register("MVN", 1)
 class MVN1(Operation):
-    """Over the axes after the channels, over those from the channels on (`across_channels`), or over `reduction_axes`."""
+    """Over the axes after the channels, over those from the channels on (`across_channels`), or
+    over `reduction_axes`.
+    """
 
     data = Input(REAL, "T")
     output = Output("T")
@@ -44,7 +63,9 @@ class MVN1(Operation):
 
     def axes(self, rank: int) -> tuple[int, ...]:
         if self.reduction_axes:
-            return normalised_axes(self, np.array(self.reduction_axes, object), rank, "reduction_axes")
+            return normalised_axes(
+                self, np.array(self.reduction_axes, object), rank, "reduction_axes"
+            )
         return tuple(range(1 if self.across_channels else 2, rank))
 
     def infer(self, data: TensorSpec) -> PartialShape:
@@ -73,4 +94,6 @@ class MVN6(Operation):
 
     def reference(self, data: Array, axes: Array) -> Array:
         along = normalised_axes(self, axes, data.ndim)
-        return standardised(data, along, self.eps, self.normalize_variance, self.eps_mode == "inside_sqrt")
+        return standardised(
+            data, along, self.eps, self.normalize_variance, self.eps_mode == "inside_sqrt"
+        )

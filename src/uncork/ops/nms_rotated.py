@@ -1,12 +1,14 @@
 """NMSRotated-13: non-maximum suppression of boxes that are turned by an angle.
 
-    box = x_center, y_center, width, height, angle in radians;   y points down, so a positive angle turns clockwise
+    box = x_center, y_center, width, height, angle in radians
+    y points down, so a positive angle turns clockwise
     overlap(a, b) = area(a and b) / (area(a) + area(b) - area(a and b)),   0 where a box has no area
     weight(overlap) = 1 if overlap <= iou_threshold else 0
 
-The area of what two boxes share is that of the polygon whose corners are the points where their edges cross and the corners of
-either box that lie in the other (shoelace formula). Page: operation-specs/sort/nms-rotated-13; what it leaves open is decided
-in `_suppression.py`. Areas are computed in f64: points on an edge are many, and rounding decides on which side they are.
+The area of what two boxes share is that of the polygon whose corners are the points where their
+edges cross and the corners of either box that lie in the other (shoelace formula). Page:
+operation-specs/sort/nms-rotated-13; what it leaves open is decided in `_suppression.py`. Areas are
+computed in f64: points on an edge are many, and rounding decides on which side they are.
 """
 
 from __future__ import annotations
@@ -51,15 +53,27 @@ class NMSRotated13(SuppressionWithScores):
         # The scores keep their own precision: a weight of 0 or 1 needs none.
         return super().weights(overlap, iou_threshold, sigma).astype(np.float32)
 
-    def reference(self, boxes: Array, scores: Array, maximum: Array, iou_threshold: Array, score_threshold: Array) -> tuple[Array, ...]:
+    def reference(
+        self,
+        boxes: Array,
+        scores: Array,
+        maximum: Array,
+        iou_threshold: Array,
+        score_threshold: Array,
+    ) -> tuple[Array, ...]:
         return self.selected(boxes, scores, maximum, iou_threshold, score_threshold)
 
 
 def corners(boxes: Array) -> Array:
     """The four corners, in order, of boxes [n, 5]: [n, 4, 2]."""
-    half = np.array([[-0.5, -0.5], [0.5, -0.5], [0.5, 0.5], [-0.5, 0.5]]) * boxes[:, np.newaxis, 2:4]
+    half = (
+        np.array([[-0.5, -0.5], [0.5, -0.5], [0.5, 0.5], [-0.5, 0.5]]) * boxes[:, np.newaxis, 2:4]
+    )
     cosine, sine = np.cos(boxes[:, 4, np.newaxis]), np.sin(boxes[:, 4, np.newaxis])
-    turned = np.stack([half[..., 0] * cosine - half[..., 1] * sine, half[..., 0] * sine + half[..., 1] * cosine], axis=-1)
+    turned = np.stack(
+        [half[..., 0] * cosine - half[..., 1] * sine, half[..., 0] * sine + half[..., 1] * cosine],
+        axis=-1,
+    )
     placed: Array = boxes[:, np.newaxis, :2] + turned
     return placed
 
@@ -73,26 +87,39 @@ def shared_areas(box: Array, others: Array) -> Array:
     first = np.broadcast_to(corners(alone), second.shape)
     crossings, cross = _crossings(first, second)
     points = np.concatenate([crossings, first, second], axis=1)
-    counted = np.concatenate([cross, _inside(moved, first), _inside(np.broadcast_to(alone, moved.shape), second)], axis=1)
-    # Around their centre the corners of a convex polygon go by angle; what is not counted becomes a repetition of one that is.
+    counted = np.concatenate(
+        [cross, _inside(moved, first), _inside(np.broadcast_to(alone, moved.shape), second)], axis=1
+    )
+    # Around their centre the corners of a convex polygon go by angle; what is not counted becomes a
+    # repetition of one that is.
     number = np.maximum(counted.sum(axis=1), 1)[:, np.newaxis]
-    offsets = points - (np.where(counted[..., np.newaxis], points, 0).sum(axis=1) / number)[:, np.newaxis]
+    offsets = (
+        points - (np.where(counted[..., np.newaxis], points, 0).sum(axis=1) / number)[:, np.newaxis]
+    )
     angles = np.where(counted, np.arctan2(offsets[..., 1], offsets[..., 0]), np.inf)
     order = np.argsort(angles, axis=1)
     order = np.where(np.arange(order.shape[1]) < number, order, order[:, :1])
     around = np.take_along_axis(offsets, order[..., np.newaxis], axis=1)
     following = np.roll(around, -1, axis=1)
-    area: Array = (around[..., 0] * following[..., 1] - around[..., 1] * following[..., 0]).sum(axis=1) / 2
+    area: Array = (around[..., 0] * following[..., 1] - around[..., 1] * following[..., 0]).sum(
+        axis=1
+    ) / 2
     return np.where(counted.sum(axis=1) > 2, np.abs(area), 0)
 
 
 def _crossings(first: Array, second: Array) -> tuple[Array, Array]:
-    """Where each edge of the first crosses each of the second: points [n, 16, 2], and which of them there are."""
+    """Where each edge of the first crosses each of the second: points [n, 16, 2], and which of them
+    there are.
+    """
     start, step = first[:, :, np.newaxis], (np.roll(first, -1, axis=1) - first)[:, :, np.newaxis]
-    other_start, other_step = second[:, np.newaxis], (np.roll(second, -1, axis=1) - second)[:, np.newaxis]
+    other_start, other_step = (
+        second[:, np.newaxis],
+        (np.roll(second, -1, axis=1) - second)[:, np.newaxis],
+    )
     turn = _cross(step, other_step)
     scale = _cross_size(step, other_step)
-    crossing = np.abs(turn) > _TOLERANCE * scale  # parallel edges do not cross: their ends are corners inside
+    # parallel edges do not cross: their ends are corners inside
+    crossing = np.abs(turn) > _TOLERANCE * scale
     divisor = np.where(crossing, turn, 1)
     gap = other_start - start
     along, other_along = _cross(gap, other_step) / divisor, _cross(gap, step) / divisor
@@ -107,8 +134,13 @@ def _inside(boxes: Array, points: Array) -> Array:
     cosine, sine = np.cos(boxes[:, 4, np.newaxis]), np.sin(boxes[:, 4, np.newaxis])
     across = offset[..., 0] * cosine + offset[..., 1] * sine
     down = offset[..., 1] * cosine - offset[..., 0] * sine
-    margin = _TOLERANCE * (np.abs(boxes[:, 2:4]).sum(axis=1) + np.abs(offset).max(axis=(1, 2)))[:, np.newaxis]
-    within: Array = (np.abs(across) <= boxes[:, 2, np.newaxis] / 2 + margin) & (np.abs(down) <= boxes[:, 3, np.newaxis] / 2 + margin)
+    margin = (
+        _TOLERANCE
+        * (np.abs(boxes[:, 2:4]).sum(axis=1) + np.abs(offset).max(axis=(1, 2)))[:, np.newaxis]
+    )
+    within: Array = (np.abs(across) <= boxes[:, 2, np.newaxis] / 2 + margin) & (
+        np.abs(down) <= boxes[:, 3, np.newaxis] / 2 + margin
+    )
     return within
 
 

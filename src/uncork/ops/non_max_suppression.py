@@ -1,12 +1,16 @@
-"""NonMaxSuppression-1, -3, -4, -5, -9: the best boxes of each class that do not overlap each other too much.
+"""NonMaxSuppression-1, -3, -4, -5, -9: the best boxes of each class that do not overlap each other
+too much.
 
-    weight(overlap) = 1 if overlap <= iou_threshold else 0                                                       without soft_nms_sigma
-    weight(overlap) = exp(-0.5 * overlap**2 / soft_nms_sigma), -5: and 0 if overlap > iou_threshold              with it
+    without soft_nms_sigma:  weight(overlap) = 1 if overlap <= iou_threshold else 0
+    with it:                 weight(overlap) = exp(-0.5 * overlap**2 / soft_nms_sigma),
+                             -5: and 0 if overlap > iou_threshold
 
-Pages: operation-specs/sort/non-max-suppression-1, -3, -4, -5, -9; what they leave open is decided in `_suppression.py`, and here:
+Pages: operation-specs/sort/non-max-suppression-1, -3, -4, -5, -9; what they leave open is decided
+in `_suppression.py`, and here:
 
-- -1, -3 and -4 give as many rows as boxes were taken, as -5 and -9 do and as OpenVINO runs them. Their pages fill up with rows of
-  -1 to a number that, with several images, does not even hold all boxes;
+- -1, -3 and -4 give as many rows as boxes were taken, as -5 and -9 do and as OpenVINO runs them.
+  Their pages fill up with rows of -1 to a number that, with several images, does not even hold all
+  boxes;
 - an iou_threshold left out is the 0 that the pages say: one box of each class;
 - a negative soft_nms_sigma is refused.
 """
@@ -58,7 +62,12 @@ class NonMaxSuppression1(_Corners):
         return self.checked(boxes, scores, maximum, iou_threshold, score_threshold)[0]
 
     def reference(
-        self, boxes: Array, scores: Array, maximum: Array | None, iou_threshold: Array | None, score_threshold: Array | None
+        self,
+        boxes: Array,
+        scores: Array,
+        maximum: Array | None,
+        iou_threshold: Array | None,
+        score_threshold: Array | None,
     ) -> Array:
         return self.selected(boxes, scores, maximum, iou_threshold, score_threshold)[0]
 
@@ -108,7 +117,9 @@ class NonMaxSuppression9(_Corners, SuppressionWithScores):
         score_threshold: Array | None,
         soft_nms_sigma: Array | None,
     ) -> tuple[Array, ...]:
-        return self.selected(boxes, scores, maximum, iou_threshold, score_threshold, single(soft_nms_sigma, 0))
+        return self.selected(
+            boxes, scores, maximum, iou_threshold, score_threshold, single(soft_nms_sigma, 0)
+        )
 
 
 @register("NonMaxSuppression", 5)
@@ -116,4 +127,8 @@ class NonMaxSuppression5(NonMaxSuppression9):
     """Soft-NMS removes boxes past the threshold too."""
 
     def weights(self, overlap: Array, iou_threshold: Any, sigma: Any) -> Array:
-        return np.where((overlap <= iou_threshold) & (iou_threshold > 0), super().weights(overlap, iou_threshold, sigma), 0)
+        return np.where(
+            (overlap <= iou_threshold) & (iou_threshold > 0),
+            super().weights(overlap, iou_threshold, sigma),
+            0,
+        )

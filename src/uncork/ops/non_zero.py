@@ -2,8 +2,9 @@
 
     output[:, k] = the place of the k-th non-zero element, in row-major order
 
-Page: operation-specs/condition/nonzero-3. NaN is not 0, -0.0 is. As the page's [rank(data), count] says, a scalar gives [0, 1] or
-[0, 0]. Dimensions whose places i32 cannot hold are refused with that output_type.
+Page: operation-specs/condition/nonzero-3. NaN is not 0, -0.0 is. As the page's [rank(data), count]
+says, a scalar gives [0, 1] or [0, 0]. Dimensions whose places i32 cannot hold are refused with that
+output_type.
 """
 
 from __future__ import annotations
@@ -22,12 +23,21 @@ class NonZero3(Operation):
 
     data = Input(ANY - STRING)
     output = Output()
-    output_type = Attribute(element_type, default=ElementType.i64, check=lambda t: None if t in I32_I64 else "i32 or i64")
+    output_type = Attribute(
+        element_type,
+        default=ElementType.i64,
+        check=lambda t: None if t in I32_I64 else "i32 or i64",
+    )
 
     def infer(self, data: TensorSpec) -> TensorSpec:
         if data.rank is not None:
             largest = max((d.low for d in data.shape), default=0)
-            self.require(largest <= 2 ** (self.output_type.bits - 1), "places in shape {} do not fit {}", data.shape, self.output_type)
+            self.require(
+                largest <= 2 ** (self.output_type.bits - 1),
+                "places in shape {} do not fit {}",
+                data.shape,
+                self.output_type,
+            )
         count = Dimension(0, data.shape.size.high)
         if data.value is not None and data.value.size <= FOLD_LIMIT:
             count = Dimension.of(int(np.count_nonzero(decode(data.value, data.element_type))))

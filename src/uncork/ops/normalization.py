@@ -1,11 +1,15 @@
 """Tensors divided by a norm: NormalizeL2-1, GRN-1 and LRN-1.
 
-    NormalizeL2: output = x / sqrt(s + eps), or / sqrt(max(s, eps));     s = the sum of x^2 along `axes`
-    GRN:         output = x / sqrt(s + bias);                            s = the sum of x^2 over the channels (axis 1)
-    LRN:         output = x / (bias + alpha / size^len(axes) * s)^beta;  s = the sum of x^2 over a window of `size` around x
+    NormalizeL2: output = x / sqrt(s + eps), or / sqrt(max(s, eps))
+                 s = the sum of x^2 along `axes`
+    GRN:         output = x / sqrt(s + bias)
+                 s = the sum of x^2 over the channels (axis 1)
+    LRN:         output = x / (bias + alpha / size^len(axes) * s)^beta
+                 s = the sum of x^2 over a window of `size` around x
 
-Pages: operation-specs/normalization/normalize-l2-1, grn-1, lrn-1. The window of LRN reaches size // 2 to both sides, as on its page,
-so it is one wider than an even size; what lies outside the tensor counts as 0.
+Pages: operation-specs/normalization/normalize-l2-1, grn-1, lrn-1. The window of LRN reaches size //
+2 to both sides, as on its page, so it is one wider than an even size; what lies outside the tensor
+counts as 0.
 """
 
 from __future__ import annotations
@@ -17,7 +21,17 @@ import numpy as np
 from uncork.ops._common.indices import normalised_axes
 from uncork.ops._common.vectors import check_axes
 from uncork.ops._operation import Operation, register
-from uncork.ops._ports import INTEGER, REAL, Attribute, Input, Output, at_least, integer, number, one_of
+from uncork.ops._ports import (
+    INTEGER,
+    REAL,
+    Attribute,
+    Input,
+    Output,
+    at_least,
+    integer,
+    number,
+    one_of,
+)
 from uncork.types import Array, PartialShape, TensorSpec
 
 
@@ -41,7 +55,10 @@ class NormalizeL2(_WithAxes):
     def reference(self, data: Array, axes: Array) -> Array:
         squares = np.sum(data * data, normalised_axes(self, axes, data.ndim), keepdims=True)
         small = data.dtype.type(self.eps)
-        return np.asarray(data / np.sqrt(squares + small if self.eps_mode == "add" else np.maximum(squares, small)))
+        return np.asarray(
+            data
+            / np.sqrt(squares + small if self.eps_mode == "add" else np.maximum(squares, small))
+        )
 
 
 @register("GRN", 1)
@@ -53,11 +70,17 @@ class GRN(Operation):
     bias = Attribute(number)
 
     def infer(self, data: TensorSpec) -> PartialShape:
-        self.require(data.rank is None or 2 <= data.rank <= 4, "input 'data': expected 2 to 4 dimensions, got shape {}", data.shape)
+        self.require(
+            data.rank is None or 2 <= data.rank <= 4,
+            "input 'data': expected 2 to 4 dimensions, got shape {}",
+            data.shape,
+        )
         return data.shape
 
     def reference(self, data: Array) -> Array:
-        return np.asarray(data / np.sqrt(np.sum(data * data, 1, keepdims=True) + data.dtype.type(self.bias)))
+        return np.asarray(
+            data / np.sqrt(np.sum(data * data, 1, keepdims=True) + data.dtype.type(self.bias))
+        )
 
 
 @register("LRN", 1)
@@ -77,6 +100,18 @@ class LRN(_WithAxes):
         total = np.zeros_like(data)
         for offset in itertools.product(*(range(2 * reach[i] + 1) for i in along)):
             start = dict(zip(along, offset))
-            total = total + squares[tuple(slice(start.get(i, 0), start.get(i, 0) + n) for i, n in enumerate(data.shape))]
+            total = (
+                total
+                + squares[
+                    tuple(
+                        slice(start.get(i, 0), start.get(i, 0) + n)
+                        for i, n in enumerate(data.shape)
+                    )
+                ]
+            )
         kind = data.dtype.type
-        return np.asarray(data / (kind(self.bias) + kind(self.alpha / self.size ** len(along)) * total) ** kind(self.beta))
+        return np.asarray(
+            data
+            / (kind(self.bias) + kind(self.alpha / self.size ** len(along)) * total)
+            ** kind(self.beta)
+        )

@@ -1,10 +1,12 @@
 """OneHot-1, -16: a new axis on which one place has another value than the rest.
 
-    output[.., i, ..] = on_value if indices[.., ..] == i else off_value        i from 0 to depth - 1 along `axis`
+    output[.., i, ..] = on_value if indices[.., ..] == i else off_value
+                        i from 0 to depth - 1 along `axis`
 
-Pages: operation-specs/sequence/one-hot-1, -16. An index of `depth` or more gives off_value everywhere; so does a negative one, which
-version 1 leaves undefined (refused with `strict`), unless version 16 has negative_indices_mode normalize. That version's page writes
-ignore-negative, files ignore_negative; both are read.
+Pages: operation-specs/sequence/one-hot-1, -16. An index of `depth` or more gives off_value
+everywhere; so does a negative one, which version 1 leaves undefined (refused with `strict`), unless
+version 16 has negative_indices_mode normalize. That version's page writes ignore-negative, files
+ignore_negative; both are read.
 """
 
 from __future__ import annotations
@@ -18,7 +20,11 @@ from uncork.ops._operation import Operation, register
 from uncork.ops._ports import ANY, INTEGER, Attribute, Input, Kind, Output, integer
 from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
-_MODES = {"ignore_negative": "ignore_negative", "ignore-negative": "ignore_negative", "normalize": "normalize"}
+_MODES = {
+    "ignore_negative": "ignore_negative",
+    "ignore-negative": "ignore_negative",
+    "normalize": "normalize",
+}
 
 
 @register("OneHot", 1)
@@ -32,12 +38,21 @@ class OneHot1(Operation):
     output = Output("T")
     axis = Attribute(integer)
 
-    def infer(self, indices: TensorSpec, depth: TensorSpec, on_value: TensorSpec, off_value: TensorSpec) -> PartialShape:
+    def infer(
+        self, indices: TensorSpec, depth: TensorSpec, on_value: TensorSpec, off_value: TensorSpec
+    ) -> PartialShape:
         for name, spec in (("depth", depth), ("on_value", on_value), ("off_value", off_value)):
             require_rank(self, name, spec, 0)
         numbers = depth.integers()
         number = numbers[0] if numbers else None
-        self.require(number is None or number >= 0, "input 'depth' is {}, expected at least 0", number, input="depth", value=number, low=0)
+        self.require(
+            number is None or number >= 0,
+            "input 'depth' is {}, expected at least 0",
+            number,
+            input="depth",
+            value=number,
+            low=0,
+        )
         classes = Dimension.of(size(self, "depth", depth))
         if indices.rank is None:
             return PartialShape()
@@ -51,7 +66,9 @@ class OneHot1(Operation):
         return np.where(np.expand_dims(place, along) == classes, on_value, off_value)
 
     def places(self, indices: Array, depth: int) -> Array:
-        """Where on the new axis each index points; negative for nowhere, as u64 becomes that is too large in any case."""
+        """Where on the new axis each index points; negative for nowhere, as u64 becomes that is too
+        large in any case.
+        """
         if self.strict:
             refuse_first(self, "indices", indices, indices < 0, "at least 0", 0)
         return indices.astype(np.int64)
@@ -61,7 +78,10 @@ class OneHot1(Operation):
 class OneHot16(OneHot1):
     """With a choice for negative indices: no place at all, or counted from the end."""
 
-    negative_indices_mode = Attribute(Kind("ignore_negative or normalize", lambda t: _MODES[t.strip().lower()], str), default="ignore_negative")
+    negative_indices_mode = Attribute(
+        Kind("ignore_negative or normalize", lambda t: _MODES[t.strip().lower()], str),
+        default="ignore_negative",
+    )
 
     def places(self, indices: Array, depth: int) -> Array:
         wide = indices.astype(np.int64)

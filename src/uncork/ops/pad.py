@@ -1,12 +1,15 @@
-"""Pad-1, -12: `data` made longer, or with negative pads of Pad-12 shorter, at both ends of each axis.
+"""Pad-1, -12: `data` made longer, or with negative pads of Pad-12 shorter, at both ends of each
+axis.
 
-Output place p of an axis of size n comes from place i = p - pads_begin of `data`; outside 0..n-1 the mode decides:
+Output place p of an axis of size n comes from place i = p - pads_begin of `data`; outside 0..n-1
+the mode decides:
 
 - constant: `pad_value` (zero, false or "" when it is absent);      - edge: the nearest place;
-- reflect: -i, and 2 (n - 1) - i: the edge is not repeated;          - symmetric: -i - 1, and 2 n - 1 - i: it is.
+- reflect: -i, and 2 (n - 1) - i: the edge is not repeated;          - symmetric: -i - 1, and 2 n -
+  1 - i: it is.
 
-Pages: operation-specs/movement/pad-1, -12. Where they are silent: `pad_value` is ignored in other modes than constant; edge with
-an empty axis is refused, since there is nothing to copy.
+Pages: operation-specs/movement/pad-1, -12. Where they are silent: `pad_value` is ignored in other
+modes than constant; edge with an empty axis is refused, since there is nothing to copy.
 """
 
 from __future__ import annotations
@@ -33,7 +36,13 @@ class Pad12(Operation):
     #: Pads may be negative.
     crops = True
 
-    def infer(self, data: TensorSpec, pads_begin: TensorSpec, pads_end: TensorSpec, pad_value: TensorSpec | None) -> PartialShape:
+    def infer(
+        self,
+        data: TensorSpec,
+        pads_begin: TensorSpec,
+        pads_end: TensorSpec,
+        pad_value: TensorSpec | None,
+    ) -> PartialShape:
         self.require(
             data.element_type is not ElementType.string or self.pad_mode == "constant",
             "strings are padded in mode constant only, got {}",
@@ -48,7 +57,10 @@ class Pad12(Operation):
         for name, spec in (("pads_begin", pads_begin), ("pads_end", pads_end)):
             numbers = vector(self, name, spec)
             self.require(
-                self.crops or all(n is None or n >= 0 for n in numbers or []), "input '{}': expected no negative pads, got {}", name, numbers
+                self.crops or all(n is None or n >= 0 for n in numbers or []),
+                "input '{}': expected no negative pads, got {}",
+                name,
+                numbers,
             )
             self.require(
                 data.rank is None or length(spec).agrees(data.rank),
@@ -62,7 +74,9 @@ class Pad12(Operation):
             ranks = [len(numbers) for numbers in pads if numbers is not None]
             return PartialShape([None] * ranks[0]) if ranks else PartialShape()
         begins, ends = (spec.sizes() or [None] * data.rank for spec in (pads_begin, pads_end))
-        return PartialShape([self.padded(axis, *each) for axis, each in enumerate(zip(data.shape, begins, ends))])
+        return PartialShape(
+            [self.padded(axis, *each) for axis, each in enumerate(zip(data.shape, begins, ends))]
+        )
 
     def padded(self, axis: int, dim: Dimension, begin: Element, end: Element) -> Dimension:
         """The output dimension of an axis."""
@@ -77,25 +91,53 @@ class Pad12(Operation):
         if self.pad_mode in ("reflect", "symmetric") and most > 0 and dim.high is not None:
             limit = dim.high - (self.pad_mode == "reflect")
             self.require(
-                most <= limit, "mode {}: expected pads of at most {} along axis {}, got {} and {}", self.pad_mode, limit, axis, begin, end
+                most <= limit,
+                "mode {}: expected pads of at most {} along axis {}, got {} and {}",
+                self.pad_mode,
+                limit,
+                axis,
+                begin,
+                end,
             )
-        result = Dimension(max(0, dim.low + begin + end), None if dim.high is None else max(0, dim.high + begin + end))
-        self.require(self.pad_mode != "edge" or dim.high != 0 or result.low == 0, "mode edge: axis {} of data is empty, there is no edge", axis)
+        result = Dimension(
+            max(0, dim.low + begin + end),
+            None if dim.high is None else max(0, dim.high + begin + end),
+        )
+        self.require(
+            self.pad_mode != "edge" or dim.high != 0 or result.low == 0,
+            "mode edge: axis {} of data is empty, there is no edge",
+            axis,
+        )
         return result
 
-    def padded_open(self, axis: int, dim: Dimension, begin: SizeLike, end: SizeLike, facts: Facts) -> Dimension:
+    def padded_open(
+        self, axis: int, dim: Dimension, begin: SizeLike, end: SizeLike, facts: Facts
+    ) -> Dimension:
         """The same where sizes are expressions."""
         for name, pad in (("pads_begin", begin), ("pads_end", end)):
             if not self.crops:
                 demand_size(self, name, pad)
             if self.pad_mode == "constant" or not facts.suppose_at_least(pad, 1):
                 continue
-            least = Size.of(1) if self.pad_mode == "edge" else Size.of(pad) + int(self.pad_mode == "reflect")
+            least = (
+                Size.of(1)
+                if self.pad_mode == "edge"
+                else Size.of(pad) + int(self.pad_mode == "reflect")
+            )
             fits = dim.covers(Dimension.of(least))
-            self.require(fits, "mode {}: expected pads that axis {} of size {} has cells for, got {}", self.pad_mode, axis, dim, pad)
+            self.require(
+                fits,
+                "mode {}: expected pads that axis {} of size {} has cells for, got {}",
+                self.pad_mode,
+                axis,
+                dim,
+                pad,
+            )
         return Dimension.of(facts.larger(dim.as_size() + begin + end, 0))
 
-    def reference(self, data: Array, pads_begin: Array, pads_end: Array, pad_value: Array | None) -> Array:
+    def reference(
+        self, data: Array, pads_begin: Array, pads_end: Array, pad_value: Array | None
+    ) -> Array:
         for axis, (begin, end) in enumerate(zip(map(int, pads_begin), map(int, pads_end))):
             size = data.shape[axis]
             place = np.arange(max(0, begin + size + end)) - begin
@@ -103,7 +145,9 @@ class Pad12(Operation):
             if self.pad_mode == "constant":
                 blank = "" if data.dtype == object else 0
                 wider = np.full(
-                    (*data.shape[:axis], len(place), *data.shape[axis + 1 :]), blank if pad_value is None else pad_value, data.dtype
+                    (*data.shape[:axis], len(place), *data.shape[axis + 1 :]),
+                    blank if pad_value is None else pad_value,
+                    data.dtype,
                 )
                 np.moveaxis(wider, axis, 0)[inside] = np.moveaxis(data, axis, 0)[place[inside]]
                 data = wider

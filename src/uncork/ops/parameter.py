@@ -36,7 +36,12 @@ class Const(Operation):
 
     def check_attributes(self) -> None:
         self.require(self.shape.is_static, "a constant's shape must be static, got {}", self.shape)
-        self.require(len(self.shape) <= MAX_RANK, "expected at most {} dimensions, got {}", MAX_RANK, len(self.shape))
+        self.require(
+            len(self.shape) <= MAX_RANK,
+            "expected at most {} dimensions, got {}",
+            MAX_RANK,
+            len(self.shape),
+        )
 
     @property
     def count(self) -> int:

@@ -1,23 +1,33 @@
-"""PriorBox-1, -8, PriorBoxClustered-1: boxes of given sizes around every cell of a grid, as parts of an image.
+"""PriorBox-1, -8, PriorBoxClustered-1: boxes of given sizes around every cell of a grid, as parts
+of an image.
 
-    box = [center_x - width / 2, center_y - height / 2, center_x + width / 2, center_y + height / 2] / [W, H, W, H]
+    box = [center_x - width / 2, center_y - height / 2,
+           center_x + width / 2, center_y + height / 2] / [W, H, W, H]
 
-Cell (h, w) of a grid of `output_size` has its center at (w + offset, h + offset) * step, without a step at (w + 0.5) * W / grid width
-and (h + 0.5) * H / grid height; W, H = `image_size`. Row 0 of the output has the boxes, cell by cell, row 1 as many variances.
+Cell (h, w) of a grid of `output_size` has its center at (w + offset, h + offset) * step, without a
+step at (w + 0.5) * W / grid width and (h + 0.5) * H / grid height; W, H = `image_size`. Row 0 of
+the output has the boxes, cell by cell, row 1 as many variances.
 
-The boxes of a cell of PriorBox, with 1 and the numbers of `aspect_ratio` (`flip`: each followed by 1 / ratio) as ratios, are
+The boxes of a cell of PriorBox, with 1 and the numbers of `aspect_ratio` (`flip`: each followed by
+1 / ratio) as ratios, are
 
-    for each fixed_size s with density d, at d * d places:   for each of fixed_ratio, or of the ratios:   s * sqrt(ratio), s / sqrt(ratio)
-    for each min_size s:   s, s;    sqrt(s * max_size) twice;    for each ratio but 1:   s * sqrt(ratio), s / sqrt(ratio)
+    for each fixed_size s with density d, at d * d places:
+        for each of fixed_ratio, or of the ratios:   s * sqrt(ratio), s / sqrt(ratio)
+    for each min_size s:
+        s, s;    sqrt(s * max_size) twice;
+        for each ratio but 1:   s * sqrt(ratio), s / sqrt(ratio)
 
-Pages: operation-specs/detection/prior-box-1, -8, prior-box-clustered-1; their formulas put the brackets wrong and leave out the step
-of a cell. Decided as OpenVINO does:
+Pages: operation-specs/detection/prior-box-1, -8, prior-box-clustered-1; their formulas put the
+brackets wrong and leave out the step of a cell. Decided as OpenVINO does:
 
-- sizes of fixed boxes are cut to whole pixels for their places, as is the distance size / density; low ends are cut at 0, high ones at 1;
-- without `scale_all_sizes` step and min_size are parts of the image's height (a step of -1 is image height / grid height), and the
-  boxes of other ratios come once, after the last min_size, with the first one's size;
-- the number of boxes of a cell, from which the output has its length, counts fixed_ratio and max_size in its own way. Where that is
-  less than what the lists above give, the whole sequence of boxes is cut at the end; where it is more, zeros follow;
+- sizes of fixed boxes are cut to whole pixels for their places, as is the distance size / density;
+  low ends are cut at 0, high ones at 1;
+- without `scale_all_sizes` step and min_size are parts of the image's height (a step of -1 is image
+  height / grid height), and the boxes of other ratios come once, after the last min_size, with the
+  first one's size;
+- the number of boxes of a cell, from which the output has its length, counts fixed_ratio and
+  max_size in its own way. Where that is less than what the lists above give, the whole sequence of
+  boxes is cut at the end; where it is more, zeros follow;
 - no variance means 0.1, one is repeated. The output is f32.
 """
 
@@ -63,9 +73,20 @@ class Priors(Operation):
 
     def _size(self, name: str, spec: TensorSpec, least: int) -> list[Dimension]:
         found = vector(self, name, spec)
-        self.require(spec.rank is None or spec.shape[0].agrees(2), "input '{}': expected height and width, got shape {}", name, spec.shape)
+        self.require(
+            spec.rank is None or spec.shape[0].agrees(2),
+            "input '{}': expected height and width, got shape {}",
+            name,
+            spec.shape,
+        )
         for value in found or []:
-            self.require(value is None or value >= least, "input '{}' is {}, expected numbers of at least {}", name, found, least)
+            self.require(
+                value is None or value >= least,
+                "input '{}' is {}, expected numbers of at least {}",
+                name,
+                found,
+                least,
+            )
         return [DYNAMIC if v is None else Dimension(v, v) for v in found or [None, None]]
 
     def with_variances(self, boxes: Array) -> Array:
@@ -73,12 +94,25 @@ class Priors(Operation):
         variances = np.broadcast_to(np.array(self.variance or 0.1, np.float32), boxes.shape)
         return np.stack([boxes.reshape(-1), variances.reshape(-1)])
 
-    def on_grid(self, output_size: Array, steps: tuple[Any, Any], offset: float, places: Array, halves: Array, image: Array) -> Array:
-        """Boxes [height, width, n, 4] from n places and halves of sizes (both x, y) around each center."""
+    def on_grid(
+        self,
+        output_size: Array,
+        steps: tuple[Any, Any],
+        offset: float,
+        places: Array,
+        halves: Array,
+        image: Array,
+    ) -> Array:
+        """Boxes [height, width, n, 4] from n places and halves of sizes (both x, y) around each
+        center.
+        """
         height, width = (int(n) for n in output_size)
         across = (np.arange(width, dtype=np.float32) + np.float32(offset)) * np.float32(steps[0])
         down = (np.arange(height, dtype=np.float32) + np.float32(offset)) * np.float32(steps[1])
-        centers = np.stack(np.broadcast_arrays(across, down[:, np.newaxis]), axis=-1)[:, :, np.newaxis] + places
+        centers = (
+            np.stack(np.broadcast_arrays(across, down[:, np.newaxis]), axis=-1)[:, :, np.newaxis]
+            + places
+        )
         size = image[::-1].astype(np.float32)
         return np.concatenate([(centers - halves) / size, (centers + halves) / size], axis=-1)
 
@@ -94,14 +128,23 @@ class PriorBox1(Priors):
     fixed_ratio: Attribute[tuple[float, ...]] = Attribute(numbers, default=(), check=_positive)
     fixed_size: Attribute[tuple[float, ...]] = Attribute(numbers, default=(), check=_positive)
     density: Attribute[tuple[float, ...]] = Attribute(
-        numbers, default=(), check=lambda v: None if all(1 <= d < math.inf for d in v) else "a list of numbers of at least 1"
+        numbers,
+        default=(),
+        check=lambda v: (
+            None if all(1 <= d < math.inf for d in v) else "a list of numbers of at least 1"
+        ),
     )
     #: An attribute of the next version.
     min_max_aspect_ratios_order: Any = True
 
     def check_attributes(self) -> None:
         sizes, densities = len(self.fixed_size), len(self.density)
-        self.require(sizes == densities, "attribute 'density': expected as many numbers as 'fixed_size', {}, got {}", sizes, densities)
+        self.require(
+            sizes == densities,
+            "attribute 'density': expected as many numbers as 'fixed_size', {}, got {}",
+            sizes,
+            densities,
+        )
 
     def ratios(self) -> list[float]:
         """1 and the others, each once."""
@@ -133,11 +176,16 @@ class PriorBox1(Priors):
         steps = step, step
         if step == 0:
             offset = 0.5
-            steps = float(image_size[1]) / int(output_size[1]), float(image_size[0]) / int(output_size[0])
+            steps = (
+                float(image_size[1]) / int(output_size[1]),
+                float(image_size[0]) / int(output_size[0]),
+            )
         fixed_places, fixed_halves = self._fixed()
         sized = self._sized([s * scale for s in self.min_size])
         places = np.concatenate([fixed_places, np.zeros_like(sized)])
-        boxes = self.on_grid(output_size, steps, offset, places, np.concatenate([fixed_halves, sized]), image_size)
+        boxes = self.on_grid(
+            output_size, steps, offset, places, np.concatenate([fixed_halves, sized]), image_size
+        )
         fixed = boxes[:, :, : len(fixed_places)]
         fixed[..., :2] = np.maximum(fixed[..., :2], 0)
         fixed[..., 2:] = np.minimum(fixed[..., 2:], 1)
@@ -152,10 +200,14 @@ class PriorBox1(Priors):
         for size, density in zip(self.fixed_size, map(int, self.density)):
             shift = int(size / density)
             along = (np.arange(density) * shift + (shift / 2 - int(size) // 2)).astype(np.float32)
-            around = np.stack(np.broadcast_arrays(along, along[:, np.newaxis]), axis=-1).reshape(-1, 2)
+            around = np.stack(np.broadcast_arrays(along, along[:, np.newaxis]), axis=-1).reshape(
+                -1, 2
+            )
             for ratio in self.fixed_ratio or self.ratios():
                 half = (
-                    [int(size) / 2] * 2 if ratio == 1 and not self.fixed_ratio else [size / 2 * math.sqrt(ratio), size / 2 / math.sqrt(ratio)]
+                    [int(size) / 2] * 2
+                    if ratio == 1 and not self.fixed_ratio
+                    else [size / 2 * math.sqrt(ratio), size / 2 / math.sqrt(ratio)]
                 )
                 places.append(around)
                 halves.append(np.broadcast_to(np.array(half, np.float32), around.shape))
@@ -165,12 +217,23 @@ class PriorBox1(Priors):
         """Halves of the boxes of min_size and max_size."""
         halves: list[list[float]] = []
         for place, size in enumerate(sizes):
-            larger = [[math.sqrt(size * self.max_size[place]) / 2] * 2] if place < len(self.max_size) else []
+            larger = (
+                [[math.sqrt(size * self.max_size[place]) / 2] * 2]
+                if place < len(self.max_size)
+                else []
+            )
             of_ratios: list[list[float]] = []
             if self.scale_all_sizes or place == len(sizes) - 1:
                 base = size if self.scale_all_sizes else sizes[0]
-                of_ratios = [[base / 2 * math.sqrt(r), base / 2 / math.sqrt(r)] for r in self.ratios() if abs(r - 1) >= 1e-6]
-            halves += [[size / 2] * 2, *(larger + of_ratios if self.min_max_aspect_ratios_order else of_ratios + larger)]
+                of_ratios = [
+                    [base / 2 * math.sqrt(r), base / 2 / math.sqrt(r)]
+                    for r in self.ratios()
+                    if abs(r - 1) >= 1e-6
+                ]
+            halves += [
+                [size / 2] * 2,
+                *(larger + of_ratios if self.min_max_aspect_ratios_order else of_ratios + larger),
+            ]
         return np.array(halves, np.float32).reshape(-1, 2)
 
 
@@ -193,7 +256,12 @@ class PriorBoxClustered1(Priors):
 
     def check_attributes(self) -> None:
         widths, heights = len(self.width), len(self.height)
-        self.require(widths == heights, "attribute 'height': expected as many numbers as 'width', {}, got {}", widths, heights)
+        self.require(
+            widths == heights,
+            "attribute 'height': expected as many numbers as 'width', {}, got {}",
+            widths,
+            heights,
+        )
 
     def boxes_per_cell(self) -> int:
         return len(self.width)
@@ -203,7 +271,12 @@ class PriorBoxClustered1(Priors):
             return np.zeros((2, 0), np.float32)
         steps = self.step_w or self.step, self.step_h or self.step
         if steps == (0, 0):
-            steps = float(image_size[1]) / int(output_size[1]), float(image_size[0]) / int(output_size[0])
+            steps = (
+                float(image_size[1]) / int(output_size[1]),
+                float(image_size[0]) / int(output_size[0]),
+            )
         halves = np.array([self.width, self.height], np.float32).T.reshape(-1, 2) / 2
-        boxes = self.on_grid(output_size, steps, self.offset, np.zeros_like(halves), halves, image_size)
+        boxes = self.on_grid(
+            output_size, steps, self.offset, np.zeros_like(halves), halves, image_size
+        )
         return self.with_variances(np.clip(boxes, 0, 1) if self.clip else boxes)

@@ -2,9 +2,10 @@
 
     output[i] = start + i * step        for 0 <= i < max(0, ceil((stop - start) / step))
 
-Pages: operation-specs/generation/range-1 (its operation set calls it Range-0), range-4. With an integer output the inputs are cut
-to integers first and all is exact; else all is computed in f64 and each element is rounded once. Where the pages are silent: a
-step of 0 (also after cutting), NaN and infinities are refused; elements that the output type does not hold wrap.
+Pages: operation-specs/generation/range-1 (its operation set calls it Range-0), range-4. With an
+integer output the inputs are cut to integers first and all is exact; else all is computed in f64
+and each element is rounded once. Where the pages are silent: a step of 0 (also after cutting), NaN
+and infinities are refused; elements that the output type does not hold wrap.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ def _check_type(output_type: ElementType) -> str | None:
 
 
 def _count(start: int | float, stop: int | float, step: int | float) -> int:
-    """max(0, ceil((stop - start) / step)), exact for integers; an infinite quotient (of huge floats) is a size that nothing holds."""
+    """max(0, ceil((stop - start) / step)), exact for integers; an infinite quotient (of huge
+    floats) is a size that nothing holds.
+    """
     if isinstance(start, int) and isinstance(stop, int) and isinstance(step, int):
         return max(0, math.ceil(Fraction(stop - start, step)))
     quotient = (float(stop) - float(start)) / float(step)
@@ -39,14 +42,20 @@ def _count(start: int | float, stop: int | float, step: int | float) -> int:
 
 
 def _open_count(specs: Sequence[TensorSpec], whole: bool) -> Size | None:
-    """The count where start, stop or step are expressions; None when they are not, or it is none."""
-    elements = [None if (part := elements_of(spec)) is None or part.size != 1 else part.reshape(-1)[0] for spec in specs]
+    """The count where start, stop or step are expressions; None where none is, or it is none."""
+    elements = [
+        None if (part := elements_of(spec)) is None or part.size != 1 else part.reshape(-1)[0]
+        for spec in specs
+    ]
     if any(e is None for e in elements) or (facts := facts_of(elements)) is None:
         return None
     start, stop, step = (Size.of(e) for e in elements if e is not None)
     if not step.constant or (whole and not step.is_whole):
         return None
-    if not all(size.is_whole and whole_number(spec.element_type, size) is not None for spec, size in zip(specs, (start, stop))):
+    if not all(
+        size.is_whole and whole_number(spec.element_type, size) is not None
+        for spec, size in zip(specs, (start, stop))
+    ):
         return None
     ratio = (stop - start).over(step)
     return None if ratio is None else facts.larger(ceil(ratio), 0)
@@ -56,24 +65,42 @@ class _Range(Operation):
     def number(self, name: str, value: Array, whole: bool) -> int | float:
         """A finite number, cut to an integer where the output wants `whole` ones."""
         exact: int | float = value.reshape(-1)[0].item()
-        self.require(math.isfinite(exact), "input '{}': expected a finite number, got {}", name, exact)
+        self.require(
+            math.isfinite(exact), "input '{}': expected a finite number, got {}", name, exact
+        )
         exact = int(exact) if whole else exact
-        self.require(name != "step" or exact != 0, "input 'step': expected a number other than 0, got {}", exact)
+        self.require(
+            name != "step" or exact != 0,
+            "input 'step': expected a number other than 0, got {}",
+            exact,
+        )
         return exact
 
-    def shape(self, start: TensorSpec, stop: TensorSpec, step: TensorSpec, whole: bool) -> PartialShape:
+    def shape(
+        self, start: TensorSpec, stop: TensorSpec, step: TensorSpec, whole: bool
+    ) -> PartialShape:
         """The shape of the output."""
         open_count = _open_count([start, stop, step], whole)
         if open_count is not None:
             return PartialShape([open_count])
         numbers: list[int | float] = []
         for name, spec in (("start", start), ("stop", stop), ("step", step)):
-            self.require(spec.shape.compatible(PartialShape([])), "input '{}': expected a scalar, got shape {}", name, spec.shape)
+            self.require(
+                spec.shape.compatible(PartialShape([])),
+                "input '{}': expected a scalar, got shape {}",
+                name,
+                spec.shape,
+            )
             if spec.value is not None:
                 numbers.append(self.number(name, decode(spec.value, spec.element_type), whole))
         return PartialShape([None]) if len(numbers) < 3 else PartialShape([_count(*numbers)])
 
-    def carry(self, bound: Sequence[TensorSpec | None], parts: Sequence[Elements | None], output: TensorSpec) -> Elements | None:
+    def carry(
+        self,
+        bound: Sequence[TensorSpec | None],
+        parts: Sequence[Elements | None],
+        output: TensorSpec,
+    ) -> Elements | None:
         """start, start + step, .. as expressions, where their number is known."""
         start, _, step = (None if part is None else part.reshape(-1)[0] for part in parts)
         if start is None or step is None or not output.element_type.is_integer:
@@ -84,9 +111,17 @@ class _Range(Operation):
 
     def values(self, start: Array, stop: Array, step: Array, whole: bool) -> Array:
         """The elements, in int64 (to be wrapped) or in f64 (to be rounded)."""
-        places = np.arange(_count(*(self.number(n, a, whole) for n, a in (("start", start), ("stop", stop), ("step", step)))))
+        places = np.arange(
+            _count(
+                *(
+                    self.number(n, a, whole)
+                    for n, a in (("start", start), ("stop", stop), ("step", step))
+                )
+            )
+        )
         if whole:
-            # Modulo 2**64 sums and products are right whatever the sign; the output keeps the low bits.
+            # Modulo 2**64 sums and products are right whatever the sign; the output keeps the low
+            # bits.
             first, by = (np.uint64(int(a.item()) % 2**64) for a in (start, step))
             return np.asarray((first + places.astype(np.uint64) * by).astype(np.int64))
         return np.asarray(float(start.item()) + places * float(step.item()))
@@ -103,7 +138,9 @@ class Range4(_Range):
     output_type = Attribute(element_type, check=_check_type)
 
     def infer(self, start: TensorSpec, stop: TensorSpec, step: TensorSpec) -> TensorSpec:
-        return TensorSpec(self.output_type, self.shape(start, stop, step, self.output_type.is_integer))
+        return TensorSpec(
+            self.output_type, self.shape(start, stop, step, self.output_type.is_integer)
+        )
 
     def reference(self, start: Array, stop: Array, step: Array) -> Array:
         return self.values(start, stop, step, self.output_type.is_integer)

@@ -1,14 +1,16 @@
-"""Reductions along axes: ReduceSum, ReduceMean, ReduceProd, ReduceMax, ReduceMin, ReduceL1, ReduceL2, ReduceLogicalAnd, ReduceLogicalOr.
+"""Reductions along axes: ReduceSum, ReduceMean, ReduceProd, ReduceMax, ReduceMin, ReduceL1,
+ReduceL2, ReduceLogicalAnd, ReduceLogicalOr.
 
     output[i..] = f over all j.. of data[i.., j..]        the j.. run along `axes`
 
-Pages: operation-specs/reduction/<name>. No axes at all is the identity, for ReduceL1 and ReduceL2 too, as the pages say. Decided
-where they are silent:
+Pages: operation-specs/reduction/<name>. No axes at all is the identity, for ReduceL1 and ReduceL2
+too, as the pages say. Decided where they are silent:
 
-- over no elements: sum 0, product 1, norms 0, and 1, or 0; the maximum is the lowest value of the type (-infinity) and the minimum
-  the highest; the mean is NaN, of integers it is refused;
-- integer sums and products wrap modulo 2**bits; an integer mean is that of the exact sum, cut towards zero; an integer L2 norm is
-  that of the exact sum of squares, rounded to the nearest integer as Sqrt is;
+- over no elements: sum 0, product 1, norms 0, and 1, or 0; the maximum is the lowest value of the
+  type (-infinity) and the minimum the highest; the mean is NaN, of integers it is refused;
+- integer sums and products wrap modulo 2**bits; an integer mean is that of the exact sum, cut
+  towards zero; an integer L2 norm is that of the exact sum of squares, rounded to the nearest
+  integer as Sqrt is;
 - an axis named twice is refused; the order in which floats are added is NumPy's.
 """
 
@@ -43,14 +45,22 @@ class _Reduction(Operation):
         if axes.value is not None:
             along = normalised_axes(self, axes.value, data.rank)
             kept = [Dimension(1, 1)] if self.keep_dims else []
-            return PartialShape([d for i, dim in enumerate(data.shape) for d in (kept if i in along else [dim])])
+            return PartialShape(
+                [d for i, dim in enumerate(data.shape) for d in (kept if i in along else [dim])]
+            )
         count = axes.shape.size
-        self.require(count.low <= data.rank, "input 'axes': {} axes, but data has only rank {}", count, data.rank)
+        self.require(
+            count.low <= data.rank,
+            "input 'axes': {} axes, but data has only rank {}",
+            count,
+            data.rank,
+        )
         if self.keep_dims:
             return PartialShape([dim.union(1) for dim in data.shape])
         if count.static_size is None:
             return PartialShape()
-        # Whatever the axes are, the dimension at a place of the output is one of the next `count` of the input.
+        # Whatever the axes are, the dimension at a place of the output is one of the next `count`
+        # of the input.
         result = [data.shape[i] for i in range(data.rank - count.static_size)]
         for i in range(len(result)):
             for later in data.shape[i + 1 : i + 1 + count.static_size]:
@@ -64,13 +74,26 @@ class _Reduction(Operation):
     def reduced(self, data: Array, along: tuple[int, ...]) -> Array:
         raise NotImplementedError
 
-    def carry(self, bound: Sequence[TensorSpec | None], parts: Sequence[Elements | None], output: TensorSpec) -> Elements | None:
+    def carry(
+        self,
+        bound: Sequence[TensorSpec | None],
+        parts: Sequence[Elements | None],
+        output: TensorSpec,
+    ) -> Elements | None:
         """Each element of the output from those that it is made of, which all have to be known."""
         data, axes = parts[0], bound[1]
-        if data is None or axes is None or axes.value is None or not output.element_type.is_integer or data.size == 0:
+        if (
+            data is None
+            or axes is None
+            or axes.value is None
+            or not output.element_type.is_integer
+            or data.size == 0
+        ):
             return None
         along = normalised_axes(self, axes.value, data.ndim)
-        groups = np.moveaxis(data, along, range(data.ndim - len(along), data.ndim)).reshape(int(output.shape.size), -1)
+        groups = np.moveaxis(data, along, range(data.ndim - len(along), data.ndim)).reshape(
+            int(output.shape.size), -1
+        )
         result = np.full(len(groups), None, object)
         for i, group in enumerate(groups.tolist()):
             if not any(element is None for element in group):
@@ -78,7 +101,9 @@ class _Reduction(Operation):
         return result.reshape(output.shape.static)
 
     def of_group(self, output: ElementType, group: Sequence[Size]) -> Element:
-        """The element of the output that elements of which some are expressions make; None: not known."""
+        """The element of the output that elements of which some are expressions make; None: not
+        known.
+        """
         return None
 
 
@@ -111,10 +136,15 @@ class ReduceMean(_Reduction):
     def reduced(self, data: Array, along: tuple[int, ...]) -> Array:
         count = math.prod(data.shape[i] for i in along)
         if data.dtype.kind == "f":
-            return np.asarray(np.sum(data, along, data.dtype, keepdims=self.keep_dims) / data.dtype.type(count))
+            return np.asarray(
+                np.sum(data, along, data.dtype, keepdims=self.keep_dims) / data.dtype.type(count)
+            )
         total = np.asarray(np.sum(_unbounded(data), along, keepdims=self.keep_dims))
         if count == 0 and total.size:
-            self.refuse("input 'data': expected at least one element to average (integers), got shape {}", list(data.shape))
+            self.refuse(
+                "input 'data': expected at least one element to average (integers), got shape {}",
+                list(data.shape),
+            )
         means = [(abs(t) // count) * (1 if t >= 0 else -1) for t in total.ravel().tolist()]
         return np.array(means, data.dtype).reshape(total.shape)
 
@@ -155,7 +185,9 @@ class ReduceL2(_Reduction):
 
     def reduced(self, data: Array, along: tuple[int, ...]) -> Array:
         if data.dtype.kind == "f":
-            return np.asarray(np.sqrt(np.sum(data * data, along, data.dtype, keepdims=self.keep_dims)))
+            return np.asarray(
+                np.sqrt(np.sum(data * data, along, data.dtype, keepdims=self.keep_dims))
+            )
         exact = _unbounded(data)
         total = np.asarray(np.sum(exact * exact, along, keepdims=self.keep_dims))
         bits = 8 * data.dtype.itemsize

@@ -1,6 +1,7 @@
 """Reverse-1: `data` backwards along some axes.
 
-Page: operation-specs/movement/reverse-1. Where it is silent: axes may count from the end; one that is named twice counts once (S).
+Page: operation-specs/movement/reverse-1. Where it is silent: axes may count from the end; one that
+is named twice counts once (S).
 """
 
 from __future__ import annotations
@@ -47,5 +48,9 @@ class Reverse1(Operation):
         return data.shape
 
     def reference(self, data: Array, axis: Array) -> Array:
-        chosen = np.flatnonzero(axis) if self.mode == "mask" else set((axis.astype(np.int64) % max(data.ndim, 1)).tolist())
+        chosen = (
+            np.flatnonzero(axis)
+            if self.mode == "mask"
+            else set((axis.astype(np.int64) % max(data.ndim, 1)).tolist())
+        )
         return np.array(np.flip(data, tuple(int(a) for a in chosen)), order="C")

@@ -1,8 +1,9 @@
-"""ReverseSequence-1: the first seq_lengths[i] elements along `seq_axis` backwards, for each place i along `batch_axis`.
+"""ReverseSequence-1: the first seq_lengths[i] elements along `seq_axis` backwards, for each place i
+along `batch_axis`.
 
-Page: operation-specs/movement/reverse-sequence-1. Lengths outside 1..size are refused, but for 0, which reverses nothing (S).
-Where the page is silent: lengths of a float type must be whole numbers (bf16 holds too few of them and is
-not taken); the two axes must differ.
+Page: operation-specs/movement/reverse-sequence-1. Lengths outside 1..size are refused, but for 0,
+which reverses nothing (S). Where the page is silent: lengths of a float type must be whole numbers
+(bf16 holds too few of them and is not taken); the two axes must differ.
 """
 
 from __future__ import annotations
@@ -27,15 +28,23 @@ class ReverseSequence1(Operation):
 
     def infer(self, data: TensorSpec, seq_lengths: TensorSpec) -> PartialShape:
         self.require(
-            seq_lengths.shape.compatible(PartialShape([None])), "input 'seq_lengths': expected a 1-D tensor, got shape {}", seq_lengths.shape
+            seq_lengths.shape.compatible(PartialShape([None])),
+            "input 'seq_lengths': expected a 1-D tensor, got shape {}",
+            seq_lengths.shape,
         )
         if data.rank is None:
             return data.shape
-        self.require(data.rank >= 2, "input 'data': expected at least 2 dimensions, got shape {}", data.shape)
+        self.require(
+            data.rank >= 2, "input 'data': expected at least 2 dimensions, got shape {}", data.shape
+        )
         batch = normalised_axis(self, self.batch_axis, data.rank, "batch_axis")
         sequence = normalised_axis(self, self.seq_axis, data.rank, "seq_axis")
         self.require(
-            batch != sequence, "batch_axis {} and seq_axis {} are the same axis of data {}", self.batch_axis, self.seq_axis, data.shape
+            batch != sequence,
+            "batch_axis {} and seq_axis {} are the same axis of data {}",
+            self.batch_axis,
+            self.seq_axis,
+            data.shape,
         )
         if seq_lengths.rank is None:
             return data.shape

@@ -2,8 +2,9 @@
 
     h' = f(x W' + h R' + B)
 
-Page: operation-specs/sequence/rnn-cell-0 (rnn-cell-3 in other editions); files write it as opset1. The page wants B;
-where it is absent it counts as zeros, as in the other cells. Further decisions: _recurrent.py.
+Page: operation-specs/sequence/rnn-cell-0 (rnn-cell-3 in other editions); files write it as opset1.
+The page wants B; where it is absent it counts as zeros, as in the other cells. Further decisions:
+_recurrent.py.
 """
 
 from __future__ import annotations

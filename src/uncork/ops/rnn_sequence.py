@@ -1,4 +1,5 @@
-"""RNNSequence-5: a plain recurrent unit (see rnn_cell.py) over sequences of their own lengths, walked as in gru_sequence.py.
+"""RNNSequence-5: a plain recurrent unit (see rnn_cell.py) over sequences of their own lengths,
+walked as in gru_sequence.py.
 
 Page: operation-specs/sequence/rnn-sequence-5. Decisions: _recurrent.py.
 """
@@ -23,5 +24,7 @@ class RNNSequence5(RecurrentSequence, RNN):
     Y = Output("T")
     Ho = Output("T")
 
-    def reference(self, x: Array, h: Array, lengths: Array, w: Array, r: Array, b: Array) -> list[Array]:
+    def reference(
+        self, x: Array, h: Array, lengths: Array, w: Array, r: Array, b: Array
+    ) -> list[Array]:
         return self.run(x, (h,), lengths, w, r, b)

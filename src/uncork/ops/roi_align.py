@@ -1,19 +1,25 @@
 """ROIAlign-3, -9 and ROIAlignRotated-15: images sampled on a regular grid within boxes.
 
-A box is cut into pooled_h x pooled_w bins, a bin into sampling_ratio x sampling_ratio cells (ceil of the bin's sides when that is
-0); the image is read bilinearly in the middle of each cell, and the mean or the maximum of a bin's values is its result.
+A box is cut into pooled_h x pooled_w bins, a bin into sampling_ratio x sampling_ratio cells (ceil
+of the bin's sides when that is 0); the image is read bilinearly in the middle of each cell, and the
+mean or the maximum of a bin's values is its result.
 
-    ROIAlign          corner' = (corner + a) * spatial_scale - b with a, b by aligned_mode:  asymmetric 0, 0
-                      half_pixel_for_nn 0, 1/2    half_pixel 1/2, 1/2;  sides of at least 1 when asymmetric
-    ROIAlignRotated   centre' = centre * spatial_scale - 1/2, sides' = sides * spatial_scale, and each place turned about the centre
-                      by the angle: x' = x cos + y sin, y' = y cos - x sin (the angle negated with clockwise_mode)
+    ROIAlign          corner' = (corner + a) * spatial_scale - b with a, b by aligned_mode:
+                      asymmetric 0, 0    half_pixel_for_nn 0, 1/2    half_pixel 1/2, 1/2
+                      sides of at least 1 when asymmetric
+    ROIAlignRotated   centre' = centre * spatial_scale - 1/2, sides' = sides * spatial_scale, and
+                      each place turned about the centre by the angle:
+                      x' = x cos + y sin, y' = y cos - x sin (the angle negated with clockwise_mode)
 
 Pages: operation-specs/detection/roi-align-3, -9, roi-align-rotated-15. Decided:
 
-- a place more than one cell outside the image reads 0, one less far outside the nearest border cell (as all implementations);
-- max is the largest of 0 and a bin's values: every implementation of OpenVINO begins at 0, and feature maps are seldom negative
-  (ONNX, whose RoiAlign is converted to this, does not: a bin of negative values differs);
-- with sampling_ratio 0 a bin without extent (a box of no or negative size) has no cells, and gives 0;
+- a place more than one cell outside the image reads 0, one less far outside the nearest border cell
+  (as all implementations);
+- max is the largest of 0 and a bin's values: every implementation of OpenVINO begins at 0, and
+  feature maps are seldom negative (ONNX, whose RoiAlign is converted to this, does not: a bin of
+  negative values differs);
+- with sampling_ratio 0 a bin without extent (a box of no or negative size) has no cells, and gives
+  0;
 - batch indices outside the images are refused.
 """
 
@@ -29,7 +35,18 @@ from uncork.ops._common.regions import box_count
 from uncork.ops._common.sampling import bilinear
 from uncork.ops._common.shapes import check_room, image_dims, require_rank
 from uncork.ops._operation import Operation, register
-from uncork.ops._ports import INTEGER, REAL, Attribute, Input, Output, at_least, boolean, integer, number, one_of
+from uncork.ops._ports import (
+    INTEGER,
+    REAL,
+    Attribute,
+    Input,
+    Output,
+    at_least,
+    boolean,
+    integer,
+    number,
+    one_of,
+)
 from uncork.types import DYNAMIC, Array, PartialShape, TensorSpec
 
 
@@ -53,7 +70,12 @@ class _Align(Operation):
         boxes = box_count(self, "rois", rois, self.box_size)
         require_rank(self, "batch_indices", batch_indices, 1)
         merged = boxes.merge(DYNAMIC if batch_indices.rank is None else batch_indices.shape[0])
-        self.require(merged is not None, "expected an image for each box, got rois {} and batch_indices {}", rois.shape, batch_indices.shape)
+        self.require(
+            merged is not None,
+            "expected an image for each box, got rois {} and batch_indices {}",
+            rois.shape,
+            batch_indices.shape,
+        )
         return PartialShape([merged, image[1], self.pooled_h, self.pooled_w])
 
     def frame(self, box: Array) -> tuple[Any, Any, Any, Any]:
@@ -66,16 +88,27 @@ class _Align(Operation):
 
     def reference(self, data: Array, rois: Array, batch_indices: Array) -> Array:
         wrong = (batch_indices < 0) | (batch_indices >= len(data))
-        refuse_first(self, "batch_indices", batch_indices, wrong, f"0 to {len(data) - 1}", 0, len(data) - 1)
+        refuse_first(
+            self, "batch_indices", batch_indices, wrong, f"0 to {len(data) - 1}", 0, len(data) - 1
+        )
         output = np.zeros((len(rois), data.shape[1], self.pooled_h, self.pooled_w), data.dtype)
         for box, image, result in zip(rois, batch_indices.tolist(), output):
             left, top, width, height = self.frame(box)
-            columns, rows = (self._cells(*axis) for axis in ((left, width, self.pooled_w), (top, height, self.pooled_h)))
+            columns, rows = (
+                self._cells(*axis)
+                for axis in ((left, width, self.pooled_w), (top, height, self.pooled_h))
+            )
             check_room((data.shape[1], rows.size, columns.size), data)
             if rows.size and columns.size:
-                x, y = self.places(box, columns[np.newaxis, np.newaxis], rows[:, :, np.newaxis, np.newaxis])
+                x, y = self.places(
+                    box, columns[np.newaxis, np.newaxis], rows[:, :, np.newaxis, np.newaxis]
+                )
                 values = self._read(data[image], y, x)  # [C, bins, cells, bins, cells]
-                result[...] = np.maximum(values.max(axis=(2, 4)), 0) if self.mode == "max" else values.mean(axis=(2, 4))
+                result[...] = (
+                    np.maximum(values.max(axis=(2, 4)), 0)
+                    if self.mode == "max"
+                    else values.mean(axis=(2, 4))
+                )
         return output
 
     def _cells(self, start: Any, size: Any, bins: int) -> Array:
@@ -83,14 +116,22 @@ class _Align(Operation):
         step = size / bins
         cells = self.sampling_ratio or max(0, math.ceil(step)) if np.isfinite(step) else 0
         check_room((bins, cells), np.asarray(start))
-        middles = step / start.dtype.type(max(1, cells)) * (np.arange(cells, dtype=start.dtype) + start.dtype.type(0.5))
-        return np.asarray(start + np.arange(bins, dtype=start.dtype)[:, np.newaxis] * step + middles, start.dtype)
+        middles = (
+            step
+            / start.dtype.type(max(1, cells))
+            * (np.arange(cells, dtype=start.dtype) + start.dtype.type(0.5))
+        )
+        return np.asarray(
+            start + np.arange(bins, dtype=start.dtype)[:, np.newaxis] * step + middles, start.dtype
+        )
 
     def _read(self, image: Array, y: Array, x: Array) -> Array:
         height, width = image.shape[1:]
         y, x = np.broadcast_arrays(y, x)
         near = (y >= -1) & (y <= height) & (x >= -1) & (x <= width)
-        rows, columns = (np.where(near, np.clip(v, 0, size - 1), 0) for v, size in ((y, height), (x, width)))
+        rows, columns = (
+            np.where(near, np.clip(v, 0, size - 1), 0) for v, size in ((y, height), (x, width))
+        )
         return np.where(near, bilinear(image, rows, columns), image.dtype.type(0))
 
 
@@ -114,7 +155,9 @@ class ROIAlign3(_Align):
 class ROIAlign9(ROIAlign3):
     """Adds aligned_mode."""
 
-    aligned_mode = Attribute(one_of("asymmetric", "half_pixel_for_nn", "half_pixel"), default="asymmetric")
+    aligned_mode = Attribute(
+        one_of("asymmetric", "half_pixel_for_nn", "half_pixel"), default="asymmetric"
+    )
 
 
 @register("ROIAlignRotated", 15)

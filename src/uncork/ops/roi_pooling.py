@@ -1,16 +1,19 @@
 """ROIPooling-1: boxes of images, pooled to a fixed size.
 
-max: the corners times spatial_scale are rounded to cells, both belong to the box (at least one cell), and bin i of n along an axis
-of `size` cells runs from floor(i * size / n) to ceil((i + 1) * size / n), not included; its largest cell is the result.
+max: the corners times spatial_scale are rounded to cells, both belong to the box (at least one
+cell), and bin i of n along an axis of `size` cells runs from floor(i * size / n) to ceil((i + 1) *
+size / n), not included; its largest cell is the result.
 
-bilinear: corners are fractions of the image, from the centre of its first cell to that of its last; the image is read at pooled_h x
-pooled_w places from corner to corner (in the middle of the box along an axis of one place).
+bilinear: corners are fractions of the image, from the centre of its first cell to that of its last;
+the image is read at pooled_h x pooled_w places from corner to corner (in the middle of the box
+along an axis of one place).
 
 Page: operation-specs/detection/roi-pooling-1 (files write it as opset2). Decided:
 
 - halves are rounded away from zero;
 - a bin without a cell in the image gives 0, and so does a place outside [0, size - 1];
-- an image of -1 ends the boxes, as Proposal means it: from there on the output is 0. Other images that are not there are refused.
+- an image of -1 ends the boxes, as Proposal means it: from there on the output is 0. Other images
+  that are not there are refused.
 """
 
 from __future__ import annotations
@@ -27,7 +30,9 @@ from uncork.types import Array, PartialShape, TensorSpec
 
 @register("ROIPooling", 1)
 class ROIPooling1(Operation):
-    """`data [N, C, H, W]`, `rois [R, 5]` of image, x1, y1, x2, y2 to `[R, C, pooled_h, pooled_w]`."""
+    """`data [N, C, H, W]`, `rois [R, 5]` of image, x1, y1, x2, y2 to
+    `[R, C, pooled_h, pooled_w]`.
+    """
 
     data = Input(REAL, "T")
     rois = Input(REAL, "T")
@@ -39,7 +44,9 @@ class ROIPooling1(Operation):
 
     def infer(self, data: TensorSpec, rois: TensorSpec) -> PartialShape:
         channels = image_dims(self, "data", data)[1]
-        return PartialShape([box_count(self, "rois", rois, 5), channels, self.pooled_h, self.pooled_w])
+        return PartialShape(
+            [box_count(self, "rois", rois, 5), channels, self.pooled_h, self.pooled_w]
+        )
 
     def reference(self, data: Array, rois: Array) -> Array:
         output = np.zeros((len(rois), data.shape[1], self.pooled_h, self.pooled_w), data.dtype)
@@ -53,7 +60,10 @@ class ROIPooling1(Operation):
     def _largest(self, image: Array, box: Array, result: Array) -> None:
         corners = rounded(box * box.dtype.type(self.spatial_scale))
         x1, y1, x2, y2 = (int(v) for v in np.clip(np.nan_to_num(corners), -(2.0**40), 2.0**40))
-        rows, columns = self._bins(y1, y2, self.pooled_h, image.shape[1]), self._bins(x1, x2, self.pooled_w, image.shape[2])
+        rows, columns = (
+            self._bins(y1, y2, self.pooled_h, image.shape[1]),
+            self._bins(x1, x2, self.pooled_w, image.shape[2]),
+        )
         for i, j in np.ndindex(self.pooled_h, self.pooled_w):
             cells = image[:, rows[i], columns[j]]
             if cells.shape[1] and cells.shape[2]:
@@ -66,15 +76,22 @@ class ROIPooling1(Operation):
 
     def _read(self, image: Array, box: Array, result: Array) -> None:
         height, width = image.shape[1:]
-        y, x = self._places(box[1], box[3], self.pooled_h, height), self._places(box[0], box[2], self.pooled_w, width)
+        y, x = (
+            self._places(box[1], box[3], self.pooled_h, height),
+            self._places(box[0], box[2], self.pooled_w, width),
+        )
         y, x = np.broadcast_arrays(y[:, np.newaxis], x)
         inside = (y >= 0) & (y <= height - 1) & (x >= 0) & (x <= width - 1)
-        result[...] = np.where(inside, bilinear(image, np.where(inside, y, 0), np.where(inside, x, 0)), 0)
+        result[...] = np.where(
+            inside, bilinear(image, np.where(inside, y, 0), np.where(inside, x, 0)), 0
+        )
 
     def _places(self, start: Array, end: Array, count: int, size: int) -> Array:
         kind = start.dtype.type
         if count == 1:
             return np.asarray([kind(0.5) * (start + end) * kind(size - 1)])
-        places: Array = np.arange(count, dtype=start.dtype) * ((end - start) * kind(size - 1) / kind(count - 1)) + start * kind(size - 1)
+        places: Array = np.arange(count, dtype=start.dtype) * (
+            (end - start) * kind(size - 1) / kind(count - 1)
+        ) + start * kind(size - 1)
         places[-1] = end * kind(size - 1)  # rounding must not lead the last place out of the image
         return places

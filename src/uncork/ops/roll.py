@@ -1,8 +1,10 @@
 """Roll-7: elements shifted along axes; what leaves at one end comes in at the other.
 
-    output[(i + shift) mod size] = data[i]        along each axis; shifts of an axis that is named again add up
+    output[(i + shift) mod size] = data[i]
+        along each axis; shifts of an axis that is named again add up
 
-Page: operation-specs/movement/roll-7. One shift counts for every axis, as a scalar or as one element.
+Page: operation-specs/movement/roll-7. One shift counts for every axis, as a scalar or as one
+element.
 """
 
 from __future__ import annotations

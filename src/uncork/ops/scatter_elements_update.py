@@ -1,10 +1,13 @@
-"""ScatterElementsUpdate-3, -12: `data` with single elements replaced by `updates`, or joined with them.
+"""ScatterElementsUpdate-3, -12: `data` with single elements replaced by `updates`, or joined with
+them.
 
-    output[indices[i, j, k], j, k] = reduction(output[indices[i, j, k], j, k], updates[i, j, k])        axis 0; likewise for others
+    output[indices[i, j, k], j, k] = reduction(output[indices[i, j, k], j, k], updates[i, j, k])
+        for axis 0; likewise for others
 
-Pages: operation-specs/movement/scatter-elements-update-3, -12. Version 3 only replaces and refuses negative indices, as its page
-says; in version 12 they count from the end. Where the pages are silent: without `use_init_val` the updates alone are reduced, in
-places that have any; the mean of integers is of their exact sum; updates are taken in row-major order, so the last one stays.
+Pages: operation-specs/movement/scatter-elements-update-3, -12. Version 3 only replaces and refuses
+negative indices, as its page says; in version 12 they count from the end. Where the pages are
+silent: without `use_init_val` the updates alone are reduced, in places that have any; the mean of
+integers is of their exact sum; updates are taken in row-major order, so the last one stays.
 """
 
 from __future__ import annotations
@@ -27,17 +30,37 @@ class _Elements(Operation):
     output = Output("T")
     counts_from_end = False
 
-    def infer(self, data: TensorSpec, indices: TensorSpec, updates: TensorSpec, axis: TensorSpec) -> PartialShape:
+    def infer(
+        self, data: TensorSpec, indices: TensorSpec, updates: TensorSpec, axis: TensorSpec
+    ) -> PartialShape:
         number = scalar(self, "axis", axis)
-        self.require(indices.shape.agrees(updates.shape), "expected updates of the shape of indices {}, got {}", indices.shape, updates.shape)
+        self.require(
+            indices.shape.agrees(updates.shape),
+            "expected updates of the shape of indices {}, got {}",
+            indices.shape,
+            updates.shape,
+        )
         if data.rank is None:
             return data.shape
         self.require(data.rank > 0, "input 'data' is a scalar: there is no axis to scatter along")
-        self.require(indices.rank in (None, data.rank), "expected indices of the rank of data {}, got {}", data.shape, indices.shape)
+        self.require(
+            indices.rank in (None, data.rank),
+            "expected indices of the rank of data {}, got {}",
+            data.shape,
+            indices.shape,
+        )
         along = None if number is None else normalised_axis(self, number, data.rank)
         if along is not None and indices.rank is not None:
-            fits = [k == along or d.covers(i) for k, (i, d) in enumerate(zip(indices.shape, data.shape))]
-            self.require(all(fits), "expected indices within data {} but for axis {}, got {}", data.shape, along, indices.shape)
+            fits = [
+                k == along or d.covers(i) for k, (i, d) in enumerate(zip(indices.shape, data.shape))
+            ]
+            self.require(
+                all(fits),
+                "expected indices within data {} but for axis {}, got {}",
+                data.shape,
+                along,
+                indices.shape,
+            )
         return data.shape
 
     def targets(self, data: Array, indices: Array, axis: Array) -> tuple[Array, ...]:
@@ -73,7 +96,9 @@ class ScatterElementsUpdate12(Reducing, _Elements):
     counts_from_end = True
     overwriting = _Overwriting
 
-    def infer(self, data: TensorSpec, indices: TensorSpec, updates: TensorSpec, axis: TensorSpec) -> PartialShape:
+    def infer(
+        self, data: TensorSpec, indices: TensorSpec, updates: TensorSpec, axis: TensorSpec
+    ) -> PartialShape:
         self.check_type(data)
         return super().infer(data, indices, updates, axis)
 
@@ -91,7 +116,9 @@ class ScatterElementsUpdate12(Reducing, _Elements):
             touched = count > 0
             count += self.use_init_val
             values, counts = output[touched], count[touched]
-            output[touched] = values // counts.astype(object) if output.dtype == object else values / counts
+            output[touched] = (
+                values // counts.astype(object) if output.dtype == object else values / counts
+            )
         return output.astype(data.dtype)
 
 

@@ -1,10 +1,13 @@
-"""ScatterNDUpdate-4, -15: `data` with the slices that tuples of indices name replaced by `updates`, or joined with them.
+"""ScatterNDUpdate-4, -15: `data` with the slices that tuples of indices name replaced by `updates`,
+or joined with them.
 
-    output[indices[i.., 0], .., indices[i.., K - 1], q..] = reduction(.., updates[i.., q..])        K = indices.shape[-1]
+    output[indices[i.., 0], .., indices[i.., K - 1], q..] = reduction(.., updates[i.., q..])
+        K = indices.shape[-1]
 
-Pages: operation-specs/movement/scatter-nd-update-3 (in the operation sets from opset4 on), -15. The first only replaces, and refuses
-negative indices, as its page says; in version 15 they count from the end. Where the pages are silent: updates are taken in
-row-major order, so the last one stays; K may be 0 (everything).
+Pages: operation-specs/movement/scatter-nd-update-3 (in the operation sets from opset4 on), -15. The
+first only replaces, and refuses negative indices, as its page says; in version 15 they count from
+the end. Where the pages are silent: updates are taken in row-major order, so the last one stays; K
+may be 0 (everything).
 """
 
 from __future__ import annotations
@@ -27,24 +30,41 @@ class _Tuples(Operation):
 
     def infer(self, data: TensorSpec, indices: TensorSpec, updates: TensorSpec) -> PartialShape:
         for name, spec in (("data", data), ("indices", indices)):
-            self.require(spec.rank != 0, "input '{}': expected at least one dimension, got a scalar", name)
+            self.require(
+                spec.rank != 0, "input '{}': expected at least one dimension, got a scalar", name
+            )
         size = None if indices.rank is None else indices.shape[-1].static_size
         if data.rank is None or size is None:
             return data.shape
-        self.require(size <= data.rank, "expected at most {} indices a tuple (data {}), got indices {}", data.rank, data.shape, indices.shape)
+        self.require(
+            size <= data.rank,
+            "expected at most {} indices a tuple (data {}), got indices {}",
+            data.rank,
+            data.shape,
+            indices.shape,
+        )
         expected = indices.shape[:-1] + data.shape[size:]
         single = len(expected) == 0 and updates.shape.size.agrees(1)
-        self.require(single or expected.agrees(updates.shape), "input 'updates': expected shape {}, got {}", expected, updates.shape)
+        self.require(
+            single or expected.agrees(updates.shape),
+            "input 'updates': expected shape {}, got {}",
+            expected,
+            updates.shape,
+        )
         return data.shape
 
     def scattered(self, data: Array, indices: Array, updates: Array, reduction: str) -> Array:
         """The output."""
         size = indices.shape[-1]
-        place = places(self, "indices", indices, np.array(data.shape[:size], np.int64), self.counts_from_end)
+        place = places(
+            self, "indices", indices, np.array(data.shape[:size], np.int64), self.counts_from_end
+        )
         output: Array = data.copy()
         # A leading axis of 1 makes an index of K + 1 places, so that K = 0 is no special case.
         index = (np.zeros(indices.shape[:-1], np.int64), *np.moveaxis(place, -1, 0))
-        accumulate(output[None], index, updates.reshape(indices.shape[:-1] + data.shape[size:]), reduction)
+        accumulate(
+            output[None], index, updates.reshape(indices.shape[:-1] + data.shape[size:]), reduction
+        )
         return output
 
     def reference(self, data: Array, indices: Array, updates: Array) -> Array:

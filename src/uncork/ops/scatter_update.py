@@ -2,8 +2,9 @@
 
     output[p.., indices[i..], q..] = updates[p.., i.., q..]
 
-Page: operation-specs/movement/scatter-update-3. Negative indices are refused, as it says. When a slice is named twice the update
-that comes later in row-major order counts (the page leaves the order open).
+Page: operation-specs/movement/scatter-update-3. Negative indices are refused, as it says. When a
+slice is named twice the update that comes later in row-major order counts (the page leaves the
+order open).
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ class ScatterUpdate3(Operation):
     axis = Input(INTEGER)
     output = Output("T")
 
-    def infer(self, data: TensorSpec, indices: TensorSpec, updates: TensorSpec, axis: TensorSpec) -> PartialShape:
+    def infer(
+        self, data: TensorSpec, indices: TensorSpec, updates: TensorSpec, axis: TensorSpec
+    ) -> PartialShape:
         along = scalar(self, "axis", axis)
         if data.rank is None:
             return data.shape
@@ -37,7 +40,13 @@ class ScatterUpdate3(Operation):
             expected = PartialShape([None] * (data.rank - 1 + indices.rank))
             if along is not None:
                 expected = data.shape[:along] + indices.shape + data.shape[along + 1 :]
-            self.require(expected.agrees(updates.shape), "input 'updates': expected shape {} (axis {}), got {}", expected, along, updates.shape)
+            self.require(
+                expected.agrees(updates.shape),
+                "input 'updates': expected shape {} (axis {}), got {}",
+                expected,
+                along,
+                updates.shape,
+            )
         return data.shape
 
     def reference(self, data: Array, indices: Array, updates: Array, axis: Array) -> Array:

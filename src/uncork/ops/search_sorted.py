@@ -1,9 +1,11 @@
 """SearchSorted-15: where values belong in sorted rows.
 
-    output[p.., j] = the number of elements < values[p.., j] in row p.. of sorted_sequence       (<= with right_mode)
+    output[p.., j] = the number of elements < values[p.., j] in row p.. of sorted_sequence
+                     (<= with right_mode)
 
-Page: operation-specs/sort/search-sorted-15. A sequence of one dimension serves values of any shape. NaN counts as greater than every
-number and may stand at the end of a row. Rows that are not sorted are refused.
+Page: operation-specs/sort/search-sorted-15. A sequence of one dimension serves values of any shape.
+NaN counts as greater than every number and may stand at the end of a row. Rows that are not sorted
+are refused.
 """
 
 from __future__ import annotations
@@ -27,17 +29,28 @@ class SearchSorted15(Operation):
     output = Output()
     right_mode = Attribute(boolean, default=False)
     #: Not on the page, but in files.
-    output_type = Attribute(element_type, default=ElementType.i64, check=lambda t: None if t in I32_I64 else "i32 or i64")
+    output_type = Attribute(
+        element_type,
+        default=ElementType.i64,
+        check=lambda t: None if t in I32_I64 else "i32 or i64",
+    )
 
     def infer(self, sorted_sequence: TensorSpec, values: TensorSpec) -> TensorSpec:
         row, wanted = sorted_sequence.shape, values.shape
-        self.require(row.rank != 0, "input 'sorted_sequence' is a scalar: there is no row to search")
+        self.require(
+            row.rank != 0, "input 'sorted_sequence' is a scalar: there is no row to search"
+        )
         if row.rank is None or row.rank == 1:
             return TensorSpec(self.output_type, wanted)
         if wanted.rank is None:
             wanted = PartialShape([None] * row.rank)
         lead = row[:-1].merge(wanted[:-1]) if row.rank == wanted.rank else None
-        self.require(lead is not None, "expected equal dimensions but the last, got sorted_sequence {} and values {}", row, values.shape)
+        self.require(
+            lead is not None,
+            "expected equal dimensions but the last, got sorted_sequence {} and values {}",
+            row,
+            values.shape,
+        )
         return TensorSpec(self.output_type, PartialShape(lead) + wanted[-1:])
 
     def reference(self, sorted_sequence: Array, values: Array) -> Array:

@@ -2,9 +2,9 @@
 
     output[s, ..] = the maximum of data[i, ..] over all i with segment_ids[i] == s
 
-Page: operation-specs/arithmetic/segment-max-16. Segments from num_segments on are left out; segments without rows get 0 or, with
-fill_mode LOWEST, the lowest finite value of the type. NaN is the maximum of whatever it is in. Ids that are negative or not
-sorted are refused.
+Page: operation-specs/arithmetic/segment-max-16. Segments from num_segments on are left out;
+segments without rows get 0 or, with fill_mode LOWEST, the lowest finite value of the type. NaN is
+the maximum of whatever it is in. Ids that are negative or not sorted are refused.
 """
 
 from __future__ import annotations
@@ -40,11 +40,15 @@ class SegmentMax16(Operation):
         known = self if data is None else self.replace(data_type=data.element_type)
         return super(SegmentMax16, known).evaluate(specs)
 
-    def infer(self, data: TensorSpec, segment_ids: TensorSpec, num_segments: TensorSpec | None) -> PartialShape:
+    def infer(
+        self, data: TensorSpec, segment_ids: TensorSpec, num_segments: TensorSpec | None
+    ) -> PartialShape:
         require_rank(self, "segment_ids", segment_ids, 1)
         self.require(data.rank != 0, "input 'data' is a scalar: it has no rows")
         self.require(
-            data.rank is None or segment_ids.rank is None or data.shape[0].agrees(segment_ids.shape[0]),
+            data.rank is None
+            or segment_ids.rank is None
+            or data.shape[0].agrees(segment_ids.shape[0]),
             "input 'segment_ids': expected an id for each row of data {}, got shape {}",
             data.shape,
             segment_ids.shape,
@@ -54,7 +58,14 @@ class SegmentMax16(Operation):
             require_rank(self, "num_segments", num_segments, 0)
             if num_segments.value is not None:
                 given = int(num_segments.value.reshape(()))
-                self.require(given >= 0, "input 'num_segments' is {}, expected at least 0", given, input="num_segments", value=given, low=0)
+                self.require(
+                    given >= 0,
+                    "input 'num_segments' is {}, expected at least 0",
+                    given,
+                    input="num_segments",
+                    value=given,
+                    low=0,
+                )
                 count = Dimension.of(given)
         elif segment_ids.value is not None:
             count = Dimension.of(max(0, int(segment_ids.value.max(initial=-1)) + 1))
@@ -65,7 +76,11 @@ class SegmentMax16(Operation):
         refuse_unsorted(self, "segment_ids", segment_ids)
         count = int(segment_ids.max(initial=-1)) + 1 if num_segments is None else int(num_segments)
         kept = segment_ids < count
-        output = np.full((count, *data.shape[1:]), -math.inf if data.dtype.kind == "f" else np.iinfo(data.dtype).min, data.dtype)
+        output = np.full(
+            (count, *data.shape[1:]),
+            -math.inf if data.dtype.kind == "f" else np.iinfo(data.dtype).min,
+            data.dtype,
+        )
         np.maximum.at(output, segment_ids[kept], data[kept])
         empty = np.bincount(segment_ids[kept], minlength=count) == 0
         output[empty] = 0 if self.fill_mode == "zero" else lowest(self.data_type)

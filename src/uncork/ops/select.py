@@ -1,7 +1,8 @@
 """Select-1: elements of `then` where `cond` is true, of `else` elsewhere.
 
-Page: operation-specs/condition/select-1. Its text lets `cond` stretch to the other two only; as in OpenVINO, which writes such
-models for torch.where, with numpy broadcasting all three stretch to a common shape. With pdpd all stretch to `then`.
+Page: operation-specs/condition/select-1. Its text lets `cond` stretch to the other two only; as in
+OpenVINO, which writes such models for torch.where, with numpy broadcasting all three stretch to a
+common shape. With pdpd all stretch to `then`.
 """
 
 from __future__ import annotations
@@ -33,16 +34,27 @@ class Select1(Broadcasting):
     def reference(self, cond: Array, then: Array, else_: Array) -> Array:
         return np.where(self.placed(cond, then.ndim), then, self.placed(else_, then.ndim))
 
-    def carry(self, bound: Sequence[TensorSpec | None], parts: Sequence[Elements | None], output: TensorSpec) -> Elements | None:
+    def carry(
+        self,
+        bound: Sequence[TensorSpec | None],
+        parts: Sequence[Elements | None],
+        output: TensorSpec,
+    ) -> Elements | None:
         """Only the element that is taken has to be known."""
         cond, *choices = parts
         if cond is None or self.auto_broadcast == "pdpd":
             return None
-        then, else_ = (unknown_elements(s) if p is None and s is not None else p for s, p in zip(bound[1:], choices))
+        then, else_ = (
+            unknown_elements(s) if p is None and s is not None else p
+            for s, p in zip(bound[1:], choices)
+        )
         if then is None or else_ is None:
             return None
         arrays = np.broadcast_arrays(cond, then, else_)
-        taken = [None if c is None else a if c else b for c, a, b in zip(*(array.ravel().tolist() for array in arrays))]
+        taken = [
+            None if c is None else a if c else b
+            for c, a, b in zip(*(array.ravel().tolist() for array in arrays))
+        ]
         result = np.full(len(taken), None, object)
         result[:] = taken
         return result.reshape(arrays[0].shape)

@@ -1,7 +1,7 @@
 """ShapeOf-1, -3: the shape of a tensor as a 1-D tensor.
 
-Pages: operation-specs/shape/shape-of-1, -3. At load the dimensions that are static are known values, whatever the others are:
-shape arithmetic that starts here gives static dimensions again.
+Pages: operation-specs/shape/shape-of-1, -3. At load the dimensions that are static are known
+values, whatever the others are: shape arithmetic that starts here gives static dimensions again.
 """
 
 from __future__ import annotations
@@ -30,12 +30,15 @@ class ShapeOf1(Operation):
     def known_values(self, data: TensorSpec | None) -> TensorSpec | None:  # type: ignore[override]
         if data is None or data.rank is None:
             return None
-        # A constant of the output's type holds what fits it; a size that does not is unknown here and refused when it runs.
+        # A constant of the output's type holds what fits it; a size that does not is unknown here
+        # and refused when it runs.
         limit = 2 ** (self.type_of_output.bits - 1)
         elements = tuple(None if d.low >= limit else d.size for d in data.shape)
         shape = PartialShape([data.rank])
         if all(isinstance(e, int) for e in elements):
-            return TensorSpec(self.type_of_output, shape, np.array(elements, self.type_of_output.dtype))
+            return TensorSpec(
+                self.type_of_output, shape, np.array(elements, self.type_of_output.dtype)
+            )
         return TensorSpec(self.type_of_output, shape, None, elements)
 
     def reference(self, data: Array) -> Array:
@@ -49,7 +52,11 @@ class ShapeOf1(Operation):
 class ShapeOf3(ShapeOf1):
     """`output_type` is i64 or i32."""
 
-    output_type = Attribute(element_type, default=ElementType.i64, check=lambda t: None if t in I32_I64 else "i64 or i32")
+    output_type = Attribute(
+        element_type,
+        default=ElementType.i64,
+        check=lambda t: None if t in I32_I64 else "i64 or i32",
+    )
 
     @property
     def type_of_output(self) -> ElementType:

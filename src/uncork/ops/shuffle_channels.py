@@ -27,12 +27,29 @@ class ShuffleChannels1(Operation):
 
     def infer(self, data: TensorSpec) -> PartialShape:
         if data.rank is not None:
-            self.require(data.rank > 0, "input 'data' is a scalar: there is no axis to shuffle along")
+            self.require(
+                data.rank > 0, "input 'data' is a scalar: there is no axis to shuffle along"
+            )
             dim = data.shape[normalised_axis(self, self.axis, data.rank)]
-            divided(self, dim, self.group, "expected a multiple of group {} along axis {}, got data {}", self.group, self.axis, data.shape)
+            divided(
+                self,
+                dim,
+                self.group,
+                "expected a multiple of group {} along axis {}, got data {}",
+                self.group,
+                self.axis,
+                data.shape,
+            )
         return data.shape
 
     def reference(self, data: Array) -> Array:
         along = self.axis % data.ndim
-        table = data.reshape((*data.shape[:along], self.group, data.shape[along] // self.group, *data.shape[along + 1 :]))
+        table = data.reshape(
+            (
+                *data.shape[:along],
+                self.group,
+                data.shape[along] // self.group,
+                *data.shape[along + 1 :],
+            )
+        )
         return np.asarray(table.swapaxes(along, along + 1).reshape(data.shape))

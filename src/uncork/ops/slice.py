@@ -1,6 +1,7 @@
 """Slice-8: a region of `data`, by Python's `data[start:stop:step]` along some axes.
 
-Page: operation-specs/movement/slice-8. Beyond the page: the integer types of the bounds may differ, as converters write them.
+Page: operation-specs/movement/slice-8. Beyond the page: the integer types of the bounds may differ,
+as converters write them.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from uncork.types import Array, PartialShape, TensorSpec
 
 @register("Slice", 8)
 class Slice8(Operation):
-    """`start`, `stop`, `step` and `axes` are 1-D and of one length; without `axes` they are for the first axes."""
+    """`start`, `stop`, `step` and `axes` are 1-D and of one length; without `axes` they are for the
+    first axes.
+    """
 
     data = Input(ANY, "T", moved=True)
     start = Input(INTEGER)
@@ -24,8 +27,17 @@ class Slice8(Operation):
     axes = Input(INTEGER, optional=True)
     output = Output("T")
 
-    def infer(self, data: TensorSpec, start: TensorSpec, stop: TensorSpec, step: TensorSpec, axes: TensorSpec | None) -> PartialShape:
+    def infer(
+        self,
+        data: TensorSpec,
+        start: TensorSpec,
+        stop: TensorSpec,
+        step: TensorSpec,
+        axes: TensorSpec | None,
+    ) -> PartialShape:
         return sliced_shape(self, data, start, stop, step, axes)
 
-    def reference(self, data: Array, start: Array, stop: Array, step: Array, axes: Array | None) -> Array:
+    def reference(
+        self, data: Array, start: Array, stop: Array, step: Array, axes: Array | None
+    ) -> Array:
         return np.array(data[slices(data.ndim, start, stop, step, axes)], order="C")

@@ -1,6 +1,7 @@
 """SliceScatter-15: `data` with the slice `start:stop:step` along `axes` replaced by `updates`.
 
-Page: operation-specs/movement/slice-scatter-15. `updates` has exactly the shape of the slice; nothing is broadcast.
+Page: operation-specs/movement/slice-scatter-15. `updates` has exactly the shape of the slice;
+nothing is broadcast.
 """
 
 from __future__ import annotations
@@ -24,13 +25,32 @@ class SliceScatter15(Operation):
     output = Output("T")
 
     def infer(
-        self, data: TensorSpec, updates: TensorSpec, start: TensorSpec, stop: TensorSpec, step: TensorSpec, axes: TensorSpec | None
+        self,
+        data: TensorSpec,
+        updates: TensorSpec,
+        start: TensorSpec,
+        stop: TensorSpec,
+        step: TensorSpec,
+        axes: TensorSpec | None,
     ) -> PartialShape:
         hole = sliced_shape(self, data, start, stop, step, axes)
-        self.require(hole.agrees(updates.shape), "input 'updates': expected the shape of the slice {}, got {}", hole, updates.shape)
+        self.require(
+            hole.agrees(updates.shape),
+            "input 'updates': expected the shape of the slice {}, got {}",
+            hole,
+            updates.shape,
+        )
         return data.shape
 
-    def reference(self, data: Array, updates: Array, start: Array, stop: Array, step: Array, axes: Array | None) -> Array:
+    def reference(
+        self,
+        data: Array,
+        updates: Array,
+        start: Array,
+        stop: Array,
+        step: Array,
+        axes: Array | None,
+    ) -> Array:
         output: Array = data.copy()
         output[slices(data.ndim, start, stop, step, axes)] = updates
         return output

@@ -3,8 +3,9 @@
     SoftMax:    output = e^x / sum of e^x along the axis
     LogSoftmax: output = x - ln(sum of e^x along the axis)
 
-Pages: operation-specs/activation/softmax-1, -8, log-soft-max-5. The largest x of each row is subtracted first, so that nothing
-overflows. A row of infinities gives NaN, as the formula does; an empty tensor gives itself.
+Pages: operation-specs/activation/softmax-1, -8, log-soft-max-5. The largest x of each row is
+subtracted first, so that nothing overflows. A row of infinities gives NaN, as the formula does; an
+empty tensor gives itself.
 """
 
 from __future__ import annotations

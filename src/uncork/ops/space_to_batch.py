@@ -1,11 +1,13 @@
-"""SpaceToBatch-2, BatchToSpace-2: blocks of the spatial dimensions moved into the batch dimension and back.
+"""SpaceToBatch-2, BatchToSpace-2: blocks of the spatial dimensions moved into the batch dimension
+and back.
 
-SpaceToBatch pads with zeros to D_i + P_i, cuts dimension i into blocks of B_i, and stacks the places within a block before the batch:
+SpaceToBatch pads with zeros to D_i + P_i, cuts dimension i into blocks of B_i, and stacks the
+places within a block before the batch:
 
     output[(b_1, .., b_k, n), s_1, .., s_k] = padded[n, s_1 B_1 + b_1, .., s_k B_k + b_k]
 
-BatchToSpace does the reverse and crops. Pages: operation-specs/movement/space-to-batch-2, batch-to-space-2. The first block must be 1
-and the first pads and crops 0, as the pages expect.
+BatchToSpace does the reverse and crops. Pages: operation-specs/movement/space-to-batch-2,
+batch-to-space-2. The first block must be 1 and the first pads and crops 0, as the pages expect.
 """
 
 from __future__ import annotations
@@ -34,8 +36,20 @@ class _Blocks(Operation):
             spec.shape,
         )
         found = [None] * data.rank if found is None else found
-        self.require(all(n is None or n >= first for n in found), "input '{}': expected numbers of at least {}, got {}", name, first, found)
-        self.require(found[0] in (None, first), "input '{}': expected {} for the batch dimension, got {}", name, first, found)
+        self.require(
+            all(n is None or n >= first for n in found),
+            "input '{}': expected numbers of at least {}, got {}",
+            name,
+            first,
+            found,
+        )
+        self.require(
+            found[0] in (None, first),
+            "input '{}': expected {} for the batch dimension, got {}",
+            name,
+            first,
+            found,
+        )
         return found
 
 
@@ -49,10 +63,18 @@ class SpaceToBatch2(_Blocks):
     pads_end = Input(INTEGER)
     output = Output("T")
 
-    def infer(self, data: TensorSpec, block_shape: TensorSpec, pads_begin: TensorSpec, pads_end: TensorSpec) -> PartialShape:
+    def infer(
+        self,
+        data: TensorSpec,
+        block_shape: TensorSpec,
+        pads_begin: TensorSpec,
+        pads_end: TensorSpec,
+    ) -> PartialShape:
         if data.rank is None:
             return data.shape
-        self.require(data.rank >= 2, "input 'data': expected at least 2 dimensions, got shape {}", data.shape)
+        self.require(
+            data.rank >= 2, "input 'data': expected at least 2 dimensions, got shape {}", data.shape
+        )
         blocks = self.numbers(data, "block_shape", block_shape, 1)
         begins = self.numbers(data, "pads_begin", pads_begin, 0)
         ends = self.numbers(data, "pads_end", pads_end, 0)
@@ -68,7 +90,9 @@ class SpaceToBatch2(_Blocks):
             dims.append(divided(self, padded, block, rule, padded, axis, blocks))
         return PartialShape(dims)
 
-    def reference(self, data: Array, block_shape: Array, pads_begin: Array, pads_end: Array) -> Array:
+    def reference(
+        self, data: Array, block_shape: Array, pads_begin: Array, pads_end: Array
+    ) -> Array:
         blank = "" if data.dtype == object else 0
         pads = [(int(b), int(e)) for b, e in zip(pads_begin, pads_end)]
         padded = np.full([b + s + e for s, (b, e) in zip(data.shape, pads)], blank, data.dtype)
@@ -91,16 +115,28 @@ class BatchToSpace2(_Blocks):
     crops_end = Input(INTEGER)
     output = Output("T")
 
-    def infer(self, data: TensorSpec, block_shape: TensorSpec, crops_begin: TensorSpec, crops_end: TensorSpec) -> PartialShape:
+    def infer(
+        self,
+        data: TensorSpec,
+        block_shape: TensorSpec,
+        crops_begin: TensorSpec,
+        crops_end: TensorSpec,
+    ) -> PartialShape:
         if data.rank is None:
             return data.shape
-        self.require(data.rank >= 2, "input 'data': expected at least 2 dimensions, got shape {}", data.shape)
+        self.require(
+            data.rank >= 2, "input 'data': expected at least 2 dimensions, got shape {}", data.shape
+        )
         blocks = self.numbers(data, "block_shape", block_shape, 1)
         begins = self.numbers(data, "crops_begin", crops_begin, 0)
         ends = self.numbers(data, "crops_end", crops_end, 0)
         batch, known = data.shape[0], all_known(blocks)
         rule = "expected blocks whose product divides the batch {}, got block_shape {}"
-        dims = [DYNAMIC if known is None else divided(self, batch, math.prod(known), rule, batch, blocks)]
+        dims = [
+            DYNAMIC
+            if known is None
+            else divided(self, batch, math.prod(known), rule, batch, blocks)
+        ]
         for axis in range(1, data.rank):
             block, begin, end = blocks[axis], begins[axis], ends[axis]
             if block is None or begin is None or end is None:
@@ -108,16 +144,27 @@ class BatchToSpace2(_Blocks):
                 continue
             whole = data.shape[axis] * block
             fits = whole.covers(begin + end)
-            self.require(fits, "expected crops of at most {} along axis {}, got {} and {}", whole, axis, begin, end)
+            self.require(
+                fits,
+                "expected crops of at most {} along axis {}, got {} and {}",
+                whole,
+                axis,
+                begin,
+                end,
+            )
             dims.append(whole - (begin + end))
         return PartialShape(dims)
 
-    def reference(self, data: Array, block_shape: Array, crops_begin: Array, crops_end: Array) -> Array:
+    def reference(
+        self, data: Array, block_shape: Array, crops_begin: Array, crops_end: Array
+    ) -> Array:
         blocks = [int(b) for b in block_shape[1:]]
         count = len(blocks)
         batch = len(data) // math.prod(blocks)
         split = data.reshape([*blocks, batch, *data.shape[1:]])
         order = [count, *(a for k in range(count) for a in (count + 1 + k, k))]
-        joined = split.transpose(order).reshape([batch, *(s * b for s, b in zip(data.shape[1:], blocks))])
+        joined = split.transpose(order).reshape(
+            [batch, *(s * b for s, b in zip(data.shape[1:], blocks))]
+        )
         keep = (slice(int(b), s - int(e)) for s, b, e in zip(joined.shape, crops_begin, crops_end))
         return np.array(joined[tuple(keep)], order="C")

@@ -23,9 +23,13 @@ from uncork.types import DYNAMIC, Array, Dimension, Element, PartialShape, Tenso
 def _parts(data: TensorSpec, axis: int | None, sizes: list[Dimension]) -> list[TensorSpec]:
     """Specs of the parts, with what is known of a shape vector that is cut."""
     if data.rank is None or axis is None:
-        shapes = [PartialShape() if data.rank is None else PartialShape([None] * data.rank) for _ in sizes]
+        shapes = [
+            PartialShape() if data.rank is None else PartialShape([None] * data.rank) for _ in sizes
+        ]
     else:
-        shapes = [PartialShape([*data.shape[:axis], size, *data.shape[axis + 1 :]]) for size in sizes]
+        shapes = [
+            PartialShape([*data.shape[:axis], size, *data.shape[axis + 1 :]]) for size in sizes
+        ]
     if data.elements is None or data.rank != 1 or not all(s.is_static for s in sizes):
         return [TensorSpec(data.element_type, shape) for shape in shapes]
     ends = list(itertools.accumulate(map(int, sizes)))
@@ -41,11 +45,15 @@ class _Split(Operation):
         """The axis, counted from the front, where it and the rank are known."""
         number = scalar(self, "axis", axis)
         self.require(data.rank != 0, "input 'data' is a scalar: there is no axis to split along")
-        return None if number is None or data.rank is None else normalised_axis(self, number, data.rank)
+        return (
+            None
+            if number is None or data.rank is None
+            else normalised_axis(self, number, data.rank)
+        )
 
 
 def _check_count(count: int) -> str | None:
-    """More outputs than this no file has ports for, and a list of them alone would fill the memory."""
+    """Refuse more outputs than a file has ports for: a list of them alone would fill the memory."""
     return "at least 1" if count < 1 else "at most 2**20" if count > 2**20 else None
 
 
@@ -62,12 +70,20 @@ class Split1(_Split):
             return _parts(data, None, [DYNAMIC] * self.num_splits)
         dim = data.shape[along]
         rule = "expected a multiple of num_splits {} along axis {}, got data {}"
-        return _parts(data, along, [divided(self, dim, self.num_splits, rule, self.num_splits, along, data.shape)] * self.num_splits)
+        return _parts(
+            data,
+            along,
+            [divided(self, dim, self.num_splits, rule, self.num_splits, along, data.shape)]
+            * self.num_splits,
+        )
 
     def reference(self, data: Array, axis: Array) -> list[Array]:
         along = int(axis.reshape(-1)[0])
         size = data.shape[along] // self.num_splits
-        return [np.array(p, order="C") for p in np.split(data, [size * k for k in range(1, self.num_splits)], along)]
+        return [
+            np.array(p, order="C")
+            for p in np.split(data, [size * k for k in range(1, self.num_splits)], along)
+        ]
 
 
 @register("VariadicSplit", 1)
@@ -79,40 +95,69 @@ class VariadicSplit1(_Split):
     #: The number of outputs, which is that of the layer: known at load, it holds for every call.
     parts = Field[int | None](None)
 
-    def settled(self, specs: Sequence[TensorSpec | None]) -> Operation:
+    def specialised(self, specs: Sequence[TensorSpec | None]) -> Operation:
         if self.parts is not None or len(specs) != 3 or specs[2] is None:
             return self
         parts = length(specs[2]).static_size
         return self if parts is None else self.replace(parts=parts)
 
-    def infer(self, data: TensorSpec, axis: TensorSpec, split_lengths: TensorSpec) -> list[TensorSpec]:
+    def infer(
+        self, data: TensorSpec, axis: TensorSpec, split_lengths: TensorSpec
+    ) -> list[TensorSpec]:
         along = self.along(data, axis)
         numbers = vector(self, "split_lengths", split_lengths)
         parts = length(split_lengths).static_size if self.parts is None else self.parts
         self.require(
             parts is not None,
-            "input 'split_lengths': its length is the number of outputs and must be known, got shape {}",
+            "input 'split_lengths': its length is the number of outputs and must be known, "
+            "got shape {}",
             split_lengths.shape,
         )
         numbers = [None] * (parts or 0) if numbers is None else numbers
-        self.require(len(numbers) == parts, "input 'split_lengths': expected {} lengths, one for each output, got {}", parts, numbers)
-        self.require(all(n is None or n >= -1 for n in numbers), "input 'split_lengths': expected lengths of at least -1, got {}", numbers)
-        self.require(numbers.count(-1) <= 1, "input 'split_lengths': expected at most one -1, got {}", numbers)
+        self.require(
+            len(numbers) == parts,
+            "input 'split_lengths': expected {} lengths, one for each output, got {}",
+            parts,
+            numbers,
+        )
+        self.require(
+            all(n is None or n >= -1 for n in numbers),
+            "input 'split_lengths': expected lengths of at least -1, got {}",
+            numbers,
+        )
+        self.require(
+            numbers.count(-1) <= 1,
+            "input 'split_lengths': expected at most one -1, got {}",
+            numbers,
+        )
         sizes = [Dimension.of(n) for n in numbers]
         if along is None:
             return _parts(data, None, sizes)
         whole = data.shape[along]
         elements = split_lengths.sizes() or []
-        if (size := whole.expression) is not None and facts_of([size, *elements]) is not None and all(e is not None for e in elements):
+        if (
+            (size := whole.expression) is not None
+            and facts_of([size, *elements]) is not None
+            and all(e is not None for e in elements)
+        ):
             return _parts(data, along, self.open_sizes(whole, elements))
         given = sum(n for n in numbers if n is not None and n >= 0)
-        rest = Dimension(max(0, whole.low - given), None if whole.high is None else max(0, whole.high - given))
+        rest = Dimension(
+            max(0, whole.low - given), None if whole.high is None else max(0, whole.high - given)
+        )
         unknown = [i for i, n in enumerate(numbers) if n is None or n < 0]
         fits = whole.high is None or given <= whole.high if unknown else whole.contains(given)
-        self.require(fits, "input 'split_lengths': expected lengths that add up to {} (axis {} of data), got {}", whole, along, numbers)
+        self.require(
+            fits,
+            "input 'split_lengths': expected lengths that add up to {} (axis {} of data), got {}",
+            whole,
+            along,
+            numbers,
+        )
         for i in unknown:
             sizes[i] = rest if len(unknown) == 1 else Dimension(0, rest.high)
-        # A length that is not known may turn out not to fit: then there are no parts, and no values.
+        # A length that is not known may turn out not to fit: then there are no parts, and no
+        # values.
         return _parts(replace(data, elements=None) if None in numbers else data, along, sizes)
 
     def open_sizes(self, whole: Dimension, lengths: Sequence[Element]) -> list[Dimension]:
@@ -120,10 +165,17 @@ class VariadicSplit1(_Split):
         lengths = [size_or_minus_one(self, "split_lengths", n) for n in lengths]
         sizes = [Dimension.of(n) for n in lengths]
         minus = [i for i, n in enumerate(lengths) if isinstance(n, int) and n == -1]
-        self.require(len(minus) <= 1, "input 'split_lengths': expected at most one -1, got {}", lengths)
+        self.require(
+            len(minus) <= 1, "input 'split_lengths': expected at most one -1, got {}", lengths
+        )
         given = sum((size for i, size in enumerate(sizes) if i not in minus), Dimension(0, 0))
         fits = whole.covers(given) if minus else whole.agrees(given)
-        self.require(fits, "input 'split_lengths': expected lengths that add up to {}, got {}", whole, lengths)
+        self.require(
+            fits,
+            "input 'split_lengths': expected lengths that add up to {}, got {}",
+            whole,
+            lengths,
+        )
         for i in minus:
             sizes[i] = whole - given
         return sizes

@@ -1,8 +1,9 @@
 """Squeeze-1, -15, Unsqueeze-1: dimensions of size 1 taken out and put in.
 
-Pages: operation-specs/shape/squeeze-1, -15, unsqueeze-1. An axis of another size than 1 is left as it is (S: strict refuses it,
-and an axis that is named twice). As the page says, at load a dynamic dimension that an axis names counts as 1, so the rank is
-known; with `allow_axis_skip` (Squeeze-15) the rank is left open instead. Without axes every 1 goes.
+Pages: operation-specs/shape/squeeze-1, -15, unsqueeze-1. An axis of another size than 1 is left as
+it is (S: strict refuses it, and an axis that is named twice). As the page says, at load a dynamic
+dimension that an axis names counts as 1, so the rank is known; with `allow_axis_skip` (Squeeze-15)
+the rank is left open instead. Without axes every 1 goes.
 """
 
 from __future__ import annotations
@@ -42,15 +43,25 @@ class Squeeze1(Operation):
         if not numbers:
             ones = [one and _supposed_one(d, usual=False) for d, one in zip(data.shape, ones)]
             maybe = [m and not d.is_open for d, m in zip(data.shape, maybe)]
-            return PartialShape() if any(maybe) else PartialShape([d for d, one in zip(data.shape, ones) if not one])
+            return (
+                PartialShape()
+                if any(maybe)
+                else PartialShape([d for d, one in zip(data.shape, ones) if not one])
+            )
         known = known_axes(self, numbers, data.rank, unique=self.strict)
         chosen = all_known(known)
         if chosen is None:
-            # One axis: it takes one dimension away if it names a 1, and the page's reading is that it does.
+            # One axis: it takes one dimension away if it names a 1, and the page's reading is that
+            # it does.
             one_goes = len(numbers) == 1 and any(ones) and not self.may_skip
             return PartialShape([None] * (data.rank - 1)) if one_goes else PartialShape()
         for axis in chosen:
-            self.require(not self.strict or data.shape[axis].agrees(1), "axis {} is not of size 1: data {}", axis, data.shape)
+            self.require(
+                not self.strict or data.shape[axis].agrees(1),
+                "axis {} is not of size 1: data {}",
+                axis,
+                data.shape,
+            )
         for axis in chosen:
             ones[axis] = ones[axis] and _supposed_one(data.shape[axis], usual=True)
         if self.may_skip and any(maybe[a] and not data.shape[a].is_open for a in chosen):
@@ -58,7 +69,11 @@ class Squeeze1(Operation):
         return PartialShape([d for i, d in enumerate(data.shape) if not (i in chosen and ones[i])])
 
     def reference(self, data: Array, axes: Array | None) -> Array:
-        chosen = range(data.ndim) if axes is None or axes.size == 0 else [int(a) % data.ndim for a in axes.reshape(-1)]
+        chosen = (
+            range(data.ndim)
+            if axes is None or axes.size == 0
+            else [int(a) % data.ndim for a in axes.reshape(-1)]
+        )
         return data.reshape([s for i, s in enumerate(data.shape) if not (i in chosen and s == 1)])
 
 

@@ -1,7 +1,8 @@
 """ReadValue-3, -6 and Assign-3, -6: variables that keep their value from one call to the next.
 
-Pages: operation-specs/infrastructure/read-value-3, -6, assign-3, -6. Whoever runs the model holds the values: a ReadValue gives
-the value from before the call, also when an Assign of the same call comes first; a call that fails changes nothing.
+Pages: operation-specs/infrastructure/read-value-3, -6, assign-3, -6. Whoever runs the model holds
+the values: a ReadValue gives the value from before the call, also when an Assign of the same call
+comes first; a call that fails changes nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +26,11 @@ class ReadValue3(Operation):
 
     def infer(self, init_value: TensorSpec) -> PartialShape | TensorSpec:
         # What is assigned later may have another shape of the same rank.
-        return init_value.shape if init_value.rank is None else PartialShape([None] * len(init_value.shape))
+        return (
+            init_value.shape
+            if init_value.rank is None
+            else PartialShape([None] * len(init_value.shape))
+        )
 
     def reference(self, init_value: Array) -> Array:
         return init_value
@@ -33,10 +38,11 @@ class ReadValue3(Operation):
 
 @register("ReadValue", 6)
 class ReadValue6(ReadValue3):
-    """States type and shape of the variable. Without `init_value` it begins as zeros, dynamic dimensions as 0.
+    """States type and shape of the variable. Without `init_value` it begins as zeros, dynamic
+    dimensions as 0.
 
-    A type that is left open (`dynamic`, as for the cross-attention of decoders and in tokenizers), and the rank where
-    that is, are those of `init_value`.
+    A type that is left open (`dynamic`, as for the cross-attention of decoders and in tokenizers),
+    and the rank where that is, are those of `init_value`.
     """
 
     init_value = Input(ANY, optional=True, moved=True)
@@ -65,7 +71,8 @@ class ReadValue6(ReadValue3):
                 variable_shape = PartialShape([None] * init_value.rank)
         self.require(
             variable_type is not None,
-            "variable '{}' has variable_type dynamic and no input 'init_value': nothing says its element type",
+            "variable '{}' has variable_type dynamic and no input 'init_value': "
+            "nothing says its element type",
             self.variable_id,
         )
         assert variable_type is not None
@@ -75,10 +82,15 @@ class ReadValue6(ReadValue3):
         if init_value is not None:
             return init_value
         if self.variable_shape.rank is None:
-            raise UnsupportedError(f"variable '{shortened(self.variable_id)}' has no initial value and a shape of unknown rank")
+            raise UnsupportedError(
+                f"variable '{shortened(self.variable_id)}' has no initial value "
+                "and a shape of unknown rank"
+            )
         assert self.variable_type is not None  # `infer` has seen to that
         blank = "" if self.variable_type is ElementType.string else 0
-        return np.full([d.static_size or 0 for d in self.variable_shape], blank, self.variable_type.dtype)
+        return np.full(
+            [d.static_size or 0 for d in self.variable_shape], blank, self.variable_type.dtype
+        )
 
 
 @register("Assign", 3)

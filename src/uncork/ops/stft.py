@@ -1,18 +1,24 @@
-"""STFT-15 and ISTFT-16: the spectra of overlapping pieces of a signal, and the signal of such spectra.
+"""STFT-15 and ISTFT-16: the spectra of overlapping pieces of a signal, and the signal of such
+spectra.
 
-    STFT    output[.., t, k] = sum over n < frame_size of window[n] * signal[.., t * frame_step + n] * exp(-2 pi i k n / frame_size)
-    ISTFT   signal[.., s] = sum over t of window[n] * piece[t, n] / sum over t of window[n] ** 2      with n = s - t * frame_step
+    STFT    output[.., t, k] = sum over n < frame_size of
+                window[n] * signal[.., t * frame_step + n] * exp(-2 pi i k n / frame_size)
+    ISTFT   signal[.., s] = sum over t of window[n] * piece[t, n] / sum over t of window[n] ** 2
+                with n = s - t * frame_step
 
-for k = 0 .. frame_size // 2; `piece` is the inverse transform of a spectrum, of real numbers. A shorter window stands in the middle
-of the frame, (frame_size - window_length) // 2 zeros before it. ISTFT with `center` leaves out frame_size // 2 cells at both ends,
-and with `normalized` multiplies by sqrt(frame_size). Complex numbers are pairs in a last dimension of 2.
+for k = 0 .. frame_size // 2; `piece` is the inverse transform of a spectrum, of real numbers. A
+shorter window stands in the middle of the frame, (frame_size - window_length) // 2 zeros before it.
+ISTFT with `center` leaves out frame_size // 2 cells at both ends, and with `normalized` multiplies
+by sqrt(frame_size). Complex numbers are pairs in a last dimension of 2.
 
 Pages: operation-specs/signals/stft-15, istft-16. Decided:
 
-- the page of ISTFT has no formula; this is that of torch, from where the operation comes, and of OpenVINO. So is the length
-  without signal_length: an odd frame with `center` leaves one cell more than the page's example has. Where the divisor is 0,
-  and past the last frame up to signal_length, the signal is 0;
-- windows longer than a frame or empty, frames longer than the signal, and a signal_length below 0 are refused.
+- the page of ISTFT has no formula; this is that of torch, from where the operation comes, and of
+  OpenVINO. So is the length without signal_length: an odd frame with `center` leaves one cell more
+  than the page's example has. Where the divisor is 0, and past the last frame up to signal_length,
+  the signal is 0;
+- windows longer than a frame or empty, frames longer than the signal, and a signal_length below 0
+  are refused.
 """
 
 from __future__ import annotations
@@ -20,7 +26,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.fft  # NumPy imports it when it is first asked for: here, and not in the middle of a call
+
+# NumPy imports it when it is first asked for: here, and not in the middle of a call
+import numpy.fft
 
 from uncork.ops._common.shapes import check_room, require_rank
 from uncork.ops._common.vectors import scalar
@@ -32,7 +40,9 @@ from uncork.types import DYNAMIC, Array, Dimension, PartialShape, TensorSpec
 
 def positive_scalar(operation: Operation, name: str, spec: TensorSpec) -> int | None:
     value = scalar(operation, name, spec)
-    operation.require(value is None or value > 0, "input '{}': expected a positive number, got {}", name, value)
+    operation.require(
+        value is None or value > 0, "input '{}': expected a positive number, got {}", name, value
+    )
     return value
 
 
@@ -56,7 +66,9 @@ def in_frame(window: Array, frame_size: int) -> Array:
 
 @register("STFT", 15)
 class STFT15(Operation):
-    """`signal [(batch,) length]`, `window` to `[(batch,) frames, frequencies, 2]`, or with transpose_frames frequencies first."""
+    """`signal [(batch,) length]`, `window` to `[(batch,) frames, frequencies, 2]`, or with
+    transpose_frames frequencies first.
+    """
 
     signal = Input(REAL, "T")
     window = Input(REAL, "T")
@@ -65,8 +77,13 @@ class STFT15(Operation):
     output = Output("T")
     transpose_frames = Attribute(boolean)
 
-    def infer(self, signal: TensorSpec, window: TensorSpec, frame_size: TensorSpec, frame_step: TensorSpec) -> PartialShape:
-        size, step = positive_scalar(self, "frame_size", frame_size), positive_scalar(self, "frame_step", frame_step)
+    def infer(
+        self, signal: TensorSpec, window: TensorSpec, frame_size: TensorSpec, frame_step: TensorSpec
+    ) -> PartialShape:
+        size, step = (
+            positive_scalar(self, "frame_size", frame_size),
+            positive_scalar(self, "frame_step", frame_step),
+        )
         check_window(self, window, size)
         require_rank(self, "signal", signal, 1, 2)
         if signal.rank is None:
@@ -74,13 +91,20 @@ class STFT15(Operation):
         length = signal.shape[-1]
         frames = frequencies = DYNAMIC
         if size is not None:
-            self.require(length.covers(size), "input 'frame_size': {} is longer than the signal {}", size, signal.shape)
+            self.require(
+                length.covers(size),
+                "input 'frame_size': {} is longer than the signal {}",
+                size,
+                signal.shape,
+            )
             frequencies = Dimension.of(size // 2 + 1)
             frames = DYNAMIC if step is None else (length - size) // step + 1
         layout = [frequencies, frames] if self.transpose_frames else [frames, frequencies]
         return PartialShape([*signal.shape[:-1], *layout, Dimension(2, 2)])
 
-    def reference(self, signal: Array, window: Array, frame_size: Array, frame_step: Array) -> Array:
+    def reference(
+        self, signal: Array, window: Array, frame_size: Array, frame_step: Array
+    ) -> Array:
         size, step = frame_size.item(), frame_step.item()
         pieces = np.lib.stride_tricks.sliding_window_view(signal, size, axis=-1)[..., ::step, :]
         spectra = np.fft.rfft(pieces * in_frame(window, size), axis=-1)
@@ -103,18 +127,36 @@ class ISTFT16(Operation):
     normalized = Attribute(boolean)
 
     def infer(
-        self, data: TensorSpec, window: TensorSpec, frame_size: TensorSpec, frame_step: TensorSpec, signal_length: TensorSpec | None
+        self,
+        data: TensorSpec,
+        window: TensorSpec,
+        frame_size: TensorSpec,
+        frame_step: TensorSpec,
+        signal_length: TensorSpec | None,
     ) -> PartialShape:
-        size, step = positive_scalar(self, "frame_size", frame_size), positive_scalar(self, "frame_step", frame_step)
+        size, step = (
+            positive_scalar(self, "frame_size", frame_size),
+            positive_scalar(self, "frame_step", frame_step),
+        )
         check_window(self, window, size)
         wanted = None if signal_length is None else scalar(self, "signal_length", signal_length)
-        self.require(wanted is None or wanted >= 0, "input 'signal_length': expected a length, got {}", wanted)
+        self.require(
+            wanted is None or wanted >= 0,
+            "input 'signal_length': expected a length, got {}",
+            wanted,
+        )
         require_rank(self, "data", data, 3, 4)
         if data.rank is None:
             return PartialShape()
         frequencies, frames, pair = data.shape[-3:]
-        self.require(pair.agrees(2), "input 'data': expected pairs in a last dimension of 2, got shape {}", data.shape)
-        self.require(frames.covers(1), "input 'data': expected at least one frame, got shape {}", data.shape)
+        self.require(
+            pair.agrees(2),
+            "input 'data': expected pairs in a last dimension of 2, got shape {}",
+            data.shape,
+        )
+        self.require(
+            frames.covers(1), "input 'data': expected at least one frame, got shape {}", data.shape
+        )
         self.require(
             size is None or frequencies.agrees(size // 2 + 1),
             "input 'data': expected {} frequencies for frames of {}, got {}",
@@ -122,7 +164,11 @@ class ISTFT16(Operation):
             size,
             frequencies,
         )
-        length = DYNAMIC if signal_length is None else Dimension.of(size_of(self, "signal_length", signal_length))
+        length = (
+            DYNAMIC
+            if signal_length is None
+            else Dimension.of(size_of(self, "signal_length", signal_length))
+        )
         if signal_length is None and size is not None and step is not None:
             length = (frames - 1) * step + self.beside(size)
         return PartialShape([*data.shape[:-3], length])
@@ -131,7 +177,14 @@ class ISTFT16(Operation):
         """How many cells of the signal there are beside one step for each frame but the first."""
         return size - 2 * (size // 2) if self.center else size
 
-    def reference(self, data: Array, window: Array, frame_size: Array, frame_step: Array, signal_length: Array | None) -> Array:
+    def reference(
+        self,
+        data: Array,
+        window: Array,
+        frame_size: Array,
+        frame_step: Array,
+        signal_length: Array | None,
+    ) -> Array:
         size, step = frame_size.item(), frame_step.item()
         lead, frames = data.shape[:-3], data.shape[-2]
         pieces = np.fft.irfft(data[..., 0] + 1j * data[..., 1], size, axis=-2)  # [.., size, frames]
@@ -147,7 +200,11 @@ class ISTFT16(Operation):
         if self.normalized:
             signal = signal * data.dtype.type(math.sqrt(size))
         first = size // 2 if self.center else 0
-        length = (frames - 1) * step + self.beside(size) if signal_length is None else signal_length.item()
+        length = (
+            (frames - 1) * step + self.beside(size)
+            if signal_length is None
+            else signal_length.item()
+        )
         output = np.zeros((*lead, length), data.dtype)
         kept = signal[..., first : first + length]
         output[..., : kept.shape[-1]] = kept

@@ -1,10 +1,13 @@
-"""StringTensorPack-15, StringTensorUnpack-15: strings from the UTF-8 bytes of all of them in a row, and back.
+"""StringTensorPack-15, StringTensorUnpack-15: strings from the UTF-8 bytes of all of them in a row,
+and back.
 
     Pack:     output[i..] = symbols[begins[i..] : ends[i..]]
-    Unpack:   symbols = the bytes of all strings in row-major order; begins and ends tell where each lies
+    Unpack:   symbols = the bytes of all strings in row-major order
+              begins and ends tell where each lies
 
-Pages: operation-specs/type/string-tensor-pack-15, string-tensor-unpack-15. Ranges may overlap and leave bytes out. Refused: a range outside
-symbols or that ends before it begins, bytes that are not UTF-8, and texts of 2**31 bytes or more, whose ends are no i32.
+Pages: operation-specs/type/string-tensor-pack-15, string-tensor-unpack-15. Ranges may overlap and
+leave bytes out. Refused: a range outside symbols or that ends before it begins, bytes that are not
+UTF-8, and texts of 2**31 bytes or more, whose ends are no i32.
 """
 
 from __future__ import annotations
@@ -32,12 +35,29 @@ class StringTensorPack15(Operation):
     def infer(self, begins: TensorSpec, ends: TensorSpec, symbols: TensorSpec) -> PartialShape:
         require_rank(self, "symbols", symbols, 1)
         common = begins.shape.merge(ends.shape)
-        self.require(common is not None, "expected begins and ends of one shape, got {} and {}", begins.shape, ends.shape)
+        self.require(
+            common is not None,
+            "expected begins and ends of one shape, got {} and {}",
+            begins.shape,
+            ends.shape,
+        )
         return PartialShape() if common is None else common
 
     def reference(self, begins: Array, ends: Array, symbols: Array) -> Array:
-        refuse_first(self, "begins", begins, (begins < 0) | (begins > len(symbols)), f"0 to {len(symbols)}, the number of symbols")
-        refuse_first(self, "ends", ends, (ends < begins) | (ends > len(symbols)), f"its begin to {len(symbols)}, the number of symbols")
+        refuse_first(
+            self,
+            "begins",
+            begins,
+            (begins < 0) | (begins > len(symbols)),
+            f"0 to {len(symbols)}, the number of symbols",
+        )
+        refuse_first(
+            self,
+            "ends",
+            ends,
+            (ends < begins) | (ends > len(symbols)),
+            f"its begin to {len(symbols)}, the number of symbols",
+        )
         text = symbols.tobytes()
         output = np.empty(begins.shape, object)
         for place in np.ndindex(*begins.shape):
@@ -45,7 +65,11 @@ class StringTensorPack15(Operation):
                 output[place] = text[int(begins[place]) : int(ends[place])].decode("utf-8")
             except UnicodeDecodeError as error:
                 self.refuse(
-                    "input 'symbols': string {} (bytes {} to {}) is not UTF-8: {}", list(place), begins[place], ends[place], error.reason
+                    "input 'symbols': string {} (bytes {} to {}) is not UTF-8: {}",
+                    list(place),
+                    begins[place],
+                    ends[place],
+                    error.reason,
                 )
         return output
 
@@ -71,7 +95,11 @@ class StringTensorUnpack15(Operation):
             try:
                 yield text.encode("utf-8")
             except UnicodeEncodeError:
-                self.refuse("input 'data': {!r} has half of a surrogate pair and cannot be written as UTF-8", text)
+                self.refuse(
+                    "input 'data': {!r} has half of a surrogate pair and cannot be "
+                    "written as UTF-8",
+                    text,
+                )
 
     def reference(self, data: Array) -> list[Array]:
         sizes = np.array([len(text) for text in self.encoded(data)], np.int64)

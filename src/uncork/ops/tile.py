@@ -1,4 +1,5 @@
-"""Tile-1: `data` repeated along each dimension; the shorter of shape and `repeats` gets leading ones.
+"""Tile-1: `data` repeated along each dimension; the shorter of shape and `repeats` gets leading
+ones.
 
     output[i, j] = data[i mod shape[0], j mod shape[1]]        output.shape = shape * repeats
 
@@ -27,7 +28,11 @@ class Tile1(Operation):
         numbers = vector(self, "repeats", repeats)
         if numbers is None:
             return PartialShape()
-        self.require(all(n is None or n >= 0 for n in numbers), "input 'repeats': expected no negative numbers, got {}", numbers)
+        self.require(
+            all(n is None or n >= 0 for n in numbers),
+            "input 'repeats': expected no negative numbers, got {}",
+            numbers,
+        )
         if data.rank is None:
             return PartialShape()
         rank = max(data.rank, len(numbers))

@@ -1,6 +1,8 @@
-"""TopK-1, -3, -11: the k largest or smallest elements of every row along an axis, and where they stand.
+"""TopK-1, -3, -11: the k largest or smallest elements of every row along an axis, and where they
+stand.
 
-Pages: operation-specs/sort/top-k-1, -3, -11. Decided where they are silent, for all versions and whether or not `stable` is set:
+Pages: operation-specs/sort/top-k-1, -3, -11. Decided where they are silent, for all versions and
+whether or not `stable` is set:
 
 - of equal elements the one with the lowest index is taken, and comes, first;
 - `sort = none` gives the order of `sort = value`;
@@ -15,7 +17,18 @@ import numpy as np
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops._common.vectors import scalar, size
 from uncork.ops._operation import Operation, register
-from uncork.ops._ports import ARITHMETIC, I32_I64, INTEGER, Attribute, Input, Output, boolean, element_type, integer, one_of
+from uncork.ops._ports import (
+    ARITHMETIC,
+    I32_I64,
+    INTEGER,
+    Attribute,
+    Input,
+    Output,
+    boolean,
+    element_type,
+    integer,
+    one_of,
+)
 from uncork.types import Array, Dimension, ElementType, PartialShape, TensorSpec
 
 
@@ -30,7 +43,11 @@ class TopK3(Operation):
     axis = Attribute(integer)
     mode = Attribute(one_of("min", "max"))
     sort = Attribute(one_of("value", "index", "none"))
-    index_element_type = Attribute(element_type, default=ElementType.i32, check=lambda t: None if t in I32_I64 else "i32 or i64")
+    index_element_type = Attribute(
+        element_type,
+        default=ElementType.i32,
+        check=lambda t: None if t in I32_I64 else "i32 or i64",
+    )
 
     def infer(self, data: TensorSpec, k: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
         number = scalar(self, "k", k)
@@ -43,7 +60,14 @@ class TopK3(Operation):
             if wanted is not None:
                 possible = (number is None or number >= 0) and limit.covers(wanted)
                 self.require(
-                    possible, "input 'k' is {}, expected 0 to {}, the size of axis {}", wanted, limit, axis, input="k", value=wanted, low=0
+                    possible,
+                    "input 'k' is {}, expected 0 to {}, the size of axis {}",
+                    wanted,
+                    limit,
+                    axis,
+                    input="k",
+                    value=wanted,
+                    low=0,
                 )
                 count = Dimension.of(wanted)
             shape = PartialShape([*data.shape[:axis], count, *data.shape[axis + 1 :]])
@@ -54,7 +78,11 @@ class TopK3(Operation):
             order = np.argsort(data, self.axis, kind="stable")
         else:
             # Sorted from behind and turned round, equal elements keep their order.
-            order = data.shape[self.axis] - 1 - np.flip(np.argsort(np.flip(data, self.axis), self.axis, kind="stable"), self.axis)
+            order = (
+                data.shape[self.axis]
+                - 1
+                - np.flip(np.argsort(np.flip(data, self.axis), self.axis, kind="stable"), self.axis)
+            )
         best = np.take(order, np.arange(int(k.reshape(-1)[0])), self.axis)
         if self.sort == "index":
             best = np.sort(best, self.axis)

@@ -2,7 +2,8 @@
 
     output.shape[i] = data.shape[input_order[i]]
 
-Page: operation-specs/movement/transpose-1. Axes are not counted from the end, as the page asks for a permutation of 0..rank-1.
+Page: operation-specs/movement/transpose-1. Axes are not counted from the end, as the page asks for
+a permutation of 0..rank-1.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class Transpose1(Operation):
         count = length(input_order)
         self.require(
             count.contains(rank) or count.contains(0),
-            "input 'input_order': expected no axes or one for each dimension of data {}, got shape {}",
+            "input 'input_order': expected no axes or one for each dimension of data {}, "
+            "got shape {}",
             data.shape,
             input_order.shape,
         )
@@ -41,7 +43,9 @@ class Transpose1(Operation):
             return PartialShape(data.shape.dims[::-1])
         known = [n for n in order if n is not None]
         fits = all(0 <= n < rank for n in known) and len(set(known)) == len(known)
-        self.require(fits, "input 'input_order': expected each axis of 0..{} once, got {}", rank - 1, order)
+        self.require(
+            fits, "input 'input_order': expected each axis of 0..{} once, got {}", rank - 1, order
+        )
         return PartialShape([None if n is None else data.shape[n] for n in order])
 
     def reference(self, data: Array, input_order: Array) -> Array:

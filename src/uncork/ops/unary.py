@@ -1,8 +1,10 @@
-"""Functions of one number: Abs, Negative, Sign, Floor, Ceiling, Round, Exp, Log, Sqrt, Erf, ErfInv and the (hyperbolic) circle functions.
+"""Functions of one number: Abs, Negative, Sign, Floor, Ceiling, Round, Exp, Log, Sqrt, Erf, ErfInv
+and the (hyperbolic) circle functions.
 
-Pages: operation-specs/arithmetic/<name>, activation/exp-1. How integers go through functions of real numbers: see `RealFunction`.
-Integers wrap: Abs and Negative of the lowest one give itself, Negative of an unsigned one 2**bits - x. Floor, Ceiling and Round
-leave integers as they are. Undefined real values (the root of -1) are NaN, as IEEE 754 has it.
+Pages: operation-specs/arithmetic/<name>, activation/exp-1. How integers go through functions of
+real numbers: see `RealFunction`. Integers wrap: Abs and Negative of the lowest one give itself,
+Negative of an unsigned one 2**bits - x. Floor, Ceiling and Round leave integers as they are.
+Undefined real values (the root of -1) are NaN, as IEEE 754 has it.
 """
 
 from __future__ import annotations
@@ -98,7 +100,9 @@ class Round(_Rounding):
             return np.rint(x)
         # Adding 0.5 would round 0.49999997 up: look at the rest instead, which is exact.
         whole = np.trunc(x)
-        return np.asarray(np.where(np.abs(x - whole) >= 0.5, whole + np.copysign(1, x).astype(x.dtype), whole))
+        return np.asarray(
+            np.where(np.abs(x - whole) >= 0.5, whole + np.copysign(1, x).astype(x.dtype), whole)
+        )
 
 
 @register("Exp", 1)
@@ -133,14 +137,18 @@ class Sqrt(RealFunction):
 
 @register("Erf", 1)
 class Erf(RealFunction):
-    """2 / sqrt(pi) * the integral of e^(-t^2) from 0 to x (the page's 1 / pi is a slip: erf reaches 1)"""
+    """2 / sqrt(pi) * the integral of e^(-t^2) from 0 to x (the page's 1 / pi is a slip: erf reaches
+    1)
+    """
 
     def function(self, x: Array) -> Array:
         return erf(x)
 
 
 def _inverse_erf(y: float) -> float:
-    """Newton's method on erf(x) = |y| below 1/2; above, where erf has no digits left, on the logarithm of its complement."""
+    """Newton's method on erf(x) = |y| below 1/2; above, where erf has no digits left, on the
+    logarithm of its complement.
+    """
     if not -1 < y < 1:
         return math.copysign(math.inf, y) if abs(y) == 1 else math.nan
     small = abs(y) < 0.5

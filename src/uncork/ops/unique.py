@@ -1,13 +1,15 @@
 """Unique-10: each value of a tensor, or each slice along an axis, once.
 
-    unique_elements   the values, in ascending order or (sorted = false) in the order in which they first occur
-    indices           where each first occurs in the input              (of the flattened input when no axis is given)
+    unique_elements   the values, in ascending order or (sorted = false) in the order in which they
+                      first occur
+    indices           where each first occurs in the input (flattened when no axis is given)
     reverse_indices   for each place of the input its place in unique_elements
     counts            how often each occurs
 
-Page: operation-specs/movement/unique-10. Slices are compared by their elements in row-major order, strings by their characters'
-code points. NaN equals nothing, so each is an element of its own; they stand after all numbers. Of -0.0 and 0.0, which are
-equal, the first one is given. The axis need not be a constant.
+Page: operation-specs/movement/unique-10. Slices are compared by their elements in row-major order,
+strings by their characters' code points. NaN equals nothing, so each is an element of its own; they
+stand after all numbers. Of -0.0 and 0.0, which are equal, the first one is given. The axis need not
+be a constant.
 """
 
 from __future__ import annotations
@@ -34,8 +36,16 @@ class Unique10(Operation):
     reverse_indices = Output()
     counts = Output()
     sorted = Attribute(boolean, default=True)
-    index_element_type = Attribute(element_type, default=ElementType.i64, check=lambda t: None if t in I32_I64 else "i32 or i64")
-    count_element_type = Attribute(element_type, default=ElementType.i64, check=lambda t: None if t in I32_I64 else "i32 or i64")
+    index_element_type = Attribute(
+        element_type,
+        default=ElementType.i64,
+        check=lambda t: None if t in I32_I64 else "i32 or i64",
+    )
+    count_element_type = Attribute(
+        element_type,
+        default=ElementType.i64,
+        check=lambda t: None if t in I32_I64 else "i32 or i64",
+    )
 
     def infer(self, data: TensorSpec, axis: TensorSpec | None) -> list[TensorSpec]:
         along = None if axis is None else self.along(data, axis)
@@ -61,7 +71,11 @@ class Unique10(Operation):
         """The axis, counted from the front, where it and the rank are known."""
         number = scalar(self, "axis", axis)
         self.require(data.rank != 0, "input 'data' is a scalar: there is no axis to slice along")
-        return None if number is None or data.rank is None else normalised_axis(self, number, data.rank)
+        return (
+            None
+            if number is None or data.rank is None
+            else normalised_axis(self, number, data.rank)
+        )
 
     def reference(self, data: Array, axis: Array | None) -> list[Array]:
         along = 0 if axis is None else int(axis.reshape(-1)[0])
@@ -77,7 +91,11 @@ class Unique10(Operation):
         if not self.sorted:
             by_place = np.argsort(first)
             first, reverse = first[by_place], np.argsort(by_place)[reverse]
-        unique = np.ascontiguousarray(np.moveaxis(table[first], 0, along)) if axis is not None else table[first, 0]
+        unique = (
+            np.ascontiguousarray(np.moveaxis(table[first], 0, along))
+            if axis is not None
+            else table[first, 0]
+        )
         return [unique, first, reverse, np.bincount(reverse, minlength=len(first))]
 
 

@@ -1,13 +1,15 @@
-"""NV12toRGB-8, NV12toBGR-8, I420toRGB-8, I420toBGR-8: images of a plane of brightness and planes of colour of half its size.
+"""NV12toRGB-8, NV12toBGR-8, I420toRGB-8, I420toBGR-8: images of a plane of brightness and planes of
+colour of half its size.
 
     R = 1.164 * (Y - 16) + 1.596 * (V - 128)
     G = 1.164 * (Y - 16) - 0.391 * (U - 128) - 0.813 * (V - 128)         all cut to 0..255
     B = 1.164 * (Y - 16) + 2.018 * (U - 128)
 
-One U and one V belong to 2 x 2 pixels. NV12 has them in pairs, [N, H / 2, W / 2, 2], I420 in a plane each; all planes may
-lie in a single one below each other, [N, H * 3 / 2, W, 1], row after row without gaps.
-Pages: operation-specs/image/nv12-to-rgb-8, nv12-to-bgr-8, i420-to-rgb-8, i420-to-bgr-8. Decided where they are silent: u8 is rounded to
-the nearest, halves to even; images of odd height or width are refused.
+One U and one V belong to 2 x 2 pixels. NV12 has them in pairs, [N, H / 2, W / 2, 2], I420 in a
+plane each; all planes may lie in a single one below each other, [N, H * 3 / 2, W, 1], row after row
+without gaps. Pages: operation-specs/image/nv12-to-rgb-8, nv12-to-bgr-8, i420-to-rgb-8,
+i420-to-bgr-8. Decided where they are silent: u8 is rounded to the nearest, halves to even; images
+of odd height or width are refused.
 """
 
 from __future__ import annotations
@@ -30,13 +32,22 @@ class _Planes(Operation):
     blue_first = False
 
     def infer(self, *specs: TensorSpec | None) -> PartialShape:
-        planes = [(port.name, spec.shape) for port, spec in zip(self.inputs, specs) if spec is not None]
-        self.require(len(planes) in (1, len(self.inputs)), "expected 1 input or {}, got {}", len(self.inputs), len(planes))
+        planes = [
+            (port.name, spec.shape) for port, spec in zip(self.inputs, specs) if spec is not None
+        ]
+        self.require(
+            len(planes) in (1, len(self.inputs)),
+            "expected 1 input or {}, got {}",
+            len(self.inputs),
+            len(planes),
+        )
         batch, height, width = DYNAMIC, DYNAMIC, DYNAMIC
         for place, (name, shape) in enumerate(planes):
             channels = self.channels if place else 1
             fits = shape.rank is None or (shape.rank == 4 and shape[3].agrees(channels))
-            self.require(fits, "input '{}': expected a shape [N, H, W, {}], got {}", name, channels, shape)
+            self.require(
+                fits, "input '{}': expected a shape [N, H, W, {}], got {}", name, channels, shape
+            )
             if shape.rank is None:
                 continue
             rows, columns = shape[1], shape[2]
@@ -49,22 +60,39 @@ class _Planes(Operation):
             self._require_multiple(name, "width", columns, 2)
             found = batch.merge(shape[0]), height.merge(rows), width.merge(columns)
             image = PartialShape([batch, height, width])
-            self.require(None not in found, "input '{}': expected a plane of images [N, H, W] = {}, got shape {}", name, image, shape)
+            self.require(
+                None not in found,
+                "input '{}': expected a plane of images [N, H, W] = {}, got shape {}",
+                name,
+                image,
+                shape,
+            )
             batch, height, width = (size or DYNAMIC for size in found)
         return PartialShape([batch, height, width, 3])
 
     def _require_multiple(self, name: str, what: str, size: Dimension, factor: int) -> None:
-        self.require(size.is_multiple_of(factor), "input '{}': expected a {} that is a multiple of {}, got {}", name, what, factor, size)
+        self.require(
+            size.is_multiple_of(factor),
+            "input '{}': expected a {} that is a multiple of {}, got {}",
+            name,
+            what,
+            factor,
+            size,
+        )
 
     def halves(self, single: Array) -> tuple[Array, Array]:
-        """U and V [N, H / 2, W / 2] of a single plane [N, H / 2, W], the part below the brightness."""
+        """U and V [N, H / 2, W / 2] of one plane [N, H / 2, W], the part below the brightness."""
         raise NotImplementedError
 
     def reference(self, *planes: Array | None) -> Array:
         brightness, *rest = (p for p in planes if p is not None)
         exact = np.float64 if brightness.dtype == np.float64 else np.float32
         if rest:
-            u, v = (rest[0][..., 0], rest[0][..., 1]) if self.channels == 2 else (p[..., 0] for p in rest)
+            u, v = (
+                (rest[0][..., 0], rest[0][..., 1])
+                if self.channels == 2
+                else (p[..., 0] for p in rest)
+            )
         else:
             height = brightness.shape[1] * 2 // 3
             u, v = self.halves(brightness[:, height:, :, 0])
@@ -74,7 +102,9 @@ class _Planes(Operation):
         red = light + exact(1.596) * v
         green = light - exact(0.391) * u - exact(0.813) * v
         blue = light + exact(2.018) * u
-        colours = np.clip(np.stack([blue, green, red] if self.blue_first else [red, green, blue], axis=-1), 0, 255)
+        colours = np.clip(
+            np.stack([blue, green, red] if self.blue_first else [red, green, blue], axis=-1), 0, 255
+        )
         whole: Array = np.rint(colours)
         return whole if brightness.dtype == np.uint8 else colours
 

@@ -1,4 +1,7 @@
-"""Bags whose ids and offsets are converted from i64 to i32 first, as the PyTorch frontend writes them, take them as they come."""
+"""Bags read ids and offsets of i64 directly, without the Convert to i32 before them.
+
+The PyTorch frontend writes that Convert.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ _BAGS = frozenset({"EmbeddingBagOffsetsSum", "EmbeddingBagOffsets"})
 
 
 def absorb_index_converts(model: Model) -> Model:
-    """Convert(i64 to i32) of the indices and of the offsets of a bag become part of the bag; ids still wrap as the Convert says."""
+    """Convert(i64 to i32) of the indices and of the offsets of a bag become part of the bag.
+
+    Ids still wrap as the Convert says.
+    """
     new: dict[int, Node] = {}
     for node in model.nodes:
         if node.type_name not in _BAGS or node.operation is None or len(node.inputs) != 3:

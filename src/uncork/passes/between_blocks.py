@@ -1,6 +1,8 @@
-"""Layers between convolutions that can be done over blocks of channels as they are: element by element, concatenation, spatial means.
+"""Layers between convolutions that can be done over blocks of channels as they are: element by
+element, concatenation, spatial means.
 
-The operation stays what it is, on tensors of one more dimension: `[N, C / b, .., b]` instead of `[N, C, ..]`.
+The operation stays what it is, on tensors of one more dimension: `[N, C / b, .., b]` instead of
+`[N, C, ..]`.
 """
 
 from __future__ import annotations
@@ -15,7 +17,15 @@ from uncork.ir.model import Model, Node
 from uncork.kernels.convolution.blocks import block_of
 from uncork.kernels.convolution.select_pool import pooling_of, pools_blocks
 from uncork.kernels.elementwise.lowering import Lowered, has_lowering, lowered
-from uncork.kernels.extents import KernelDeclined, certainly, extents, has_extents, is_empty, same, same_extents
+from uncork.kernels.extents import (
+    KernelDeclined,
+    certainly,
+    extents,
+    has_extents,
+    is_empty,
+    same,
+    same_extents,
+)
 from uncork.kernels.runtime.target import Target
 from uncork.ops import Operation
 from uncork.ops._common.indices import normalised_axis
@@ -34,7 +44,9 @@ _LEAST = 3
 
 @dataclass(frozen=True)
 class Between:
-    """How a layer would be done over blocks: which inputs lie in them, its operation there, and inputs that are other constants."""
+    """How a layer would be done over blocks: which inputs lie in them, its operation there, and
+    inputs that are other constants.
+    """
 
     lies: tuple[bool, ...]
     block: int
@@ -50,7 +62,12 @@ def between(model: Model, node: Node, target: Target) -> Between | None:
     if operation is None or len(node.outputs) != 1 or not node.inputs:
         return None
     pool = pooling_of(operation)
-    wanted = pool or has_lowering(operation) or isinstance(operation, Concat1) or node.type_name in _REDUCTIONS
+    wanted = (
+        pool
+        or has_lowering(operation)
+        or isinstance(operation, Concat1)
+        or node.type_name in _REDUCTIONS
+    )
     specs, result = [model.spec(source) for source in node.inputs], node.outputs[0].spec
     if not wanted or not _is_plain(specs[0]) or not _is_plain(result):
         return None
@@ -82,7 +99,9 @@ def _channels(spec: TensorSpec) -> int:
     return channels
 
 
-def _by_element(operation: Operation, specs: Sequence[TensorSpec], result: TensorSpec, block: int) -> Between | None:
+def _by_element(
+    operation: Operation, specs: Sequence[TensorSpec], result: TensorSpec, block: int
+) -> Between | None:
     """Every operand has the result's channels, or is one number."""
     try:
         found = lowered(operation, specs, result)
@@ -93,15 +112,24 @@ def _by_element(operation: Operation, specs: Sequence[TensorSpec], result: Tenso
     whole = extents(result)
     lies = tuple(len(shape) == len(whole) and same(shape[1], whole[1]) for shape in found.shapes)
     given = [extents(spec) for spec in specs]
-    fits = all(same_extents(shape, own) and (inside or _is_one(own)) for inside, shape, own in zip(lies, found.shapes, given))
-    return Between(lies, block, operation) if fits and any(same_extents(own, whole) for own in given) else None
+    fits = all(
+        same_extents(shape, own) and (inside or _is_one(own))
+        for inside, shape, own in zip(lies, found.shapes, given)
+    )
+    return (
+        Between(lies, block, operation)
+        if fits and any(same_extents(own, whole) for own in given)
+        else None
+    )
 
 
 def _is_one(sizes: Sequence[SizeLike]) -> bool:
     return all(certainly(size, 1) for size in sizes)
 
 
-def _concat(operation: Concat1, specs: Sequence[TensorSpec], block: int, target: Target) -> Between | None:
+def _concat(
+    operation: Concat1, specs: Sequence[TensorSpec], block: int, target: Target
+) -> Between | None:
     """Whole blocks follow each other."""
     rank = len(extents(specs[0]))
     if normalised_axis(operation, operation.axis, rank) != 1:
@@ -121,11 +149,15 @@ def _reduction(operation: Operation, specs: Sequence[TensorSpec], block: int) ->
     return Between((True, False), block, operation, {1: np.array(spatial, axes.dtype)})
 
 
-def _pooling(operation: Operation, pool: Pooling, data: TensorSpec, result: TensorSpec, block: int) -> Between | None:
+def _pooling(
+    operation: Operation, pool: Pooling, data: TensorSpec, result: TensorSpec, block: int
+) -> Between | None:
     sizes, counts = extents(data), extents(result)
     if not pools_blocks(pool, sizes[2:], counts[2:]):
         return None
     results = 1
     for count in counts[1:]:
         results *= count if isinstance(count, int) else _SOME
-    return Between((True,), block, BlockedPooling(operation, (True,), block), saved=results * _POOLED)
+    return Between(
+        (True,), block, BlockedPooling(operation, (True,), block), saved=results * _POOLED
+    )

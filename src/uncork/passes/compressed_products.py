@@ -1,11 +1,13 @@
-"""Products with a matrix that layers compute from a constant of small numbers read the constant: the matrix is never made.
+"""Matrix products read constant weights as they are stored: the f32 matrix is never made.
 
 Recognised, as converters and NNCF write it, for a matrix in f32:
 
-    Const (f16, bf16, i8, u8, i4, u4, nf4) -> Convert -> Subtract (zero points) -> Multiply (scales) -> Reshape -> Convert -> MatMul
+    Const (f16, bf16, i8, u8, i4, u4, nf4) -> Convert -> Subtract (zero points)
+        -> Multiply (scales) -> Reshape -> Convert -> MatMul
 
-every step but the first Convert may be missing; zero points and scales are one for all, for each column of the product, or for each group
-of so many rows that follow each other, constants or converted constants. The arithmetic is in f32, or in f16.
+every step but the first Convert may be missing; zero points and scales are one for all, for each
+column of the product, or for each group of so many rows that follow each other, constants or
+converted constants. The arithmetic is in f32, or in f16.
 """
 
 from __future__ import annotations
@@ -26,12 +28,16 @@ from uncork.ops.reshape import Reshape1
 from uncork.passes.rewrite import replaced
 from uncork.types import Array, ElementType
 
-_STORED = frozenset(ElementType.parse(name) for name in ("f16", "bf16", "i8", "u8", "i4", "u4", "nf4"))
+_STORED = frozenset(
+    ElementType.parse(name) for name in ("f16", "bf16", "i8", "u8", "i4", "u4", "nf4")
+)
 _COMPUTED = (ElementType.f32, ElementType.f16)
 
 
 def compressed_products(model: Model, target: Target) -> Model:
-    """The model with such products, where there are kernels for them, holding their weights as they are stored."""
+    """The model with such products, where there are kernels for them, holding their weights as they
+    are stored.
+    """
     known: dict[tuple[Source, bool], CompressedMatrix | None] = {}
     new: dict[int, Node] = {}
     for node in model.nodes:
@@ -59,7 +65,9 @@ def _matrix(model: Model, source: Source, transposed: bool) -> CompressedMatrix 
     """The matrix of a product, when it is made of a constant as above."""
     shape = model.spec(source).shape.static
     node, half = model.by_id[source.node], False
-    if isinstance(node.operation, Convert1) and not isinstance(_before(model, node).operation, Const):
+    if isinstance(node.operation, Convert1) and not isinstance(
+        _before(model, node).operation, Const
+    ):
         if model.spec(node.inputs[0]).element_type is not ElementType.f16:
             return None
         node, half = _before(model, node), True
@@ -71,7 +79,14 @@ def _matrix(model: Model, source: Source, transposed: bool) -> CompressedMatrix 
         return None
     scales = zeros = None
     if isinstance(node.operation, Multiply):
-        found = next(((i, p) for i in (1, 0) if (p := _parameter(model, node.inputs[i], wide.static, axes)) is not None), None)
+        found = next(
+            (
+                (i, p)
+                for i in (1, 0)
+                if (p := _parameter(model, node.inputs[i], wide.static, axes)) is not None
+            ),
+            None,
+        )
         if found is None:
             return None
         scales, node = found[1], model.by_id[node.inputs[1 - found[0]].node]
@@ -80,11 +95,17 @@ def _matrix(model: Model, source: Source, transposed: bool) -> CompressedMatrix 
         if zeros is None:
             return None
     constant = _before(model, node).operation if isinstance(node.operation, Convert1) else None
-    if not isinstance(constant, Const) or constant.element_type not in _STORED or constant.shape != wide:
+    if (
+        not isinstance(constant, Const)
+        or constant.element_type not in _STORED
+        or constant.shape != wide
+    ):
         return None
     if half and constant.element_type is ElementType.bf16:  # which the first Convert would round
         return None
-    codes = constant.value if wide.rank == 3 else np.expand_dims(constant.value, 1 if transposed else 0)
+    codes = (
+        constant.value if wide.rank == 3 else np.expand_dims(constant.value, 1 if transposed else 0)
+    )
     return CompressedMatrix(constant.element_type, codes, axes, zeros, scales, half)
 
 
@@ -92,8 +113,10 @@ def _before(model: Model, node: Node) -> Node:
     return model.by_id[node.inputs[0].node]
 
 
-def _axes(stored: tuple[int, ...], shape: tuple[int, ...], transposed: bool) -> tuple[int, int, int] | None:
-    """Which axes of the constant, as one of three axes, are columns, groups and places in a group."""
+def _axes(
+    stored: tuple[int, ...], shape: tuple[int, ...], transposed: bool
+) -> tuple[int, int, int] | None:
+    """The axes of the constant, as one of three, that are columns, groups and places in a group."""
     if len(stored) == 2 and stored == shape:
         return (0, 1, 2) if transposed else (2, 0, 1)
     if len(stored) != 3:
@@ -103,8 +126,13 @@ def _axes(stored: tuple[int, ...], shape: tuple[int, ...], transposed: bool) -> 
     return None if merged != shape else (0, 1, 2) if transposed else (2, 0, 1)
 
 
-def _parameter(model: Model, source: Source, stored: tuple[int, ...], axes: tuple[int, int, int]) -> Array | None:
-    """Zero points or scales as f32 [columns or 1, groups or 1]; None when they are not constants, or differ within a group."""
+def _parameter(
+    model: Model, source: Source, stored: tuple[int, ...], axes: tuple[int, int, int]
+) -> Array | None:
+    """Zero points or scales as f32 [columns or 1, groups or 1].
+
+    None when they are not constants, or differ within a group.
+    """
     value = _constant(model, source)
     if value is None or value.ndim > len(stored):
         return None

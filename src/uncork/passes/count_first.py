@@ -1,7 +1,7 @@
-"""Layers whose result has a size that their data tell become two, so that kernels run both: one counts, the other is told how much.
+"""Layers whose data tell the size of the result become two: one counts, one writes.
 
-Between the two the size is a number like those that shapes read; see `internal_ops/found_sizes.py`. Layers of types that the
-kernels do not serve stay as they are.
+Between the two the size is a number like those that shapes read; see `internal_ops/found_sizes.py`.
+Layers of types that the kernels do not serve stay as they are.
 """
 
 from __future__ import annotations
@@ -11,7 +11,14 @@ from dataclasses import dataclass, replace
 from typing import Union
 
 from uncork.internal_ops.found_boxes import FirstRows, TakenBoxes
-from uncork.internal_ops.found_sizes import FilledCount, FilledRows, NonZeroCount, NonZeroPlaces, SortedPlaces, UniqueElements
+from uncork.internal_ops.found_sizes import (
+    FilledCount,
+    FilledRows,
+    NonZeroCount,
+    NonZeroPlaces,
+    SortedPlaces,
+    UniqueElements,
+)
 from uncork.ir.model import Model, Node, Port, Source
 from uncork.ops import Operation
 from uncork.ops._common.suppression import Suppression
@@ -21,13 +28,16 @@ from uncork.ops.unique import Unique10
 from uncork.passes.rewrite import readers
 from uncork.types import ElementType, TensorSpec
 
-#: An input of the second layer: one of the layer's own, by number, or an output of the first, by number.
+#: An input of the second layer: one of the layer's own, by number, or an output of the first, by
+#: number.
 _Given = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
 class _Two:
-    """The two layers: the first with the inputs of the layer that it takes, the second with what it is given."""
+    """The two layers: the first with the inputs of the layer that it takes, the second with what it
+    is given.
+    """
 
     first: Operation
     takes: tuple[int, ...]
@@ -45,7 +55,12 @@ def count_first(model: Model) -> Model:
     nodes: list[Node] = []
     for node in model.nodes:
         rule = _RULES.get(node.type_name)
-        two = None if rule is None or not any(read_by.get(Source(node.id, i)) for i in range(len(node.outputs))) else rule(model, node)
+        two = (
+            None
+            if rule is None
+            or not any(read_by.get(Source(node.id, i)) for i in range(len(node.outputs)))
+            else rule(model, node)
+        )
         if two is None:
             nodes.append(node)
             continue
@@ -57,8 +72,12 @@ def count_first(model: Model) -> Model:
 def _as_two(model: Model, node: Node, two: _Two, number: int) -> list[Node]:
     """The node that counts, and the one that has the place of the layer."""
     inputs = tuple(node.inputs[position] for position in two.takes)
-    ports = tuple(Port(spec) for spec in two.first.describe([model.spec(source) for source in inputs]))
-    first = Node(number, f"{node.name}/count", two.first.type_name, "", {}, inputs, ports, two.first)
+    ports = tuple(
+        Port(spec) for spec in two.first.describe([model.spec(source) for source in inputs])
+    )
+    first = Node(
+        number, f"{node.name}/count", two.first.type_name, "", {}, inputs, ports, two.first
+    )
     given = tuple(node.inputs[n] if kind == "own" else Source(number, n) for kind, n in two.given)
     second = replace(node, operation=two.second, inputs=given)
     return [first, second]
@@ -66,7 +85,13 @@ def _as_two(model: Model, node: Node, two: _Two, number: int) -> list[Node]:
 
 def _is_counted(spec: TensorSpec) -> bool:
     """Kernels look at values of this type."""
-    return spec.element_type.is_integer or spec.element_type.name in ("f16", "bf16", "f32", "f64", "boolean")
+    return spec.element_type.is_integer or spec.element_type.name in (
+        "f16",
+        "bf16",
+        "f32",
+        "f64",
+        "boolean",
+    )
 
 
 def _non_zero(model: Model, node: Node) -> _Two | None:
@@ -80,9 +105,16 @@ def _unique(model: Model, node: Node) -> _Two | None:
     """Of all elements; of the slices along an axis only where these are elements."""
     assert isinstance(node.operation, Unique10)
     data = model.spec(node.inputs[0])
-    if not _is_counted(data) or (len(node.inputs) > 1 and (data.rank != 1 or model.spec(node.inputs[1]).value is None)):
+    if not _is_counted(data) or (
+        len(node.inputs) > 1 and (data.rank != 1 or model.spec(node.inputs[1]).value is None)
+    ):
         return None
-    return _Two(SortedPlaces(), (0,), UniqueElements(node.operation), (("own", 0), ("first", 0), ("first", 1)))
+    return _Two(
+        SortedPlaces(),
+        (0,),
+        UniqueElements(node.operation),
+        (("own", 0), ("first", 0), ("first", 1)),
+    )
 
 
 def _fill_rows(model: Model, node: Node) -> _Two | None:

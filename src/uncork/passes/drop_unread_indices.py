@@ -1,4 +1,4 @@
-"""Poolings whose second output, the places of the largest cells, nobody reads give the values alone."""
+"""Poolings whose indices nobody reads give the values alone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,12 @@ def drop_unread_indices(model: Model) -> Model:
     new: dict[int, Node] = {}
     for node in model.nodes:
         operation = node.operation
-        if node.type_name in POOLINGS and operation is not None and len(node.outputs) == 2 and not read_by.get(Source(node.id, 1)):
+        if (
+            node.type_name in POOLINGS
+            and operation is not None
+            and len(node.outputs) == 2
+            and not read_by.get(Source(node.id, 1))
+        ):
             new[node.id] = replace(
                 node,
                 outputs=node.outputs[:1],

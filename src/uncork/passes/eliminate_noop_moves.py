@@ -1,7 +1,7 @@
-"""Layers that move values become views where, for the shapes of the call, every element stays in its place.
+"""Moves that leave every element in its place become views.
 
-A transposition that only axes of size 1 take part in, a slice of everything, tensors of which all but one are empty: what
-converters write for all shapes is nothing to do for many.
+A transposition that only axes of size 1 take part in, a slice of everything, tensors of which all
+but one are empty: what converters write for all shapes is nothing to do for many.
 """
 
 from __future__ import annotations
@@ -27,10 +27,18 @@ def eliminate_noop_moves(model: Model) -> Model:
         if test is None or len(node.outputs) != 1 or not node.inputs:
             continue
         output, inputs = node.outputs[0].spec, [model.spec(source) for source in node.inputs]
-        if output.value is not None or output.rank is None or output.element_type is ElementType.string:
+        if (
+            output.value is not None
+            or output.rank is None
+            or output.element_type is ElementType.string
+        ):
             continue
-        position = test(inputs, output) if node.type_name == "Concat" or _is_told(inputs[1:]) else None
-        if position is None or not all(_is_sure(model, source) for i, source in enumerate(node.inputs) if i != position):
+        position = (
+            test(inputs, output) if node.type_name == "Concat" or _is_told(inputs[1:]) else None
+        )
+        if position is None or not all(
+            _is_sure(model, source) for i, source in enumerate(node.inputs) if i != position
+        ):
             continue
         if _as_many(inputs[position], output):
             operation = View(output.shape)
@@ -42,7 +50,9 @@ Specs = list[TensorSpec]
 
 
 def _is_told(specs: Specs) -> bool:
-    """What these say is known: a number of the call may be refused, also where no shape depends on it."""
+    """What these say is known: a number of the call may be refused, also where no shape depends on
+    it.
+    """
     return all(spec.value is not None for spec in specs)
 
 
@@ -53,7 +63,11 @@ def _is_sure(model: Model, source: Source) -> bool:
         if node.type_name == "Parameter":
             return True
         specs = [model.spec(given) for given in node.inputs]
-        if not select.is_view(node.operation) or not specs[0].shape.is_static or not _is_told(specs[1:]):
+        if (
+            not select.is_view(node.operation)
+            or not specs[0].shape.is_static
+            or not _is_told(specs[1:])
+        ):
             return False
         source = node.inputs[0]
     return True
@@ -90,7 +104,11 @@ def _pad(inputs: Specs, output: TensorSpec) -> int | None:
 
 def _concat(inputs: Specs, output: TensorSpec) -> int | None:
     """The only one with elements."""
-    full = [i for i, spec in enumerate(inputs) if spec.rank is None or not any(dim.static_size == 0 for dim in spec.shape.dims)]
+    full = [
+        i
+        for i, spec in enumerate(inputs)
+        if spec.rank is None or not any(dim.static_size == 0 for dim in spec.shape.dims)
+    ]
     return full[0] if len(full) == 1 else None
 
 

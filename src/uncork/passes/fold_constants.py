@@ -1,7 +1,9 @@
-"""What constants alone decide is computed once: weights that are stored as small numbers and converted, moved or scaled.
+"""Constant folding: what constants alone decide is computed once.
 
-Small values are known since the model was read; here are the large ones. Look-ups in compressed tables are not among them:
-their pass comes first and leaves nothing to fold.
+These are weights that are stored as small numbers and converted, moved or scaled.
+
+Small values are known since the model was read; here are the large ones. Look-ups in compressed
+tables are not among them: their pass comes first and leaves nothing to fold.
 """
 
 from __future__ import annotations
@@ -15,14 +17,19 @@ from uncork.ops.parameter import Const
 from uncork.passes.rewrite import replaced
 from uncork.types import Array, TensorSpec
 
-#: The most bytes of a constant that is made, and of all of them: a process has them for itself, unlike those of the file.
+#: The most bytes of a constant that is made, and of all of them: a process has them for itself,
+#: unlike those of the file.
 _MOST, _MOST_IN_ALL = 64 << 20, 256 << 20
-#: A constant is not made larger than so many times the largest that it comes from: repeating is cheap, and memory is not.
+#: A constant is not made larger than so many times the largest that it comes from: repeating is
+#: cheap, and memory is not.
 _GROWTH = 2
 
 
 def fold_constants(model: Model) -> Model:
-    """Layers with one output, of constants only, become constants. What cannot be computed is left to the call, which says why."""
+    """Layers with one output, of constants only, become constants.
+
+    What cannot be computed is left to the call, which says why.
+    """
     made: dict[Source, TensorSpec] = {}
     new: dict[int, Node] = {}
     total = 0
@@ -31,7 +38,9 @@ def fold_constants(model: Model) -> Model:
             continue
         assert node.operation is not None
         try:
-            result = node.operation.evaluate([_spec(model, source, made) for source in node.inputs])[0]
+            result = node.operation.evaluate(
+                [_spec(model, source, made) for source in node.inputs]
+            )[0]
         except UncorkError:
             continue
         assert result.value is not None
@@ -49,7 +58,13 @@ def _spec(model: Model, source: Source, made: Mapping[Source, TensorSpec]) -> Te
 
 def _may_fold(model: Model, node: Node, made: Mapping[Source, TensorSpec]) -> bool:
     operation = node.operation
-    if operation is None or not operation.deterministic or not node.inputs or len(node.outputs) != 1 or node.type_name == "Result":
+    if (
+        operation is None
+        or not operation.deterministic
+        or not node.inputs
+        or len(node.outputs) != 1
+        or node.type_name == "Result"
+    ):
         return False
     spec = node.outputs[0].spec
     if spec.value is not None or not spec.shape.is_static or spec.element_type.dtype == object:
@@ -58,10 +73,14 @@ def _may_fold(model: Model, node: Node, made: Mapping[Source, TensorSpec]) -> bo
     if any(given.value is None for given in inputs):
         return False
     size = int(spec.shape.size)
-    return size * spec.element_type.dtype.itemsize <= _MOST and size <= _GROWTH * max(int(given.shape.size) for given in inputs)
+    return size * spec.element_type.dtype.itemsize <= _MOST and size <= _GROWTH * max(
+        int(given.shape.size) for given in inputs
+    )
 
 
 def _constant(node: Node, spec: TensorSpec, value: Array) -> Node:
     operation = Const(element_type=spec.element_type, shape=spec.shape, value=value)
     port = Port(spec, node.outputs[0].names, node.outputs[0].extras)
-    return replace(node, opset="opset1", attributes={}, inputs=(), outputs=(port,), operation=operation)
+    return replace(
+        node, opset="opset1", attributes={}, inputs=(), outputs=(port,), operation=operation
+    )

@@ -1,4 +1,4 @@
-"""Operations element by element that feed each other become one step: no result between them is stored and loaded again."""
+"""Fusion of element-wise operations that feed each other: no result between them is stored."""
 
 from __future__ import annotations
 
@@ -12,21 +12,27 @@ from uncork.kernels.elementwise.select import Part, expression
 from uncork.kernels.extents import KernelDeclined, extents, has_extents, same_extents
 from uncork.kernels.runtime.target import Target
 from uncork.passes.rewrite import readers, replaced
-from uncork.types import TensorSpec
 
-#: The most operations, and the most inputs, of one step: kernels stay quick to compile, and their values in registers.
+#: The most operations, and the most inputs, of one step: kernels stay quick to compile, and their
+#: values in registers.
 _MOST_MEMBERS, _MOST_INPUTS = 24, 12
 #: Elements of a row from which on a value for the whole row may be computed beside it.
 _LONG_ROW = 16
 
 
 def fuse_elementwise(model: Model, target: Target) -> Model:
-    """Trees of element-wise operations as one `Fused` node each, under the last one's id and all their names.
+    """Trees of element-wise operations as one `Fused` node each, under the last one's id and all
+    their names.
 
-    The shapes of the model must be those of the call. A result that anything outside the tree reads stays a step of its own, and
-    so does one that the tree would compute several times over because its reader stretches it.
+    The shapes of the model must be those of the call. A result that anything outside the tree reads
+    stays a step of its own, and so does one that the tree would compute several times over because
+    its reader stretches it.
     """
-    candidates = {node.id: number for number, node in enumerate(model.nodes) if _is_candidate(model, node, target)}
+    candidates = {
+        node.id: number
+        for number, node in enumerate(model.nodes)
+        if _is_candidate(model, node, target)
+    }
     if len(candidates) < 2:
         return model
     read_by = readers(model)
@@ -36,7 +42,11 @@ def fuse_elementwise(model: Model, target: Target) -> Model:
         if root.id in gone or root.id not in candidates:
             continue
         members = _grown(model, root, candidates, read_by)
-        fused = _fused(model, sorted(members.values(), key=lambda node: candidates[node.id]), target) if len(members) > 1 else None
+        fused = (
+            _fused(model, sorted(members.values(), key=lambda node: candidates[node.id]), target)
+            if len(members) > 1
+            else None
+        )
         if fused is not None:
             new[root.id] = fused
             gone.update(members)
@@ -52,24 +62,35 @@ def _is_candidate(model: Model, node: Node, target: Target) -> bool:
     return _fits(model, [node], {}, target)
 
 
-def _grown(model: Model, root: Node, candidates: Mapping[int, int], read_by: Mapping[Source, list[Node]]) -> dict[int, Node]:
+def _grown(
+    model: Model, root: Node, candidates: Mapping[int, int], read_by: Mapping[Source, list[Node]]
+) -> dict[int, Node]:
     """The root and everything before it that only the tree reads."""
     members = {root.id: root}
     outside = dict.fromkeys(root.inputs)
     too_wide: set[Source] = set()
 
     def joins(source: Source) -> bool:
-        if source.node not in candidates or source in too_wide or not all(reader.id in members for reader in read_by[source]):
+        if (
+            source.node not in candidates
+            or source in too_wide
+            or not all(reader.id in members for reader in read_by[source])
+        ):
             return False
         shape, whole = extents(model.spec(source)), extents(root.outputs[0].spec)
-        # The same number of dimensions: nobody may read it aligned in another way than at the right.
+        # The same number of dimensions: nobody may read it aligned in another way than at the
+        # right.
         if len(shape) != len(whole):
             return False
         # One value for all of a long row is computed once a row, before it.
         if same_extents(shape, whole):
             return True
         row = whole[-1] if whole else 0
-        return len(shape) > 1 and same_extents(shape, (*whole[:-1], 1)) and (not isinstance(row, int) or row >= _LONG_ROW)
+        return (
+            len(shape) > 1
+            and same_extents(shape, (*whole[:-1], 1))
+            and (not isinstance(row, int) or row >= _LONG_ROW)
+        )
 
     while len(members) < _MOST_MEMBERS:
         found = next((source for source in outside if joins(source)), None)
@@ -85,33 +106,50 @@ def _grown(model: Model, root: Node, candidates: Mapping[int, int], read_by: Map
     return members
 
 
-def _fits(model: Model, nodes: Sequence[Node], places: Mapping[Source, tuple[bool, int]], target: Target) -> bool:
+def _fits(
+    model: Model, nodes: Sequence[Node], places: Mapping[Source, tuple[bool, int]], target: Target
+) -> bool:
     """There is a kernel for these operations as one expression."""
     try:
-        return not isinstance(expression([_part(model, node, places) for node in nodes], target), str)
+        return not isinstance(
+            expression([_part(model, node, places) for node in nodes], target), str
+        )
     except KernelDeclined:
         return False
-
-
-def _has_extents(spec: TensorSpec) -> bool:
-    return spec.rank is not None and all(dim.size is not None for dim in spec.shape.dims)
 
 
 def _part(model: Model, node: Node, places: Mapping[Source, tuple[bool, int]]) -> Part:
     assert node.operation is not None
     inputs = tuple(places.get(source, (True, number)) for number, source in enumerate(node.inputs))
-    return Part(node.operation, inputs, tuple(model.spec(source) for source in node.inputs), node.outputs[0].spec)
+    return Part(
+        node.operation,
+        inputs,
+        tuple(model.spec(source) for source in node.inputs),
+        node.outputs[0].spec,
+    )
 
 
 def _fused(model: Model, members: list[Node], target: Target) -> Node | None:
     inside = {Source(node.id, 0): number for number, node in enumerate(members)}
-    outside = {s: number for number, s in enumerate(dict.fromkeys(s for node in members for s in node.inputs if s not in inside))}
+    outside = {
+        s: number
+        for number, s in enumerate(
+            dict.fromkeys(s for node in members for s in node.inputs if s not in inside)
+        )
+    }
     places = {s: (True, n) for s, n in outside.items()} | {s: (False, n) for s, n in inside.items()}
     if not _fits(model, members, places, target):
         return None
     fused: list[FusedMember] = []
     for node in members:
         assert node.operation is not None
-        fused.append(FusedMember(node.operation, tuple(outside[s] if s in outside else len(outside) + inside[s] for s in node.inputs)))
+        fused.append(
+            FusedMember(
+                node.operation,
+                tuple(
+                    outside[s] if s in outside else len(outside) + inside[s] for s in node.inputs
+                ),
+            )
+        )
     name = " + ".join(node.name for node in members)
     return replace(members[-1], name=name, inputs=tuple(outside), operation=Fused(fused))

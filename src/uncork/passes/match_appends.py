@@ -55,16 +55,29 @@ def appends(model: Model, assigned: Mapping[str, Source]) -> list[Append]:
     found = []
     for variable, source in assigned.items():
         nodes = reads.get(variable, [])
-        if len(nodes) == 1 and (append := _append(model, read_by, nodes[0], model.by_id[source.node])) is not None:
+        if (
+            len(nodes) == 1
+            and (append := _append(model, read_by, nodes[0], model.by_id[source.node])) is not None
+        ):
             found.append(append)
     return found
 
 
-def _append(model: Model, read_by: Mapping[Source, Sequence[Node]], read: Node, join: Node) -> Append | None:
-    if not isinstance(join.operation, Concat1) or not isinstance(read.operation, ReadValue3) or len(join.inputs) < 2:
+def _append(
+    model: Model, read_by: Mapping[Source, Sequence[Node]], read: Node, join: Node
+) -> Append | None:
+    if (
+        not isinstance(join.operation, Concat1)
+        or not isinstance(read.operation, ReadValue3)
+        or len(join.inputs) < 2
+    ):
         return None
     spec, rank = read.outputs[0].spec, join.outputs[0].spec.rank
-    if rank is None or spec.element_type is ElementType.string or any(model.spec(source).rank != rank for source in join.inputs):
+    if (
+        rank is None
+        or spec.element_type is ElementType.string
+        or any(model.spec(source).rank != rank for source in join.inputs)
+    ):
         return None
     axis = join.operation.axis % rank
     if spec.shape[axis].is_static:  # which says that nothing is ever added
@@ -88,7 +101,12 @@ def _pick(model: Model, node: Node) -> Pick | None:
         return None
     data, indices, axis = (model.spec(source) for source in node.inputs)
     given = node.inputs[1].node
-    if given not in model.parameters or indices.rank != 1 or data.rank is None or axis.value is None:
+    if (
+        given not in model.parameters
+        or indices.rank != 1
+        or data.rank is None
+        or axis.value is None
+    ):
         return None
     if node.operation.batch_count(1) != 0:
         return None

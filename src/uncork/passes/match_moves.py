@@ -59,7 +59,10 @@ def _repeated(model: Model, node: Node) -> tuple[Source, tuple[Move, ...]] | Non
     stretching = model.by_id[node.inputs[0].node]
     if stretching.type_name not in _REPEATING or not _by_numpy(stretching):
         return None
-    sizes = [sizes_of(model, source) for source in (stretching.inputs[0], node.inputs[0], Source(node.id, 0))]
+    sizes = [
+        sizes_of(model, source)
+        for source in (stretching.inputs[0], node.inputs[0], Source(node.id, 0))
+    ]
     data, wide, made = sizes
     if data is None or wide is None or made is None or not len(data) == len(wide) == len(made) + 1:
         return None
@@ -68,7 +71,9 @@ def _repeated(model: Model, node: Node) -> tuple[Source, tuple[Move, ...]] | Non
         return None
     (axis,) = axes
     count, before = wide[axis], wide[axis - 1]
-    if not isinstance(count, int) or not same_extents([*wide[: axis - 1], before * count, *wide[axis + 1 :]], made):
+    if not isinstance(count, int) or not same_extents(
+        [*wide[: axis - 1], before * count, *wide[axis + 1 :]], made
+    ):
         return None
     source = _without_axis(model, stretching.inputs[0], axis, data)
     dropped = (Taken(axis, 0),) if source == stretching.inputs[0] else ()
@@ -76,7 +81,10 @@ def _repeated(model: Model, node: Node) -> tuple[Source, tuple[Move, ...]] | Non
 
 
 def _by_numpy(node: Node) -> bool:
-    return node.type_name == "Tile" or getattr(node.operation, "mode", "") in ("numpy", "bidirectional")
+    return node.type_name == "Tile" or getattr(node.operation, "mode", "") in (
+        "numpy",
+        "bidirectional",
+    )
 
 
 def _without_axis(model: Model, source: Source, axis: int, sizes: Sequence[SizeLike]) -> Source:

@@ -1,4 +1,7 @@
-"""Layers that take one step of each row of a sequence: which, where its number stands, and what it means outside of the sequence."""
+"""The matcher of layers that take one step of each row of a sequence.
+
+It tells where the number of the step stands, and what it means outside of the sequence.
+"""
 
 from __future__ import annotations
 
@@ -36,12 +39,19 @@ class Pick:
 
 
 def picked(model: Model, node: Node, source: Source, axes: Axes) -> Pick | None:
-    """How the node takes one step of each row of `source`, and nothing else of it; None when it does something else.
+    """How the node takes one step of each row of `source`, and nothing else of it.
+
+    None when it does something else.
 
     The steps are more than one, so their axis is known by its size; all shapes are static.
     """
     operation = node.operation
-    if len(node.inputs) < 2 or node.inputs[0] != source or source in node.inputs[1:] or len(node.outputs) != 1:
+    if (
+        len(node.inputs) < 2
+        or node.inputs[0] != source
+        or source in node.inputs[1:]
+        or len(node.outputs) != 1
+    ):
         return None
     specs = [model.spec(given) for given in node.inputs]
     result = node.outputs[0].spec
@@ -52,11 +62,19 @@ def picked(model: Model, node: Node, source: Source, axes: Axes) -> Pick | None:
         return None
     if isinstance(operation, (Gather1, Gather7)):
         stride = _gathered(operation, specs[2].value, shape, indices, axes)
-        return None if stride is None else Pick(node.inputs[1], stride, operation.counts_from_end, not operation.strict)
+        return (
+            None
+            if stride is None
+            else Pick(node.inputs[1], stride, operation.counts_from_end, not operation.strict)
+        )
     if isinstance(operation, GatherElements6):
         stride = _gathered_elements(model, node.inputs[1], operation.axis % len(shape), axes)
     elif isinstance(operation, GatherND8):
-        stride = _of_each_row(indices, axes, operation.batch_dims) if operation.batch_dims == axes.step and certainly(indices[-1], 1) else None
+        stride = (
+            _of_each_row(indices, axes, operation.batch_dims)
+            if operation.batch_dims == axes.step and certainly(indices[-1], 1)
+            else None
+        )
     else:
         return None
     return None if stride is None else Pick(node.inputs[1], stride, True, False)
@@ -78,7 +96,11 @@ def _of_each_row(indices: tuple[SizeLike, ...], axes: Axes, batch_dims: int) -> 
     """The stride of indices, of which there is one for all rows, or one for each of them."""
     if certainly(product(indices), 1):
         return 0
-    each = axes.batch is not None and axes.batch < batch_dims and same(product(indices), indices[axes.batch])
+    each = (
+        axes.batch is not None
+        and axes.batch < batch_dims
+        and same(product(indices), indices[axes.batch])
+    )
     return 1 if each else None
 
 
@@ -94,7 +116,9 @@ def _gathered_elements(model: Model, indices: Source, axis: int, axes: Axes) -> 
 
 
 def _is_same_along(model: Model, source: Source, from_end: int) -> bool:
-    """All elements along an axis, counted from the end beginning with 1, are the same: they come from one that was repeated."""
+    """All elements along an axis, counted from the end beginning with 1, are the same: they come
+    from one that was repeated.
+    """
     waiting = [source]
     while waiting:
         source = waiting.pop()
@@ -107,7 +131,10 @@ def _is_same_along(model: Model, source: Source, from_end: int) -> bool:
         if spec.value is not None:
             if not (spec.value == spec.value.take([0], -from_end)).all():
                 return False
-        elif isinstance(node.operation, (Broadcast1, Broadcast3)) and node.operation.mode in ("numpy", "bidirectional"):
+        elif isinstance(node.operation, (Broadcast1, Broadcast3)) and node.operation.mode in (
+            "numpy",
+            "bidirectional",
+        ):
             waiting.append(node.inputs[0])
         elif isinstance(node.operation, Tile1):
             data = model.spec(node.inputs[0])
@@ -116,7 +143,10 @@ def _is_same_along(model: Model, source: Source, from_end: int) -> bool:
             repeated = extents(data)
             if not (len(repeated) < from_end or certainly(repeated[-from_end], 1)):
                 return False
-        elif isinstance(node.operation, Convert1) or getattr(node.operation, "auto_broadcast", "") == "numpy":
+        elif (
+            isinstance(node.operation, Convert1)
+            or getattr(node.operation, "auto_broadcast", "") == "numpy"
+        ):
             waiting += node.inputs
         else:
             return False

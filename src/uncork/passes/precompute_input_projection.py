@@ -1,7 +1,8 @@
-"""Sequences over rows of a constant table: the products of all rows with W are made once, and looked up step by step.
+"""Sequences over rows of a constant table look up the products of these rows with W.
 
-A recurrent layer multiplies each step's X with W. Where X is looked up in a table of the model, as items of a session or characters of
-a word are, there are no more different products than the table has rows: they take the place of the table, and a step copies its row.
+A recurrent layer multiplies each step's X with W. Where X is looked up in a table of the model, as
+items of a session or characters of a word are, there are no more different products than the table
+has rows: they take the place of the table, and a step copies its row.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from uncork.ops.gather import Gather7
 from uncork.passes.rewrite import replaced
 from uncork.types import ElementType
 
-#: Products of larger tables stay unmade: they would leave no cache to the rest, and making them takes time (bytes, multiplications).
+#: Products of larger tables stay unmade: they would leave no cache to the rest, and making them
+#: takes time (bytes, multiplications).
 _MOST_BYTES = 16 << 20
 _MOST_WORK = 1 << 30
 #: Rows of fewer numbers are multiplied about as fast as their products are copied.
@@ -25,11 +27,18 @@ _FEWEST = 8
 
 
 def precompute_input_projection(model: Model) -> Model:
-    """The model with such sequences rewritten. Its shapes must be those of the call: others are left as they are."""
-    by_output: Mapping[Source, Node] = {Source(node.id, 0): node for node in model.nodes if isinstance(node.operation, Gather7)}
+    """The model with such sequences rewritten.
+
+    Its shapes must be those of the call: others are left as they are.
+    """
+    by_output: Mapping[Source, Node] = {
+        Source(node.id, 0): node for node in model.nodes if isinstance(node.operation, Gather7)
+    }
     new: dict[int, Node] = {}
     for node in model.nodes:
-        sequence = node.operation.sequence if isinstance(node.operation, LastStates) else node.operation
+        sequence = (
+            node.operation.sequence if isinstance(node.operation, LastStates) else node.operation
+        )
         if not isinstance(sequence, RecurrentSequence) or node.hints.precision != "f32":
             continue
         gather = by_output.get(node.inputs[0])
@@ -38,7 +47,9 @@ def precompute_input_projection(model: Model) -> Model:
         assert node.operation is not None and gather.operation is not None
         table, ids, axis = gather.inputs
         operation = LookedUp(gather.operation, node.operation)
-        new[node.id] = replace(node, operation=operation, inputs=(ids, *node.inputs[1:], table, axis))
+        new[node.id] = replace(
+            node, operation=operation, inputs=(ids, *node.inputs[1:], table, axis)
+        )
     return replaced(model, new) if new else model
 
 
@@ -46,7 +57,12 @@ def _suits(model: Model, gather: Node, node: Node, sequence: RecurrentSequence) 
     """Rows of a constant table of f32, which is small enough; and weights that are known."""
     assert isinstance(gather.operation, Gather7)
     table, ids, axis = (model.spec(source) for source in gather.inputs)
-    if table.value is None or axis.value is None or table.value.ndim != 2 or table.element_type is not ElementType.f32:
+    if (
+        table.value is None
+        or axis.value is None
+        or table.value.ndim != 2
+        or table.element_type is not ElementType.f32
+    ):
         return False
     if int(axis.value) not in (0, -2) or gather.operation.batch_dims or ids.rank != 2:
         return False
@@ -55,4 +71,6 @@ def _suits(model: Model, gather: Node, node: Node, sequence: RecurrentSequence) 
         return False
     rows, columns = table.value.shape
     products = rows * weights[0].shape.static[0] * weights[0].shape.static[1]
-    return bool(columns >= _FEWEST and products * 4 <= _MOST_BYTES and products * columns <= _MOST_WORK)
+    return bool(
+        columns >= _FEWEST and products * 4 <= _MOST_BYTES and products * columns <= _MOST_WORK
+    )

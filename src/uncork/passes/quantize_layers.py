@@ -1,4 +1,5 @@
-"""Products and convolutions of what FakeQuantize rounded, with weights of 8 bits, are computed on codes, which pass from layer to layer.
+"""Products and convolutions of what FakeQuantize rounded, with weights of 8 bits, are computed on
+codes, which pass from layer to layer.
 
 The rule, for a product whose data hold levels of a FakeQuantize:
 
@@ -8,8 +9,8 @@ The rule, for a product whose data hold levels of a FakeQuantize:
 4. sums fit 32 bits;
 5. between the FakeQuantize and the product there are only layers that choose among numbers or move them.
 
-Sums are exact then. A result differs from that of f32 by at most what f32 itself loses, and where that is rounded to levels again,
-by one level for numbers at the border of two.
+Sums are exact then. A result differs from that of f32 by at most what f32 itself loses, and where
+that is rounded to levels again, by one level for numbers at the border of two.
 """
 
 from __future__ import annotations
@@ -21,7 +22,15 @@ import numpy as np
 
 from uncork.internal_ops.compressed_linear import CompressedLinear, FusedCompressedLinear
 from uncork.internal_ops.fused import FusedConvolution, FusedLinear, FusedProduct
-from uncork.internal_ops.quantized import PLAIN, WORD, Held, QuantizedConstant, QuantizedProduct, QuantizedWeights, Reheld
+from uncork.internal_ops.quantized import (
+    PLAIN,
+    WORD,
+    Held,
+    QuantizedConstant,
+    QuantizedProduct,
+    QuantizedWeights,
+    Reheld,
+)
 from uncork.ir.model import Model, Node, Port, Source
 from uncork.kernels.epilogue import ELEMENT
 from uncork.kernels.extents import KernelDeclined, extents, has_extents
@@ -64,7 +73,9 @@ def _weights(model: Model, node: Node) -> QuantizedWeights | None:
     constant = model.by_id[node.inputs[1].node].operation
     if not isinstance(constant, QuantizedConstant):
         return None
-    last = constant.weights.outputs_last == (isinstance(operation, MatMul) and not operation.transpose_b)
+    last = constant.weights.outputs_last == (
+        isinstance(operation, MatMul) and not operation.transpose_b
+    )
     return constant.weights if last else None
 
 
@@ -72,24 +83,38 @@ def _of_stored(operation: CompressedLinear) -> QuantizedWeights | None:
     """The same of a matrix as it is stored."""
     matrix, product = operation.weights, operation.product
     parameters = [array for array in (matrix.zero_points, matrix.scales) if array is not None]
-    if matrix.half or not matrix.element_type.is_integer or any(array.shape[1] != 1 for array in parameters):
+    if (
+        matrix.half
+        or not matrix.element_type.is_integer
+        or any(array.shape[1] != 1 for array in parameters)
+    ):
         return None
     columns, inner = matrix.columns, matrix.inner
     whole = replace(matrix, scales=None).values()
     codes = np.rint(whole)
     if (codes != whole).any() or codes.min() < -128 or codes.max() > 127:
         return None
-    scales = np.ones(columns, np.float32) if matrix.scales is None else np.broadcast_to(matrix.scales[:, 0], columns)
+    scales = (
+        np.ones(columns, np.float32)
+        if matrix.scales is None
+        else np.broadcast_to(matrix.scales[:, 0], columns)
+    )
     last = not getattr(product, "transpose_b", False)
     shape = (inner, columns) if last else (columns, inner)
-    return QuantizedWeights(codes.astype(np.int8), np.ascontiguousarray(scales, np.float32), shape, last)
+    return QuantizedWeights(
+        codes.astype(np.int8), np.ascontiguousarray(scales, np.float32), shape, last
+    )
 
 
 class _Layers:
     """The layers of a model that are to be on codes, with what ends them."""
 
     def __init__(self, model: Model, products: Mapping[int, QuantizedWeights]) -> None:
-        ending = ended(model, [node for node in model.nodes if node.id in products], lambda s: model.spec(s).value is None)
+        ending = ended(
+            model,
+            [node for node in model.nodes if node.id in products],
+            lambda s: model.spec(s).value is None,
+        )
         last = {product.id: fused.id for product, fused in ending}
         weights = {last.get(number, number): (number, found) for number, found in products.items()}
         self.model = replaced(model, {fused.id: fused for _, fused in ending}) if ending else model
@@ -110,11 +135,15 @@ class _Layers:
             self._leave_numbers()
 
     def _quantized(self, node: Node, weights: QuantizedWeights) -> QuantizedProduct | None:
-        """A layer on codes, which gives codes where it rounds to levels; None where no kernel computes it."""
+        """A layer on codes, which gives codes where it rounds to levels; None where no kernel
+        computes it.
+        """
         operation = _with_matrix(node.operation)
         specs = [self.model.spec(source) for source in _inputs(node)]
         result = node.outputs[0].spec
-        if not all(has_extents(spec) and spec.element_type is ElementType.f32 for spec in (*specs, result)):
+        if not all(
+            has_extents(spec) and spec.element_type is ElementType.f32 for spec in (*specs, result)
+        ):
             return None
         windows = isinstance(operation, (FusedConvolution, Convolution1))
         axis = 1 if windows else -1
@@ -133,7 +162,13 @@ class _Layers:
             into = Held(grid, windows, outputs) if grid is not None or windows else PLAIN
             made = QuantizedProduct(operation, weights, held, into)
             try:
-                work_of(made, [held.spec(spec.shape) if held != PLAIN else spec for held, spec in zip(made.held, specs)])
+                work_of(
+                    made,
+                    [
+                        held.spec(spec.shape) if held != PLAIN else spec
+                        for held, spec in zip(made.held, specs)
+                    ],
+                )
             except KernelDeclined:
                 continue
             return made
@@ -146,16 +181,23 @@ class _Layers:
             if operation is None or operation.result.grid is None:
                 continue
             source = Source(node.id, 0)
-            if not any(self._takes_codes(reader, source) for reader in self.read_by.get(source, ())):
+            if not any(
+                self._takes_codes(reader, source) for reader in self.read_by.get(source, ())
+            ):
                 result = replace(operation.result, grid=None)
                 plain = result if result.last else PLAIN
-                self.new[node.id] = QuantizedProduct(operation.operation, operation.weights, operation.held, plain)
+                self.new[node.id] = QuantizedProduct(
+                    operation.operation, operation.weights, operation.held, plain
+                )
 
     def _takes_codes(self, reader: Node, source: Source) -> bool:
         operation = self.new.get(reader.id)
         if operation is None:
             return False
-        return any(own == source and held.grid is not None for own, held in zip(_inputs(reader), operation.held))
+        return any(
+            own == source and held.grid is not None
+            for own, held in zip(_inputs(reader), operation.held)
+        )
 
     def rewritten(self) -> Model:
         """The model on codes."""
@@ -177,11 +219,15 @@ def _inputs(node: Node) -> tuple[Source, ...]:
     """The inputs of a product but its weights."""
     operation = node.operation
     product = operation.product if isinstance(operation, FusedProduct) else operation
-    return node.inputs if isinstance(product, CompressedLinear) else (node.inputs[0], *node.inputs[2:])
+    return (
+        node.inputs if isinstance(product, CompressedLinear) else (node.inputs[0], *node.inputs[2:])
+    )
 
 
 class _Rewriting:
-    """Makes the other model: each tensor is brought into every way in which layers want it held, once."""
+    """Makes the other model: each tensor is brought into every way in which layers want it held,
+    once.
+    """
 
     def __init__(self, model: Model, new: Mapping[int, QuantizedProduct]) -> None:
         self.old, self.new = model, new
@@ -198,7 +244,9 @@ class _Rewriting:
                 inputs = tuple(self._held(source, PLAIN) for source in node.inputs)
                 self.nodes.append(replace(node, inputs=inputs) if inputs != node.inputs else node)
                 continue
-            inputs = tuple(self._held(source, held) for source, held in zip(_inputs(node), operation.held))
+            inputs = tuple(
+                self._held(source, held) for source, held in zip(_inputs(node), operation.held)
+            )
             port = node.outputs[0]
             if operation.result != PLAIN:
                 self.states[Source(node.id, 0)] = _as_read(operation.result)
@@ -219,15 +267,23 @@ class _Rewriting:
 
     def _made(self, source: Source, state: Held, wanted: Held) -> Source:
         node = self.old.by_id[source.node]
-        rounding = rounding_of(self.old, node) if node.id not in self.new and not isinstance(node.operation, FusedProduct) else None
-        if wanted.grid is not None and rounding is not None:  # the codes of what is rounded, without its numbers
+        rounding = (
+            rounding_of(self.old, node)
+            if node.id not in self.new and not isinstance(node.operation, FusedProduct)
+            else None
+        )
+        if (
+            wanted.grid is not None and rounding is not None
+        ):  # the codes of what is rounded, without its numbers
             given = node.inputs[0]
             before = self.states.get(given, PLAIN)
             if before.grid is not None or (before.last and not wanted.last):
                 before = replace(wanted, grid=None) if wanted.last else PLAIN
                 given = self._held(given, before)
             return self._reheld(source, given, before, replace(wanted, grid=rounding))
-        straight = (state.grid is None or wanted.grid is None) and (state.last == wanted.last or PLAIN in (state, wanted))
+        straight = (state.grid is None or wanted.grid is None) and (
+            state.last == wanted.last or PLAIN in (state, wanted)
+        )
         if state != PLAIN and wanted != PLAIN and not straight:
             return self._reheld(source, self._held(source, PLAIN), PLAIN, wanted)
         return self._reheld(source, source, state, wanted)
@@ -235,10 +291,14 @@ class _Rewriting:
     def _reheld(self, source: Source, given: Source, state: Held, wanted: Held) -> Source:
         spec, operation = self.old.spec(source), Reheld(state, wanted)
         how = "as codes" if wanted.grid is not None else "as numbers"
-        name = f"{self.old.by_id[source.node].name} ({how}{', channels last' if wanted.last else ''})"
+        name = (
+            f"{self.old.by_id[source.node].name} ({how}{', channels last' if wanted.last else ''})"
+        )
         number, self.next_id = self.next_id, self.next_id + 1
         port = Port(wanted.spec(spec.shape))
-        self.nodes.append(Node(number, name, operation.type_name, "", {}, (given,), (port,), operation))
+        self.nodes.append(
+            Node(number, name, operation.type_name, "", {}, (given,), (port,), operation)
+        )
         return Source(number, 0)
 
 

@@ -1,11 +1,13 @@
-"""Look-ups in a table that layers compute from a constant of small numbers read the constant: the table is never made.
+"""Look-ups read constant tables as they are stored: the f32 table is never made.
 
 Recognised, as converters, NNCF and `uncork shrink` write it, for a table [rows, d...] in f32:
 
-    Const (u8, i8, u4, i4, f16, bf16) -> Convert (f32) -> Subtract (zero points) -> Multiply (scales)
+    Const (u8, i8, u4, i4, f16, bf16) -> Convert (f32)
+        -> Subtract (zero points) -> Multiply (scales)
 
-either step may be missing; zero points and scales are one for all or one for each row, constants or converted constants. The
-arithmetic may also be in f16 with a Convert to f32 at the end. Tables of up to `FOLD_LIMIT` elements are constants already.
+either step may be missing; zero points and scales are one for all or one for each row, constants or
+converted constants. The arithmetic may also be in f16 with a Convert to f32 at the end. Tables of
+up to `FOLD_LIMIT` elements are constants already.
 """
 
 from __future__ import annotations
@@ -58,44 +60,69 @@ _LINE = 64
 
 
 def compressed_tables(model: Model) -> Model:
-    """The model with such look-ups holding their tables as they are stored; layers that only made a table are gone."""
-    lookups = [node for node in model.nodes if type(node.operation) in LOOKUPS and is_by_rows(model, node)]
+    """The model with such look-ups holding their tables as they are stored.
+
+    Layers that only made a table are gone.
+    """
+    lookups = [
+        node for node in model.nodes if type(node.operation) in LOOKUPS and is_by_rows(model, node)
+    ]
     chains = {source: _chain(model, source) for source in {node.inputs[0] for node in lookups}}
     tables = {source: chain.table() for source, chain in chains.items() if chain is not None}
     if not tables:
         return model
-    ids_fused = absorb_index_converts(model).by_id  # where ids are converted first, they are taken as they come
+    # where ids are converted first, they are taken as they come
+    ids_fused = absorb_index_converts(model).by_id
     new: dict[int, Node] = {}
     for node in lookups:
         if node.inputs[0] in tables and node.operation is not None:
             fused = ids_fused[node.id]
             narrowed = isinstance(fused.operation, NarrowedBag)
-            operation = LOOKUPS[type(node.operation)](node.operation, tables[node.inputs[0]], narrowed)
+            operation = LOOKUPS[type(node.operation)](
+                node.operation, tables[node.inputs[0]], narrowed
+            )
             new[node.id] = replace(node, inputs=fused.inputs[1:], operation=operation)
     return replaced(model, new)
 
 
 def packed_tables(model: Model) -> Model:
-    """The model with such tables of 4-bit values as bytes of two values each, which is half of what arrays of them take."""
-    lookups = [node for node in model.nodes if type(node.operation) in LOOKUPS and is_by_rows(model, node)]
+    """The model with such tables of 4-bit values as bytes of two values each, which is half of what
+    arrays of them take.
+    """
+    lookups = [
+        node for node in model.nodes if type(node.operation) in LOOKUPS and is_by_rows(model, node)
+    ]
     chains = [_chain(model, source) for source in {node.inputs[0] for node in lookups}]
     new: dict[int, Node] = {}
     for chain in chains:
-        if chain is not None and chain.constant.element_type in _FOUR_BITS and not isinstance(chain.constant, PackedConst):
-            constant = PackedConst.of(chain.constant.element_type, chain.constant.shape.static, _packed(chain.constant))
+        if (
+            chain is not None
+            and chain.constant.element_type in _FOUR_BITS
+            and not isinstance(chain.constant, PackedConst)
+        ):
+            constant = PackedConst.of(
+                chain.constant.element_type, chain.constant.shape.static, _packed(chain.constant)
+            )
             node = model.by_id[chain.node]
-            new[node.id] = replace(node, operation=constant, outputs=(replace(node.outputs[0], spec=constant.infer()),))
+            new[node.id] = replace(
+                node, operation=constant, outputs=(replace(node.outputs[0], spec=constant.infer()),)
+            )
     return replaced(model, new) if new else model
 
 
 def is_by_rows(model: Model, node: Node) -> bool:
-    """The node looks up whole rows of its first input: every bag does, and Gather along the first axis without batches."""
+    """The node looks up whole rows of its first input: every bag does, and Gather along the first
+    axis without batches.
+    """
     if not isinstance(node.operation, (Gather1, Gather7)):
         return type(node.operation) in LOOKUPS
     data, indices, axis = (model.spec(source) for source in node.inputs)
     if axis.value is None or data.rank is None or indices.rank is None:
         return False
-    return int(axis.value.reshape(-1)[0]) in (0, -data.rank) and node.operation.batch_count(indices.rank) == 0
+    return (
+        int(axis.value.reshape(-1)[0]) in (0, -data.rank)
+        and node.operation.batch_count(indices.rank) == 0
+    )
 
 
 @dataclass(frozen=True)
@@ -111,12 +138,25 @@ class _Chain:
     def table(self) -> CompressedTable:
         constant = self.constant
         packed = isinstance(constant, PackedConst)
-        codes = constant.packed if isinstance(constant, PackedConst) else np.ascontiguousarray(constant.value)
-        return CompressedTable(constant.element_type, constant.shape.static, codes, self.zero_point, self.scale, self.half, packed)
+        codes = (
+            constant.packed
+            if isinstance(constant, PackedConst)
+            else np.ascontiguousarray(constant.value)
+        )
+        return CompressedTable(
+            constant.element_type,
+            constant.shape.static,
+            codes,
+            self.zero_point,
+            self.scale,
+            self.half,
+            packed,
+        )
 
 
 def _packed(constant: Const) -> Array:
-    """The bytes of a constant, made in parts: packing takes several times the room of what it packs.
+    """The bytes of a constant, made in parts: packing takes several times the room of what it
+    packs.
 
     They begin at a cache line, as they would in a file: a row in two lines costs twice.
     """
@@ -124,7 +164,9 @@ def _packed(constant: Const) -> Array:
     memory = np.empty(storage.packed_size(constant.element_type, len(values)) + _LINE, np.uint8)
     packed = memory[-memory.ctypes.data % _LINE :][: len(memory) - _LINE]
     for start in range(0, len(values), _PART):
-        part = np.frombuffer(storage.pack(values[start : start + _PART], constant.element_type), np.uint8)
+        part = np.frombuffer(
+            storage.pack(values[start : start + _PART], constant.element_type), np.uint8
+        )
         packed[start // 2 : start // 2 + len(part)] = part
     return packed
 
@@ -132,13 +174,22 @@ def _packed(constant: Const) -> Array:
 def _chain(model: Model, source: Source) -> _Chain | None:
     """The layers that make this output, when it is a table as above and not computed already."""
     spec = model.spec(source)
-    if spec.value is not None or spec.element_type is not ElementType.f32 or not spec.shape.is_static or not spec.shape.rank:
+    if (
+        spec.value is not None
+        or spec.element_type is not ElementType.f32
+        or not spec.shape.is_static
+        or not spec.shape.rank
+    ):
         return None
     shape = spec.shape.static
     node = model.by_id[source.node]
     scale = zero_point = None
     half = False
-    if _converts(node) and model.spec(node.inputs[0]).element_type is ElementType.f16 and not _is_constant(model, node.inputs[0]):
+    if (
+        _converts(node)
+        and model.spec(node.inputs[0]).element_type is ElementType.f16
+        and not _is_constant(model, node.inputs[0])
+    ):
         half = True
         node = model.by_id[node.inputs[0].node]
     if isinstance(node.operation, Multiply):
@@ -158,7 +209,11 @@ def _chain(model: Model, source: Source) -> _Chain | None:
         return None
     node_id = node.inputs[0].node
     constant = model.by_id[node_id].operation
-    if not isinstance(constant, Const) or constant.element_type not in _STORED or constant.shape != spec.shape:
+    if (
+        not isinstance(constant, Const)
+        or constant.element_type not in _STORED
+        or constant.shape != spec.shape
+    ):
         return None
     if half and constant.element_type is ElementType.bf16:  # which the first Convert would round
         return None
@@ -174,7 +229,10 @@ def _is_constant(model: Model, source: Source) -> bool:
 
 
 def _parameter(model: Model, source: Source, shape: tuple[int, ...]) -> Array | None:
-    """Zero points or scales as f32 [rows] or [1]; None when they are not constants, or not one for each row or for all."""
+    """Zero points or scales as f32 [rows] or [1].
+
+    None when they are not constants, or not one for each row or for all.
+    """
     spec = model.spec(source)
     if not spec.shape.is_static:
         return None

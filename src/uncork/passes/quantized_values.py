@@ -1,4 +1,6 @@
-"""Which tensors of a model hold levels of a FakeQuantize: its result, and what only chooses among or moves such numbers."""
+"""Which tensors of a model hold levels of a FakeQuantize: its result, and what only chooses among
+or moves such numbers.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ def rounding_of(model: Model, node: Node) -> Grid | None:
     others = len(node.inputs) - operation.given
     if not all(1 <= number <= others for number in member.arguments[1:]):
         return None
-    limits = [model.spec(node.inputs[operation.given + number - 1]) for number in member.arguments[1:]]
+    limits = [
+        model.spec(node.inputs[operation.given + number - 1]) for number in member.arguments[1:]
+    ]
     return grid_of(member.operation, limits)
 
 

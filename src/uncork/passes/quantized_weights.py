@@ -1,11 +1,14 @@
-"""Constant weights of quantised layers that are made of few small numbers become constants that remember these.
+"""Constant weights of quantised layers that are made of few small numbers become constants that
+remember these.
 
-Recognised, as NNCF and POT write them, for the filters of a convolution or the matrix of a product, in f32:
+Recognised, as NNCF and POT write them, for the filters of a convolution or the matrix of a product,
+in f32:
 
     Const (i8, u8) -> Convert -> Subtract (zero points) -> Multiply (scales) -> Reshape
     Const (f32, f16) -> FakeQuantize -> Reshape
 
-some steps may be missing. What counts is the value: each output's weights are whole numbers of one byte times one scale.
+some steps may be missing. What counts is the value: each output's weights are whole numbers of one
+byte times one scale.
 """
 
 from __future__ import annotations
@@ -44,7 +47,9 @@ def quantized_weights(model: Model) -> Model:
     return replaced(model, new) if new else model
 
 
-def weights_of(model: Model, source: Source, product: Operation) -> tuple[QuantizedWeights, Array] | None:
+def weights_of(
+    model: Model, source: Source, product: Operation
+) -> tuple[QuantizedWeights, Array] | None:
     """The small numbers that constant weights of a product are made of, and the weights themselves."""
     if isinstance(model.by_id[source.node].operation, Const):
         return None
@@ -93,12 +98,16 @@ def _value(model: Model, source: Source) -> Array | None:
 
 
 def _scale(model: Model, source: Source) -> Array | None:
-    """What whole numbers are multiplied with, as an array that stretches to the tensor; None where there may be none."""
+    """What whole numbers are multiplied with, as an array that stretches to the tensor; None where
+    there may be none.
+    """
     node = model.by_id[source.node]
     operation, inputs = node.operation, node.inputs
     if isinstance(operation, Convert1):
         before = model.spec(inputs[0])
-        return np.ones((), np.float32) if before.element_type.is_integer else _scale(model, inputs[0])
+        return (
+            np.ones((), np.float32) if before.element_type.is_integer else _scale(model, inputs[0])
+        )
     if isinstance(operation, Subtract):
         return _scale(model, inputs[0])
     if isinstance(operation, Multiply):
@@ -121,6 +130,14 @@ def _scale(model: Model, source: Source) -> Array | None:
 
 
 def _constant(node: Node, weights: QuantizedWeights, value: Array) -> Node:
-    operation = QuantizedConstant(element_type=ElementType.f32, shape=PartialShape(value.shape), value=value, weights=weights)
-    port = Port(TensorSpec(ElementType.f32, PartialShape(value.shape), value), node.outputs[0].names, node.outputs[0].extras)
-    return replace(node, opset="opset1", attributes={}, inputs=(), outputs=(port,), operation=operation)
+    operation = QuantizedConstant(
+        element_type=ElementType.f32, shape=PartialShape(value.shape), value=value, weights=weights
+    )
+    port = Port(
+        TensorSpec(ElementType.f32, PartialShape(value.shape), value),
+        node.outputs[0].names,
+        node.outputs[0].extras,
+    )
+    return replace(
+        node, opset="opset1", attributes={}, inputs=(), outputs=(port,), operation=operation
+    )

@@ -1,4 +1,4 @@
-"""What passes share: who reads what, and a model with some of its nodes replaced."""
+"""What passes share: the readers of a tensor, and a model with some of its nodes replaced."""
 
 from __future__ import annotations
 
@@ -30,17 +30,10 @@ def replaced(model: Model, new: Mapping[int, Node]) -> Model:
     uses = Counter(source.node for node in nodes for source in node.inputs)
     borders = {*model.parameters, *model.results, *model.sinks}
     kept: list[Node] = []
-    for node in reversed(nodes):  # readers come after what they read, so one pass backwards is enough
+    # readers come after what they read, so one pass backwards is enough
+    for node in reversed(nodes):
         if node.id in borders or uses[node.id]:
             kept.append(node)
         else:
             uses.subtract(source.node for source in node.inputs)
     return replace(model, nodes=tuple(reversed(kept)))
-
-
-def constant_addend(model: Model, node: Node, addition: Node) -> Source | None:
-    """The other input of the addition that reads the node's first output, when it is a constant that lies on it as NumPy has it."""
-    others = [source for source in addition.inputs if source != Source(node.id, 0)]
-    if len(others) != 1 or model.spec(others[0]).value is None:
-        return None
-    return others[0] if getattr(addition.operation, "auto_broadcast", "") == "numpy" else None

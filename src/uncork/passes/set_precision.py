@@ -1,4 +1,4 @@
-"""Recurrent layers that may compute in a lower precision, because the caller chose it."""
+"""The precision that the caller chose becomes a hint of recurrent layers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from uncork.ops._common.recurrent import RecurrentSequence
 
 
 def set_precision(model: Model, precision: str) -> Model:
-    """The model with `precision` chosen for every GRU, LSTM and RNN sequence; all else stays f32."""
+    """The model with `precision` as hint of every GRU, LSTM and RNN sequence."""
     nodes = []
     for node in model.nodes:
         if isinstance(node.operation, RecurrentSequence):

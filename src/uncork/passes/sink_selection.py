@@ -1,13 +1,16 @@
-"""Sequences of which one step of each row is used run up to that step, and hand out no other.
+"""Sequences of which one step of each row is read stop at that step.
 
-A recurrent layer gives the states of all steps, Y. Where a model then takes one step of each row, as session models do with the
-last item of each session, two things are for nothing: the steps behind it, and whatever layers make of all the other steps. The
-state at step p is the last state of a row of length p + 1, so `StepLengths` tells these lengths, `LastStates` runs up to them, and
-the layers between are given one step. Where only the last states are used as it is, Y is not handed out either.
+A recurrent layer gives the states of all steps, Y. Where a model then takes one step of each row,
+as session models do with the last item of each session, two things are for nothing: the steps
+behind it, and whatever layers make of all the other steps. The state at step p is the last state of
+a row of length p + 1, so `StepLengths` tells these lengths, `LastStates` runs up to them, and the
+layers between are given one step. Where only the last states are used as it is, Y is not handed out
+either.
 
-Recognised: one direction, forward; between Y and what takes the step only views, transpositions, products with constant matrices
-and arithmetic with constants, each the only reader of the one before; the step is taken by Gather, GatherElements or GatherND, at
-one place for all rows or one for each. What the step's number means outside of the sequence stays as it is.
+Recognised: one direction, forward; between Y and what takes the step only views, transpositions,
+products with constant matrices and arithmetic with constants, each the only reader of the one
+before; the step is taken by Gather, GatherElements or GatherND, at one place for all rows or one
+for each. What the step's number means outside of the sequence stays as it is.
 """
 
 from __future__ import annotations
@@ -31,7 +34,10 @@ from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
 
 def sink_selection(model: Model) -> Model:
-    """The model with such sequences rewritten. Its shapes must be those of the call: others are left as they are."""
+    """The model with such sequences rewritten.
+
+    Its shapes must be those of the call: others are left as they are.
+    """
     sequences = [node for node in model.nodes if isinstance(node.operation, RecurrentSequence)]
     if not sequences:
         return model
@@ -63,10 +69,20 @@ class _Found:
     pick: Pick
 
 
-def _found(model: Model, sequence: Node, operation: RecurrentSequence, read_by: Mapping[Source, list[Node]]) -> _Found | str | None:
-    """What takes one step of a sequence; a reason why all steps have to run though something does; None where nothing does."""
+def _found(
+    model: Model, sequence: Node, operation: RecurrentSequence, read_by: Mapping[Source, list[Node]]
+) -> _Found | str | None:
+    """What takes one step of a sequence, or why all steps run though something takes one.
+
+    None where nothing does.
+    """
     y = sequence.outputs[0].spec
-    if operation.direction != "forward" or y.element_type is not ElementType.f32 or y.value is not None or not has_extents(y):
+    if (
+        operation.direction != "forward"
+        or y.element_type is not ElementType.f32
+        or y.value is not None
+        or not has_extents(y)
+    ):
         return None
     batch, _, steps, _ = extents(y)
     if isinstance(steps, int) and steps < 2:
@@ -74,7 +90,9 @@ def _found(model: Model, sequence: Node, operation: RecurrentSequence, read_by: 
     found: list[_Found] = []
     shared = 0
     start = Axes(2, None if certainly(batch, 1) else 0)
-    waiting: list[tuple[Source, Axes, tuple[tuple[Node, Axes], ...]]] = [(Source(sequence.id, 0), start, ())]
+    waiting: list[tuple[Source, Axes, tuple[tuple[Node, Axes], ...]]] = [
+        (Source(sequence.id, 0), start, ())
+    ]
     while waiting:
         source, axes, between = waiting.pop()
         following = read_by.get(source, [])
@@ -95,8 +113,12 @@ def _found(model: Model, sequence: Node, operation: RecurrentSequence, read_by: 
     if all(_moves(node) for node, _ in only.between):
         return only
     if only.pick.zeros and not only.pick.counts_from_end:
-        return f"every step runs: '{only.node.name}' may give zeros, of which the layers before it would make something else"
-    # Where negative numbers count from the end, numbers outside are so rare that the whole call may be left to the references.
+        return (
+            f"every step runs: '{only.node.name}' may give zeros, "
+            "of which the layers before it would make something else"
+        )
+    # Where negative numbers count from the end, numbers outside are so rare that the whole call may
+    # be left to the references.
     return replace(only, pick=replace(only.pick, zeros=False))
 
 
@@ -105,10 +127,17 @@ def _moves(node: Node) -> bool:
 
 
 def _passed(model: Model, node: Node, source: Source, axes: Axes) -> Axes | None:
-    """Where a layer has the axes of its input, when each step of its result comes from that step alone; else None."""
+    """Where a layer has the axes of its input, when each step of its result comes from that step
+    alone; else None.
+    """
     operation = node.operation
     spec = model.spec(source)
-    if operation is None or len(node.outputs) != 1 or not node.inputs or not has_extents(node.outputs[0].spec):
+    if (
+        operation is None
+        or len(node.outputs) != 1
+        or not node.inputs
+        or not has_extents(node.outputs[0].spec)
+    ):
         return None
     before, after = extents(spec), extents(node.outputs[0].spec)
     others = [model.spec(other) for other in node.inputs if other != source]
@@ -116,19 +145,40 @@ def _passed(model: Model, node: Node, source: Source, axes: Axes) -> Axes | None
     if len(others) != len(node.inputs) - 1:
         return None
     if select.is_view(operation):
-        return _viewed(before, after, axes) if first and all(o.value is not None or o.has_all_elements for o in others) else None
+        return (
+            _viewed(before, after, axes)
+            if first and all(o.value is not None or o.has_all_elements for o in others)
+            else None
+        )
     if any(other.value is None for other in others):
         return None
     if isinstance(operation, Transpose1):
         order = [int(n) for n in _value(others[0])] or list(range(len(before)))[::-1]
-        return Axes(order.index(axes.step), None if axes.batch is None else order.index(axes.batch)) if first else None
+        return (
+            Axes(order.index(axes.step), None if axes.batch is None else order.index(axes.batch))
+            if first
+            else None
+        )
     if isinstance(operation, MatMul):
-        rows = first and not operation.transpose_a and others[0].rank == 2 and len(before) == len(after)
+        rows = (
+            first
+            and not operation.transpose_a
+            and others[0].rank == 2
+            and len(before) == len(after)
+        )
         return axes if rows and len(before) - 1 not in (axes.step, axes.batch) else None
-    if not operation.elementwise or not same_extents(before, after) or (others and getattr(operation, "auto_broadcast", "") != "numpy"):
+    if (
+        not operation.elementwise
+        or not same_extents(before, after)
+        or (others and getattr(operation, "auto_broadcast", "") != "numpy")
+    ):
         return None
     from_end = len(before) - axes.step
-    return axes if all(len(o.shape) < from_end or o.shape[len(o.shape) - from_end] == 1 for o in others) else None
+    return (
+        axes
+        if all(len(o.shape) < from_end or o.shape[len(o.shape) - from_end] == 1 for o in others)
+        else None
+    )
 
 
 def _value(spec: TensorSpec) -> Array:
@@ -138,7 +188,10 @@ def _value(spec: TensorSpec) -> Array:
 
 def _viewed(before: Sequence[SizeLike], after: Sequence[SizeLike], axes: Axes) -> Axes | None:
     """Axes of another shape of the same elements, when it only has other dimensions of size 1."""
-    old, new = ([axis for axis, size in enumerate(shape) if not certainly(size, 1)] for shape in (before, after))
+    old, new = (
+        [axis for axis, size in enumerate(shape) if not certainly(size, 1)]
+        for shape in (before, after)
+    )
     if not same_extents([before[axis] for axis in old], [after[axis] for axis in new]):
         return None
     place = dict(zip(old, new))
@@ -163,7 +216,12 @@ class _Rewrite:
             return self.model
         nodes = [new for node in self.model.nodes for new in self.new.get(node.id, [node])]
         if self.moved:
-            nodes = [replace(node, inputs=tuple(self.moved.get(source, source) for source in node.inputs)) for node in nodes]
+            nodes = [
+                replace(
+                    node, inputs=tuple(self.moved.get(source, source) for source in node.inputs)
+                )
+                for node in nodes
+            ]
         return replaced(replace(self.model, nodes=tuple(nodes)), {})
 
     def note(self, sequence: Node, reason: str) -> None:
@@ -173,9 +231,14 @@ class _Rewrite:
     def without_y(self, sequence: Node, operation: RecurrentSequence) -> None:
         """Nobody reads Y."""
         self.new[sequence.id] = [self._states(sequence, operation, sequence.inputs)]
-        self.moved |= {Source(sequence.id, n): Source(sequence.id, n - 1) for n in range(1, len(sequence.outputs))}
+        self.moved |= {
+            Source(sequence.id, n): Source(sequence.id, n - 1)
+            for n in range(1, len(sequence.outputs))
+        }
 
-    def _states(self, sequence: Node, operation: RecurrentSequence, inputs: tuple[Source, ...]) -> Node:
+    def _states(
+        self, sequence: Node, operation: RecurrentSequence, inputs: tuple[Source, ...]
+    ) -> Node:
         states = LastStates(operation)
         return replace(sequence, operation=states, inputs=inputs, outputs=sequence.outputs[1:])
 
@@ -186,7 +249,14 @@ class _Rewrite:
         given = [port.name for port in operation.inputs].index("sequence_lengths")
         lengths = StepLengths(steps, pick.stride, pick.counts_from_end, pick.zeros)
         spec = TensorSpec(ElementType.i64, PartialShape([batch]))
-        row = [self._node(f"{found.node.name} (lengths)", lengths, (pick.indices, sequence.inputs[given]), spec)]
+        row = [
+            self._node(
+                f"{found.node.name} (lengths)",
+                lengths,
+                (pick.indices, sequence.inputs[given]),
+                spec,
+            )
+        ]
         inputs = (*sequence.inputs[:given], Source(row[0].id, 0), *sequence.inputs[given + 1 :])
         row.append(self._states(sequence, operation, inputs))
         source = was = Source(sequence.id, 0)
@@ -205,16 +275,31 @@ class _Rewrite:
             inputs = tuple(source if given == was else given for given in node.inputs)
             port = Port(TensorSpec(result.element_type, PartialShape(after)))
             row.append(replace(node, inputs=inputs, outputs=(port,)))
-            source, type_, shape, wanted, was = Source(node.id, 0), result.element_type, after, after, Source(node.id, 0)
+            source, type_, shape, wanted, was = (
+                Source(node.id, 0),
+                result.element_type,
+                after,
+                after,
+                Source(node.id, 0),
+            )
         last = self._viewed(found.node.name, source, type_, extents(found.node.outputs[0].spec))
         row.append(replace(last, id=found.node.id))
-        self.new |= {node.id: [] for node, _ in found.between} | {sequence.id: [], found.node.id: row}
+        self.new |= {node.id: [] for node, _ in found.between} | {
+            sequence.id: [],
+            found.node.id: row,
+        }
 
-    def _viewed(self, name: str, source: Source, element_type: ElementType, shape: tuple[SizeLike, ...]) -> Node:
+    def _viewed(
+        self, name: str, source: Source, element_type: ElementType, shape: tuple[SizeLike, ...]
+    ) -> Node:
         """The same elements in another shape."""
         spec = TensorSpec(element_type, PartialShape(shape))
         return self._node(name, View(spec.shape), (source,), spec)
 
-    def _node(self, name: str, operation: Operation, inputs: tuple[Source, ...], spec: TensorSpec) -> Node:
+    def _node(
+        self, name: str, operation: Operation, inputs: tuple[Source, ...], spec: TensorSpec
+    ) -> Node:
         self.next_id += 1
-        return Node(self.next_id - 1, name, operation.type_name, "", {}, inputs, (Port(spec),), operation)
+        return Node(
+            self.next_id - 1, name, operation.type_name, "", {}, inputs, (Port(spec),), operation
+        )

@@ -1,6 +1,6 @@
-"""The thirty layers of TensorFlow's `safe_embedding_lookup_sparse` become one step.
+"""The thirty layers of TensorFlow's `safe_embedding_lookup_sparse` become one operation.
 
-    kept = NonZero(values >= 0)                              entries with a negative id are left out; may be absent
+    kept = NonZero(values >= 0)           entries with a negative id are left out; may be absent
     places, ids, empty = SparseFillEmptyRows(values[kept], dense_shape, indices[kept], default)
     unique, _, inverse, _ = Unique(ids)
     rows = places[:, 0]
@@ -8,8 +8,8 @@
     counts = ScatterUpdate(ones, Unique(rows).values, Unique(rows).counts)
     Select(empty of each row along all columns, zeros, sums / counts)
 
-Every layer is looked at; where one is another than here, all stay as they are. Of what is read only for its shape it counts that
-the order of the elements stays.
+Every layer is looked at; where one is another than here, all stay as they are. Of what is read only
+for its shape it counts that the order of the elements stays.
 """
 
 from __future__ import annotations
@@ -83,7 +83,9 @@ class _Lookup:
 
     def behind(self, source: Source, *types: str) -> Source:
         """The source without views and layers of these types after it."""
-        while (node := self.model.by_id[source.node]).type_name in _VIEWS or node.type_name in types:
+        while (
+            node := self.model.by_id[source.node]
+        ).type_name in _VIEWS or node.type_name in types:
             source = node.inputs[0]
         return source
 
@@ -94,12 +96,16 @@ class _Lookup:
         self.need(self.model.spec(looked_up).element_type is ElementType.f32)
         mean = self.model.by_id[looked_up.node].type_name == "Divide"
         division = self.node(looked_up, "Divide", "EmbeddingSegmentsSum", output=0)
-        sums = self.node(division.inputs[0] if mean else looked_up, "EmbeddingSegmentsSum", output=0)
+        sums = self.node(
+            division.inputs[0] if mean else looked_up, "EmbeddingSegmentsSum", output=0
+        )
         self.need(len(sums.inputs) == 4)
         gathered, inverse, rows, count = sums.inputs
         gather = self.node(gathered, "Gather")
         table, unique, axis = gather.inputs
-        self.need(self._plain(gather) and self.is_number(axis, 0) and self.model.spec(table).rank == 2)
+        self.need(
+            self._plain(gather) and self.is_number(axis, 0) and self.model.spec(table).rank == 2
+        )
         self.value(table)
         ids = self.node(unique, "Unique", output=0)
         self.need(len(ids.inputs) == 1)
@@ -118,7 +124,12 @@ class _Lookup:
         assert fill.operation is not None and gather.operation is not None
         self.need(0 <= int(self.value(default).reshape(-1)[0]) < len(self.value(table)))
         values, indices, pick = self._unfiltered(values, indices)
-        self.need(all(self.model.spec(source).element_type in (ElementType.i32, ElementType.i64) for source in (values, indices)))
+        self.need(
+            all(
+                self.model.spec(source).element_type in (ElementType.i32, ElementType.i64)
+                for source in (values, indices)
+            )
+        )
         operation = SparseLookup(fill.operation, gather.operation, pick, mean)
         return (table, values, indices, dense_shape), operation
 
@@ -137,9 +148,18 @@ class _Lookup:
         operation = node.operation
         self.need(node.inputs[0] == places and len(node.inputs) == 4 and operation is not None)
         begin, _, strides = (self.value(source).tolist() for source in node.inputs[1:])
-        masks = {name: [*getattr(operation, f"{name}_mask"), 0, 0][:2] for name in ("begin", "end", "new_axis", "shrink_axis", "ellipsis")}
-        self.need(len(begin) == 2 and strides == [1, 1] and masks["begin"][0] == masks["end"][0] == 1)
-        self.need(begin[1] == 0 and masks["shrink_axis"] == [0, 1] and masks["new_axis"] == masks["ellipsis"] == [0, 0])
+        masks = {
+            name: [*getattr(operation, f"{name}_mask"), 0, 0][:2]
+            for name in ("begin", "end", "new_axis", "shrink_axis", "ellipsis")
+        }
+        self.need(
+            len(begin) == 2 and strides == [1, 1] and masks["begin"][0] == masks["end"][0] == 1
+        )
+        self.need(
+            begin[1] == 0
+            and masks["shrink_axis"] == [0, 1]
+            and masks["new_axis"] == masks["ellipsis"] == [0, 0]
+        )
 
     def _behind_last(self, count: Source, rows: Source) -> None:
         """`rows[-1] + 1`, of which there is one."""
@@ -163,7 +183,9 @@ class _Lookup:
         return first
 
     def _counts(self, source: Source, rows: Source) -> None:
-        """How many entries each row has, as a column: ones, with the counts of the rows that there are written over them."""
+        """How many entries each row has, as a column: ones, with the counts of the rows that there
+        are written over them.
+        """
         shape = self.model.spec(source).shape
         self.need(shape.rank == 2 and shape[1] == 1)
         update = self.node(self.behind(source, "ConvertLike", "Convert"), "ScatterUpdate")
@@ -187,7 +209,9 @@ class _Lookup:
         self.need(shape.rank == 2 and shape[1] == columns)
         tile = self.node(self.behind(condition), "Tile")
         column = self.model.spec(tile.inputs[0]).shape
-        self.need(column.rank == 2 and column[1] == 1 and self.numbers(tile.inputs[1]) == [1, columns])
+        self.need(
+            column.rank == 2 and column[1] == 1 and self.numbers(tile.inputs[1]) == [1, columns]
+        )
         self.need(self.behind(tile.inputs[0]) == empty)
 
     def _zeros(self, source: Source, like: set[Source]) -> None:
@@ -205,17 +229,27 @@ class _Lookup:
         zero = self.value(source)
         self.need(zero.size == 1 and not np.signbit(zero).any() and self.is_number(source, 0))
 
-    def _unfiltered(self, values: Source, indices: Source) -> tuple[Source, Source, Operation | None]:
-        """Values and indices before those of negative values were left out, and what takes the indices; None when none are."""
+    def _unfiltered(
+        self, values: Source, indices: Source
+    ) -> tuple[Source, Source, Operation | None]:
+        """Values and indices before those of negative values were left out, and what takes the
+        indices; None when none are.
+        """
         picks = [self.model.by_id[source.node] for source in (values, indices)]
         if any(pick.type_name != "Gather" for pick in picks):
             return values, indices, None
         self.need(all(self._plain(pick) for pick in picks))
-        self.need(picks[0].inputs[1] == picks[1].inputs[1] and all(self.is_number(pick.inputs[2], 0) for pick in picks))
+        self.need(
+            picks[0].inputs[1] == picks[1].inputs[1]
+            and all(self.is_number(pick.inputs[2], 0) for pick in picks)
+        )
         kept = self.node(self.behind(picks[0].inputs[1]), "NonZero")
         self.need(self.model.spec(picks[0].inputs[1]).rank == 1)
         condition = self.node(kept.inputs[0], "GreaterEqual")
         own, bound = condition.inputs
         self.need(own == picks[0].inputs[0] and self.is_number(bound, 0))
-        self.need(self.model.spec(own).rank == self.model.spec(kept.inputs[0]).rank == 1 and self.model.spec(bound).shape.size == 1)
+        self.need(
+            self.model.spec(own).rank == self.model.spec(kept.inputs[0]).rank == 1
+            and self.model.spec(bound).shape.size == 1
+        )
         return own, picks[1].inputs[0], picks[1].operation

@@ -1,4 +1,4 @@
-"""Ids that come straight from inputs are looked up as given, not as conversions cut them.
+"""Ids that come straight from inputs are looked up uncut: conversions to fewer bits are bypassed.
 
 Converters write `Convert i64 -> i32` before look-ups (OpenVINO's PyTorch frontend before every
 Gather and every bag). Taken literally, id 2**32 + 1 reads row 1. This pass leads ids, offsets,
@@ -186,7 +186,7 @@ class _Uncut:
     # ---- bodies
 
     def _with_bodies(self, node: Node) -> Node:
-        """The node with bodies rewritten, whose Parameters are inputs where uncut ids reach them."""
+        """The node with bodies whose Parameters are inputs where uncut ids reach them."""
         operation = node.operation
         if not isinstance(operation, SubGraphOperation):
             return node

@@ -1,14 +1,16 @@
 """`uncork.score`: a model on every row of a table, Parquet in, Parquet out.
 
-import uncork
-summary = uncork.score("model.xml", "sessions.parquet", "scores", inputs={"items": "padded(items, 50)", "lengths": "length(items, 50)"})
+import uncork summary = uncork.score("model.xml", "sessions.parquet", "scores", inputs={"items":
+"padded(items, 50)", "lengths": "length(items, 50)"})
 
-How it is made. Before a row is read, `prepare` settles everything: `source` finds the files and cuts their rows into units,
-`mapping` binds columns to the model's inputs (`expression` is its language), `outputs` says which columns come out. All of that
-is one picklable `Job`. A worker takes a job and units: `unit` scores one, batch by batch (`batch`, with `columns` for arrays out of
-Arrow and `read` for the rows). An engine brings units to workers; `local` does with processes of this machine (`waiting` says which
-unit comes next), `ray_engine` with those of a Ray cluster, and `sink` makes the finished units one output, whole or not at all.
-pyarrow is imported when the first of these is.
+How it is made. Before a row is read, `plan` decides everything: `source` finds the files and
+cuts their rows into units, `mapping` binds columns to the model's inputs (`expression` is its
+language), `outputs` says which columns come out. All of that is one picklable `Job`. A worker takes
+a job and units: `unit` scores one, batch by batch (`batch`, with `columns` for arrays out of Arrow
+and `read` for the rows). An engine brings units to workers; `local` does with processes of this
+machine (`waiting` says which unit comes next), `ray_engine` with those of a Ray cluster, and `sink`
+makes the finished units one output, whole or not at all. pyarrow is imported when the first of
+these is.
 
 This module can be called: `uncork.score(...)` is `uncork.score.score(...)`.
 """
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
     from uncork.destination import Read
     from uncork.score.engine import Engine
-    from uncork.score.prepare import Prepared
+    from uncork.score.plan import ScoringPlan
     from uncork.score.sink import Sink
     from uncork.score.summary import Summary
 
@@ -72,31 +74,38 @@ def score(
 ) -> Any:
     """Score every row of `source` and write one row for each into `output`, in the same order.
 
-    `source` is a Parquet, Arrow IPC or CSV file, a folder or glob of them, a URI that pyarrow's file systems read, or a list of
-    these. `output` is a Parquet file when its name ends in .parquet, otherwise a folder of them with a part for each unit of rows.
-    `inputs` maps the model's inputs to expressions such as "padded(items, 50)" (see `uncork.score.expression`) or constants;
-    `mapping` is a TOML file with the same; what is in neither takes the column of its name. `outputs` maps columns to results of the
-    model, by default all; `keep` names columns to be copied, by default "row", the row's number; `top_k` keeps the best items
-    of each result [rows, items].
+    `source` is a Parquet, Arrow IPC or CSV file, a folder or glob of them, a URI that pyarrow's
+    file systems read, or a list of these. `output` is a Parquet file when its name ends in
+    .parquet, otherwise a folder of them with a part for each unit of rows. `inputs` maps the
+    model's inputs to expressions such as "padded(items, 50)" (see `uncork.score.expression`) or
+    constants; `mapping` is a TOML file with the same; what is in neither takes the column of its
+    name. `outputs` maps columns to results of the model, by default all; `keep` names columns to be
+    copied, by default "row", the row's number; `top_k` keeps the best items of each result [rows,
+    items].
 
-    `on_error` is "fail" (the first row that cannot be scored is an error), "null" (it has no results) or "reject" (it goes to the
-    Parquet file `rejects` with its reason). `strict` makes a bad row of an id outside its table also where the operation would give
-    zeros, and of an integer that a conversion in the model would change. `negative_ids=False` makes
-    one of an id below 0, which Gather would count from the end of its table.
+    `on_error` is "fail" (the first row that cannot be scored is an error), "null" (it has no
+    results) or "reject" (it goes to the Parquet file `rejects` with its reason). `strict` makes a
+    bad row of an id outside its table also where the operation would give zeros, and of an integer
+    that a conversion in the model would change. `negative_ids=False` makes one of an id below 0,
+    which Gather would count from the end of its table.
 
-    `engine` is "local" (processes of this machine) or "ray" (pip install 'uncork[ray]'; `ray_address` is that of a cluster,
-    "host:port" or "auto"; without it Ray is started on this machine). An interrupted run goes on with `resume`; `overwrite` replaces
-    an output that is there, when uncork wrote it. `limit` scores the first rows only, for a trial. `weights`, `tables` (paths of files)
-    and `backend` are those of `uncork.load`.
+    `engine` is "local" (processes of this machine) or "ray" (pip install 'uncork[ray]';
+    `ray_address` is that of a cluster, "host:port" or "auto"; without it Ray is started on this
+    machine). An interrupted run goes on with `resume`; `overwrite` replaces an output that is
+    there, when uncork wrote it. `limit` scores the first rows only, for a trial. `weights`,
+    `tables` (paths of files) and `backend` are those of `uncork.load`.
 
-    `workers` is how many processes score (all processors), `batch_size` the rows of a call (1024, or what the model's shapes fix),
-    `rows_per_part` about how many rows lie in a part; `format` is "parquet", "ipc" or "csv" where names do not say it, and
-    `progress=True` shows on a terminal how far it is.
+    `workers` is how many processes score (all processors), `batch_size` the rows of a call (1024,
+    or what the model's shapes fix), `rows_per_part` about how many rows lie in a part; `format` is
+    "parquet", "ipc" or "csv" where names do not say it, and `progress=True` shows on a terminal how
+    far it is.
 
-    A `source` may also be a table in memory, of pandas, Polars or pyarrow: then there is no `output`, and what comes back is a
-    table of the same kind with a row for each row (see `uncork.score.Scorer`, which engines call). Files give a Summary.
+    A `source` may also be a table in memory, of pandas, Polars or pyarrow: then there is no
+    `output`, and what comes back is a table of the same kind with a row for each row (see
+    `uncork.score.Scorer`, which engines call). Files give a Summary.
 
-    Raises InputError, before anything is written, when the model, the source and the mapping do not fit, and BadRowError for a bad row.
+    Raises InputError, before anything is written, when the model, the source and the mapping do not
+    fit, and BadRowError for a bad row.
     """
     if not _is_location(source):
         files_only = {
@@ -128,11 +137,16 @@ def score(
             backend=backend,
         )
     if output is None:
-        raise InputError("expected where the scores go: a name that ends in .parquet, or a folder", "output")
+        raise InputError(
+            "expected where the scores go: a name that ends in .parquet, or a folder", "output"
+        )
     if workers is not None and (not isinstance(workers, int) or workers < 1):
         raise InputError(f"expected a number of at least 1, got {workers!r}", "workers")
     if (rejects is not None) != (on_error == "reject"):
-        raise InputError("on_error='reject' and the file for rejected rows go together: give both or neither", "rejects")
+        raise InputError(
+            "on_error='reject' and the file for rejected rows go together: give both or neither",
+            "rejects",
+        )
     check_output_name(os.fspath(output), rejects)
     need_pyarrow()
     started = time.perf_counter()
@@ -158,7 +172,17 @@ def score(
             backend=backend,
         )
         reads = prepared.reads(mapping)
-        return _run(workplace, prepared, reads, os.fspath(output), rejects, resume, overwrite, progress, started)
+        return _run(
+            workplace,
+            prepared,
+            reads,
+            os.fspath(output),
+            rejects,
+            resume,
+            overwrite,
+            progress,
+            started,
+        )
     finally:
         workplace.close()
 
@@ -170,7 +194,12 @@ def _is_location(source: Any) -> bool:
 
 
 def _score_frame(
-    model: Location, frame: Any, files_only: Mapping[str, Any], limit: int | None, mapping: Location | None, **options: Any
+    model: Location,
+    frame: Any,
+    files_only: Mapping[str, Any],
+    limit: int | None,
+    mapping: Location | None,
+    **options: Any,
 ) -> Any:
     """A table in memory, scored in this process."""
     need_pyarrow()
@@ -183,7 +212,9 @@ def _score_frame(
         raise InputError(f"expected {kinds}, got {type(frame).__name__}", "source")
     if files_only:
         given = ", ".join(f"{name}=" for name in files_only)
-        raise InputError(f"a table in memory is scored in this process and returned: leave out {given}", "score")
+        raise InputError(
+            f"a table in memory is scored in this process and returned: leave out {given}", "score"
+        )
     file = {} if mapping is None else read_toml(mapping)
     options["inputs"] = {**file.get("inputs", {}), **(options["inputs"] or {})}
     for name in ("outputs", "keep", "top_k"):
@@ -204,7 +235,9 @@ def check_output_name(output: str, rejects: Location | None) -> None:
 def need_pyarrow() -> None:
     """Raises UncorkError that says how to get pyarrow when it is not here. Does not import it."""
     if importlib.util.find_spec("pyarrow") is None:
-        raise UncorkError("needs pyarrow, which is not installed: pip install 'uncork[score]'", "uncork score")
+        raise UncorkError(
+            "needs pyarrow, which is not installed: pip install 'uncork[score]'", "uncork score"
+        )
 
 
 def _engine(name: str, workers: int | None, ray_address: str | None) -> Engine:
@@ -241,12 +274,15 @@ def prepare_score(
     weights: Location | None = None,
     tables: Mapping[str, Location] | None = None,
     backend: str = "cpu",
-) -> Prepared:
-    """What `score` would do: the checked mapping, columns and units. Print it. Reads footers and no rows."""
-    need_pyarrow()
-    from uncork.score.prepare import prepare
+) -> ScoringPlan:
+    """What `score` would do: the checked mapping, columns and units.
 
-    return prepare(
+    Print it. Reads footers and no rows.
+    """
+    need_pyarrow()
+    from uncork.score.plan import plan
+
+    return plan(
         model,
         source,
         inputs=inputs,
@@ -262,7 +298,9 @@ def prepare_score(
         limit=limit,
         load_options={
             "weights": None if weights is None else os.fspath(weights),
-            "tables": None if tables is None else {name: os.fspath(path) for name, path in tables.items()},
+            "tables": None
+            if tables is None
+            else {name: os.fspath(path) for name, path in tables.items()},
             "strict": strict,
             "backend": backend,
         },
@@ -271,7 +309,7 @@ def prepare_score(
 
 def _run(
     engine: Engine,
-    prepared: Prepared,
+    prepared: ScoringPlan,
     reads: Sequence[Read],
     output: str,
     rejects: Location | None,
@@ -301,13 +339,23 @@ def _run(
         engine.close()
         if changed := prepared.changed(described):
             raise UncorkError(
-                f"changed while rows were scored: {', '.join(changed)}; rows by the old and by the new could be mixed, and no output was made",
+                f"changed while rows were scored: {', '.join(changed)}; "
+                "rows by the old and by the new could be mixed, and no output was made",
                 job.model,
             )
         seconds = time.perf_counter() - started
         workers = min(engine.workers, max(1, len(todo)))
         summary = Summary(
-            str(sink.target), kept, counts, resumed, len(units), seconds, workers, engine.replaced, job.on_error, tuple(faults[:5])
+            str(sink.target),
+            kept,
+            counts,
+            resumed,
+            len(units),
+            seconds,
+            workers,
+            engine.replaced,
+            job.on_error,
+            tuple(faults[:5]),
         )
         sink.finish(summary.to_json())
         return summary
@@ -321,13 +369,18 @@ def _stopped(error: BaseException, sink: Sink, units: int) -> NoReturn:
     done = sink.counts.rows
     note = "nothing was written"
     if sink.leave():
-        note = f"{len(sink.finished):,} of {units:,} parts ({done:,} rows) are kept in {sink.folder}: the same with --resume goes on from there"
+        note = (
+            f"{len(sink.finished):,} of {units:,} parts ({done:,} rows) are kept in "
+            f"{sink.folder}: the same with --resume goes on from there"
+        )
     if sink.placed:
         note = f"the output is whole: {sink.target}"
     if isinstance(error, KeyboardInterrupt):
         raise ScoringInterrupted(f"interrupted; {note}") from None
     if isinstance(error, OSError):
-        raise UncorkError(f"{error.strerror or error}; {note}", error.filename or str(sink.target)) from None
+        raise UncorkError(
+            f"{error.strerror or error}; {note}", error.filename or str(sink.target)
+        ) from None
     if isinstance(error, UncorkError) and len(error.problems) == 1:
         noted = f"{error.message}\n{note}"
         raise type(error)(noted, error.where, [replace(error.problems[0], message=noted)]) from None

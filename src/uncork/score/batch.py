@@ -1,8 +1,9 @@
-"""One batch: columns to arrays, the model, its results to columns; and which rows cannot be scored, and why.
+"""One batch: columns to arrays, the call, results to columns, and the rows that are refused.
 
-A batch that the model refuses is narrowed down until the rows that it refuses stand alone; all others are scored. Rows are
-assumed not to influence each other, as the rows of a batch should not. Whatever is scored again is brought to a number of rows
-that was seen before (a power of two, or the batch's own) by repeating its last row, because kernels are chosen for each shape.
+A batch that the model refuses is narrowed down until the rows that it refuses stand alone; all
+others are scored. Rows are assumed not to influence each other, as the rows of a batch should not.
+Whatever is scored again is brought to a number of rows that was seen before (a power of two, or the
+batch's own) by repeating its last row, because kernels are chosen for each shape.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import pyarrow as pa
 
 from uncork.compiler.compile import CompiledModel
 from uncork.errors import InputError
-from uncork.score.columns import Fault, arrays_of, take_rows
+from uncork.score.columns import RowError, arrays_of, take_rows
 from uncork.score.mapping import Mapping
 from uncork.score.negative_ids import counting_from_end
 from uncork.score.outputs import ROW, OutputColumn, check_rows
@@ -29,7 +30,8 @@ class BadRowError(InputError):
 
 @dataclass(frozen=True)
 class Scored:
-    """What became of a batch: its output, and the faults of the rows that have none, by their numbers in the whole input.
+    """What became of a batch: its output, and the faults of the rows that have none, by their
+    numbers in the whole input.
 
     `negative_ids` is how many ids of scored rows were counted from the end of their table.
     """
@@ -37,12 +39,14 @@ class Scored:
     table: pa.RecordBatch
     rows: int
     scored: int
-    faults: tuple[Fault, ...]
+    faults: tuple[RowError, ...]
     negative_ids: int = 0
 
 
 class BatchScorer:
-    """A loaded model with its mapping and its columns of output. `on_error` is fail, null or reject.
+    """A loaded model with its mapping and its columns of output.
+
+    `on_error` is fail, null or reject.
 
     Without `negative_ids`, rows with ids that would count from the end of their table are bad rows.
     """
@@ -67,27 +71,33 @@ class BatchScorer:
         self._from_end = counting_from_end(compiled)
 
     def score(self, batch: pa.RecordBatch, first_row: int) -> Scored:
-        """Score the rows of a batch; the first of them is row `first_row`. Raises BadRowError when `on_error` is fail."""
+        """Score the rows of a batch; the first of them is row `first_row`.
+
+        Raises BadRowError when `on_error` is fail.
+        """
         count: int = batch.num_rows
         arrays, faults = arrays_of(self.mapping, batch)
         if not faults and (self.mapping.batch is None or self.mapping.batch == count):
             try:
                 results = self._results(arrays, count)
-                made = self._made(batch, first_row, None, [(None, results)], [])
+                made = self._assemble(batch, first_row, None, [(None, results)], [])
                 return replace(made, negative_ids=self._counted_from_end(arrays, count))
             except InputError as error:
                 if count == 1:
                     faults = [self._fault(error, arrays, 0)]
                     if self.on_error != "fail":
-                        return self._made(batch, first_row, np.zeros(0, np.int64), [], faults)
+                        return self._assemble(batch, first_row, np.zeros(0, np.int64), [], faults)
                 else:
-                    return self._narrowed(batch, first_row, np.arange(count), [], (error, arrays))
+                    return self._isolate_bad_rows(
+                        batch, first_row, np.arange(count), [], (error, arrays)
+                    )
         if faults and self.on_error == "fail":
-            before = np.arange(faults[0].row)  # the first bad row may be one of those that the model refuses
-            self._narrowed(batch, first_row, before, [], None)
+            # the first bad row may be one of those that the model refuses
+            before = np.arange(faults[0].row)
+            self._isolate_bad_rows(batch, first_row, before, [], None)
             raise BadRowError(str(replace(faults[0], row=first_row + faults[0].row)))
         good = np.setdiff1d(np.arange(count), [fault.row for fault in faults])
-        return self._narrowed(batch, first_row, good, faults, None)
+        return self._isolate_bad_rows(batch, first_row, good, faults, None)
 
     def _results(self, arrays: Sequence[Array], count: int) -> list[Array]:
         if not self.negative_ids:
@@ -108,45 +118,63 @@ class BatchScorer:
                 total += int((rows < count).sum())  # those after them are repeated rows
         return total
 
-    def _narrowed(
-        self, batch: pa.RecordBatch, first_row: int, rows: Array, faults: list[Fault], known: tuple[InputError, list[Array]] | None
+    def _isolate_bad_rows(
+        self,
+        batch: pa.RecordBatch,
+        first_row: int,
+        rows: Array,
+        faults: list[RowError],
+        known: tuple[InputError, list[Array]] | None,
     ) -> Scored:
-        """Score `rows` of a batch, each alone where that is what it takes. `known` is the error of all of them together."""
+        """Score `rows` of a batch, each alone where that is what it takes.
+
+        `known` is the error of all of them together.
+        """
         waiting = [rows] if len(rows) else []
         done: list[tuple[Array | None, list[Array]]] = []
         negative_ids = 0
         if known is not None:
-            waiting = self._parted(rows, *known)
+            waiting = self._bisect(rows, *known)
         while waiting:
             part = waiting.pop(0)
-            arrays, size = self._taken(batch, part)
+            arrays, size = self._pad(batch, part)
             try:
                 done.append((part, [result[: len(part)] for result in self._results(arrays, size)]))
                 negative_ids += self._counted_from_end(arrays, len(part))
             except InputError as error:
                 if len(part) > 1:
-                    waiting[:0] = self._parted(part, error, arrays)
+                    waiting[:0] = self._bisect(part, error, arrays)
                     continue
                 fault = self._fault(error, arrays, int(part[0]))
                 if self.on_error == "fail":
                     text = str(replace(fault, row=first_row + fault.row))
                     raise BadRowError(text, **error.problems[0].known()) from None
                 faults.append(fault)
-        good = np.sort(np.concatenate([part for part, _ in done if part is not None])) if done else np.zeros(0, np.int64)
-        made = self._made(batch, first_row, good, done, sorted(faults, key=lambda f: f.row))
+        good = (
+            np.sort(np.concatenate([part for part, _ in done if part is not None]))
+            if done
+            else np.zeros(0, np.int64)
+        )
+        made = self._assemble(batch, first_row, good, done, sorted(faults, key=lambda f: f.row))
         return replace(made, negative_ids=negative_ids)
 
-    def _taken(self, batch: pa.RecordBatch, part: Array) -> tuple[list[Array], int]:
+    def _pad(self, batch: pa.RecordBatch, part: Array) -> tuple[list[Array], int]:
         """The arrays of some rows, and how many rows they have with the last one repeated."""
-        size = self.mapping.batch or min(1 << (len(part) - 1).bit_length(), max(batch.num_rows, len(part)))
+        size = self.mapping.batch or min(
+            1 << (len(part) - 1).bit_length(), max(batch.num_rows, len(part))
+        )
         rows = np.concatenate([part, np.full(size - len(part), part[-1])])
         mapped = batch.select(list(self.mapping.columns))
         # Without columns the number of rows would be lost.
-        arrays, _ = arrays_of(self.mapping, take_rows(mapped if mapped.num_columns else batch, rows.tolist()))
+        arrays, _ = arrays_of(
+            self.mapping, take_rows(mapped if mapped.num_columns else batch, rows.tolist())
+        )
         return arrays, size
 
-    def _parted(self, part: Array, error: InputError, arrays: Sequence[Array]) -> list[Array]:
-        """Fewer rows to try: those with numbers that look like the refused one, each alone, else the halves."""
+    def _bisect(self, part: Array, error: InputError, arrays: Sequence[Array]) -> list[Array]:
+        """Fewer rows to try: those with numbers that look like the refused one, each alone, else
+        the halves.
+        """
         suspects = self._suspects(error, arrays, len(part))
         if self.on_error != "fail" and 0 < len(suspects) < len(part):
             others = np.setdiff1d(np.arange(len(part)), suspects)
@@ -155,7 +183,10 @@ class BatchScorer:
         return [part[:half], part[half:]]
 
     def _suspects(self, error: InputError, arrays: Sequence[Array], count: int) -> Array:
-        """Rows with a number beyond the bounds of the problem. A guess: what they are is seen when they are scored."""
+        """Rows with a number beyond the bounds of the problem.
+
+        A guess: what they are is seen when they are scored.
+        """
         problem = error.problems[0]
         value, low, high = problem.value, problem.low, problem.high
         if value is None or low is None or high is None:
@@ -171,45 +202,68 @@ class BatchScorer:
     def _owned(self, arrays: Sequence[Array]) -> list[tuple[int, Array]]:
         """The arrays that hold values of columns."""
         functions = ("column", "stack", "padded", "values")
-        return [(i, a) for i, (b, a) in enumerate(zip(self.mapping.inputs, arrays)) if b.expression.function in functions]
+        return [
+            (i, a)
+            for i, (b, a) in enumerate(zip(self.mapping.inputs, arrays))
+            if b.expression.function in functions
+        ]
 
-    def _rows_of(self, position: int, arrays: Sequence[Array], array: Array, places: Array) -> Array:
+    def _rows_of(
+        self, position: int, arrays: Sequence[Array], array: Array, places: Array
+    ) -> Array:
         expression = self.mapping.inputs[position].expression
         if expression.function != "values":
             return places // max(1, array.size // max(1, len(array)))
         for other, made in zip(self.mapping.inputs, arrays):
-            if other.expression.columns == expression.columns and other.expression.function == "offsets":
+            if (
+                other.expression.columns == expression.columns
+                and other.expression.function == "offsets"
+            ):
                 return np.searchsorted(made, places, "right") - 1
-            if other.expression.columns == expression.columns and other.expression.function == "segments":
+            if (
+                other.expression.columns == expression.columns
+                and other.expression.function == "segments"
+            ):
                 return made[places].astype(np.int64)
         return np.zeros(0, np.int64)
 
-    def _fault(self, error: InputError, arrays: Sequence[Array], row: int) -> Fault:
-        """The fault of a row that stands alone in `arrays`: the value that is refused is looked for in the columns."""
+    def _fault(self, error: InputError, arrays: Sequence[Array], row: int) -> RowError:
+        """The fault of a row that stands alone in `arrays`: the value that is refused is looked for
+        in the columns.
+        """
         problem = error.problems[0]
         layer = error.where if problem.layer else ""
         reason = error.message if layer else str(error)
         if problem.value is None:
-            return Fault(row, reason, layer=layer)
+            return RowError(row, reason, layer=layer)
         names: set[str] = set()
         for position, array in self._owned(arrays):
             if array.dtype.kind in "iuf" and (array == problem.value).any():
                 names.update(self.mapping.inputs[position].expression.columns)
-        return Fault(row, reason, names.pop() if len(names) == 1 else "", str(problem.value), layer)
+        return RowError(
+            row, reason, names.pop() if len(names) == 1 else "", str(problem.value), layer
+        )
 
-    def _made(
+    def _assemble(
         self,
         batch: pa.RecordBatch,
         first_row: int,
         good: Array | None,
         done: Sequence[tuple[Array | None, list[Array]]],
-        faults: Sequence[Fault],
+        faults: Sequence[RowError],
     ) -> Scored:
-        """The output of a batch. `good` are the rows that were scored, None for all; with null, the others are there without results."""
+        """The output of a batch.
+
+        `good` are the rows that were scored, None for all; with null, the others are there without
+        results.
+        """
         count: int = batch.num_rows
         names = batch.schema.names
         arrays: list[pa.Array] = [
-            pa.array(np.arange(first_row, first_row + count)) if n == ROW and n not in names else batch.column(n) for n in self.keep
+            pa.array(np.arange(first_row, first_row + count))
+            if n == ROW and n not in names
+            else batch.column(n)
+            for n in self.keep
         ]
         if good is not None and self.on_error == "reject":
             kept = pa.RecordBatch.from_arrays(arrays, names=[str(i) for i in range(len(arrays))])
@@ -217,16 +271,38 @@ class BatchScorer:
         for column in self.columns:
             parts = [column.arrays(results[column.position]) for _, results in done]
             for number, field in enumerate(column.fields):
-                arrays.append(self._ordered([part[number] for part in parts], field, [part for part, _ in done], good, count))
+                arrays.append(
+                    self._ordered(
+                        [part[number] for part in parts],
+                        field,
+                        [part for part, _ in done],
+                        good,
+                        count,
+                    )
+                )
         absolute = tuple(replace(fault, row=first_row + fault.row) for fault in faults)
-        return Scored(pa.RecordBatch.from_arrays(arrays, schema=self.schema), count, count if good is None else len(good), absolute)
+        return Scored(
+            pa.RecordBatch.from_arrays(arrays, schema=self.schema),
+            count,
+            count if good is None else len(good),
+            absolute,
+        )
 
-    def _ordered(self, parts: list[pa.Array], field: pa.Field, rows: Sequence[Array | None], good: Array | None, count: int) -> pa.Array:
+    def _ordered(
+        self,
+        parts: list[pa.Array],
+        field: pa.Field,
+        rows: Sequence[Array | None],
+        good: Array | None,
+        count: int,
+    ) -> pa.Array:
         """A column's parts, in the order of the rows."""
         if good is None:
             return parts[0]
         joined: Any = pa.concat_arrays(parts) if parts else pa.nulls(0, field.type)
         place = np.full(count, -1)
-        place[np.concatenate([r for r in rows if r is not None]) if parts else np.zeros(0, np.int64)] = np.arange(len(joined))
+        place[
+            np.concatenate([r for r in rows if r is not None]) if parts else np.zeros(0, np.int64)
+        ] = np.arange(len(joined))
         wanted = place[good] if self.on_error == "reject" else place
         return joined.take(pa.array(wanted, pa.int64(), mask=wanted < 0))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def replace_file(source: Path, target: Path) -> None:
-    """Give a durable file another name, also on another file system; the old file stays until then."""
+    """Give a durable file another name, on any file system; the old file stays until then."""
     try:
         os.replace(source, target)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What an engine is: it brings units to workers, wherever those are, and tells the sink of each that is done.
+"""What an engine does: it hands units to workers and tells the sink of each that is done.
 
 `write_unit` is what a worker does with a unit when it can write into the folder of the run.
 """
@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Protocol
 
 from uncork.errors import UncorkError
-from uncork.score.columns import Fault
+from uncork.score.columns import RowError
+from uncork.score.journal import Finished
 from uncork.score.parts import PartWriter, part_path, rejects_path
-from uncork.score.sink import Finished, Sink
+from uncork.score.sink import Sink
 from uncork.score.source import Unit
 from uncork.score.target import NOTE
 from uncork.score.unit import Counts, Job, UnitScorer
@@ -23,7 +24,11 @@ EXAMPLES = 5
 
 
 class Engine(Protocol):
-    """An engine may be made before there is a job, so that its workers start meanwhile; it is closed whatever happens."""
+    """What brings units to workers, and what they report to the sink.
+
+    An engine may be made before there is a job, so that its workers start meanwhile. It is closed
+    whatever happens.
+    """
 
     @property
     def workers(self) -> int:
@@ -33,29 +38,37 @@ class Engine(Protocol):
     def replaced(self) -> int:
         """Workers that died, and whose units were scored by another."""
 
-    def run(self, job: Job, units: Sequence[Unit], sink: Sink, progress: Callable[[int], None]) -> list[Fault]:
+    def run(
+        self, job: Job, units: Sequence[Unit], sink: Sink, progress: Callable[[int], None]
+    ) -> list[RowError]:
         """Score the units, call `sink.done` once for each, and return some of their faults, by row.
 
-        The parts of a unit must be in `sink.folder`, whole and durable, before `sink.done`. `progress` is told how many rows are
-        scored, those of `sink` before the run included. Raises what a worker raised; a unit whose worker died is scored again.
+        The parts of a unit must be in `sink.folder`, whole and durable, before `sink.done`.
+        `progress` is told how many rows are scored, those of `sink` before the run included. Raises
+        what a worker raised; a unit whose worker died is scored again.
         """
 
     def close(self) -> None:
         """End all workers. May be called twice."""
 
 
-def at_once(settle: Callable[[], None]) -> None:
+def at_once(commit: Callable[[], None]) -> None:
     """Make a part durable before anything else is done."""
-    settle()
+    commit()
 
 
 def write_unit(
-    scorer: UnitScorer, unit: Unit, folder: Path, progress: Callable[[int], None], when: Callable[[Callable[[], None]], None] = at_once
-) -> tuple[Finished, list[Fault]]:
+    scorer: UnitScorer,
+    unit: Unit,
+    folder: Path,
+    progress: Callable[[int], None],
+    when: Callable[[Callable[[], None]], None] = at_once,
+) -> tuple[Finished, list[RowError]]:
     """Score a unit into its part, a batch at a time, and its rejected rows into theirs.
 
-    `progress` is told the rows of each batch. Returns what the journal keeps and the first faults; `when` is given the last step of
-    each part, which takes a disk and no processor: the parts are there when these have been taken. What fails leaves no part.
+    `progress` is told the rows of each batch. Returns what the journal keeps and the first faults;
+    `when` is given the last step of each part, which takes a disk and no processor: the parts are
+    there when these have been taken. What fails leaves no part.
     """
     writers: list[PartWriter] = []
     try:
@@ -65,17 +78,21 @@ def write_unit(
             writer.abandon()
         raise
     for writer in writers:
-        when(writer.settle)
+        when(writer.commit)
     return result
 
 
 def _written(
-    scorer: UnitScorer, unit: Unit, folder: Path, progress: Callable[[int], None], writers: list[PartWriter]
-) -> tuple[Finished, list[Fault]]:
-    """Score a unit into `writers`, which are finished and wait to be settled."""
+    scorer: UnitScorer,
+    unit: Unit,
+    folder: Path,
+    progress: Callable[[int], None],
+    writers: list[PartWriter],
+) -> tuple[Finished, list[RowError]]:
+    """Score a unit into `writers`, which are finished and wait to be committed."""
     counts = Counts()
-    faults: list[Fault] = []
-    examples: list[Fault] = []
+    faults: list[RowError] = []
+    examples: list[RowError] = []
     job = scorer.job
     writers.append(PartWriter(part_path(folder, unit.number), job.schema, job.plain_columns))
     for scored in scorer.batches(unit):
@@ -97,11 +114,13 @@ def _written(
 
 
 def error_of_worker(error: Exception) -> UncorkError:
-    """What a worker reports of an error that it met, in the words of whoever asked for the scores."""
+    """What a worker reports of an error that it met, in the words of who asked for the scores."""
     if isinstance(error, UncorkError):
         return error
     if isinstance(error, MemoryError):
-        return UncorkError(f"not enough memory: {error}: fewer workers or a smaller batch take less")
+        return UncorkError(
+            f"not enough memory: {error}: fewer workers or a smaller batch take less"
+        )
     if isinstance(error, OSError):
         return UncorkError(f"{error.strerror or error}", error.filename or "worker")
     told = "".join(traceback.format_exception(error))

@@ -1,20 +1,22 @@
 """The mapping language: what an input of the model is made of, in one line of text.
 
-    user                        a column: one value a row; a list column of equal lengths is one row of numbers a row
+    user                        a column: one value a row; a list column of equal lengths is one
+                                row of numbers a row
     stack(age, price)           several columns side by side, [rows, 2]
     values(items)               the values of a list column, all rows one after the other
     offsets(items)              where each row's values begin
     segments(items)             the row, counted in the batch, that each value belongs to
-    padded(items, 50)           [rows, 50], zeros after the values; side=left before them; a longer list keeps its last 50,
-                                with keep=first its first; pad=-1 pads with -1
+    padded(items, 50)           [rows, 50], zeros after the values; side=left before them; a longer
+                                list keeps its last 50, with keep=first its first; pad=-1 pads
+                                with -1
     length(items, 50)           how many values `padded` kept of each row; without a number, all
                                 of a column of single values these three make lists of one
     rows()                      the number of rows in the batch
     0.5, [1, 2], constant("a")  a constant in JSON
 
-Wherever a column stands, `fill=` says what a null becomes: `fill=0` is the value of a null, and makes a null list an empty
-one; `fill=empty` does only the latter. `round=true` lets numbers become the nearest number of the input's type. A name that is
-not a plain word is written in double quotes.
+Wherever a column stands, `fill=` says what a null becomes: `fill=0` is the value of a null, and
+makes a null list an empty one; `fill=empty` does only the latter. `round=true` lets numbers become
+the nearest number of the input's type. A name that is not a plain word is written in double quotes.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ from typing import Any
 from uncork.compiler.arguments import did_you_mean
 from uncork.errors import InputError
 
-#: Functions with the least and most numbers of their positional arguments that are columns, and whether a width may follow.
+#: Functions with the least and most numbers of their positional arguments that are columns, and
+#: whether a width may follow.
 _FUNCTIONS = {
     "column": (1, 1, False),
     "stack": (1, 10_000, False),
@@ -54,7 +57,11 @@ _BARE = re.compile(r'[^\s()\[\]{}",=][^()\[\]{}",=]*')
 
 @dataclass(frozen=True)
 class Expression:
-    """One parsed line. `width`, `side`, `keep` and `pad` are for `padded` (and `length`), `constant` is a constant's JSON text."""
+    """One parsed line.
+
+    `width`, `side`, `keep` and `pad` are for `padded` (and `length`), `constant` is a constant's
+    JSON text.
+    """
 
     function: str
     columns: tuple[str, ...] = ()
@@ -78,9 +85,19 @@ class Expression:
             return f"constant({self.constant})" if self.constant.startswith('"') else self.constant
         columns = [_quoted(column) for column in self.columns]
         options = [] if self.width is None else [str(self.width)]
-        options += [f"{name}={getattr(self, name)}" for name, usual in (("side", "right"), ("keep", "last")) if getattr(self, name) != usual]
+        options += [
+            f"{name}={getattr(self, name)}"
+            for name, usual in (("side", "right"), ("keep", "last"))
+            if getattr(self, name) != usual
+        ]
         options += [f"pad={json.dumps(self.pad)}"] if self.pad != 0 else []
-        options += ["fill=empty"] if self.fill_empty else [] if self.fill is None else [f"fill={json.dumps(self.fill)}"]
+        options += (
+            ["fill=empty"]
+            if self.fill_empty
+            else []
+            if self.fill is None
+            else [f"fill={json.dumps(self.fill)}"]
+        )
         options += ["round=true"] if self.rounded else []
         if self.function == "column" and not options:
             return columns[0]
@@ -88,7 +105,10 @@ class Expression:
 
 
 def parse(text: str, where: str = "") -> Expression:
-    """The expression that a text means. Raises InputError, at `where`, that says what was expected."""
+    """The expression that a text means.
+
+    Raises InputError, at `where`, that says what was expected.
+    """
     try:
         return _parsed(text)
     except InputError as error:
@@ -109,7 +129,11 @@ def _parsed(text: str) -> Expression:
         return Expression("column", (_column(text),))
     function, inside = call.groups()
     if function not in _FUNCTIONS:
-        raise InputError(f"there is no function '{function}'{did_you_mean(function, list(_FUNCTIONS))}; functions: {', '.join(_FUNCTIONS)}")
+        raise InputError(
+            "there is no function "
+            f"'{function}'{did_you_mean(function, list(_FUNCTIONS))}; functions: "
+            f"{', '.join(_FUNCTIONS)}"
+        )
     if function == "constant":
         literal = _literal(inside)
         if literal is None:
@@ -130,8 +154,14 @@ def _parsed(text: str) -> Expression:
     if takes_width and len(positional) == most + 1:
         expression = replace(expression, width=_whole(positional.pop()))
     if not least <= len(positional) <= most:
-        expected = f"{least} column" + ("" if most == 1 else "s") + (" and a number" if takes_width else "")
-        raise InputError(f"{function}() takes {expected if most else 'nothing'}, got {len(positional)} arguments")
+        expected = (
+            f"{least} column"
+            + ("" if most == 1 else "s")
+            + (" and a number" if takes_width else "")
+        )
+        raise InputError(
+            f"{function}() takes {expected if most else 'nothing'}, got {len(positional)} arguments"
+        )
     expression = replace(expression, columns=tuple(_column(argument) for argument in positional))
     if function == "padded" and expression.width is None:
         raise InputError("padded() needs a number of values, such as padded(items, 50)")
@@ -143,18 +173,32 @@ def _parsed(text: str) -> Expression:
 def _with_option(expression: Expression, name: str, text: str) -> Expression:
     known = sorted(_KEYWORDS.get(expression.function, ()))
     if name not in known:
-        raise InputError(f"{expression.function}() has no option '{name}'{did_you_mean(name, known)}; options: {', '.join(known) or 'none'}")
-    choices = {"side": ("left", "right"), "keep": ("first", "last"), "round": ("true", "false")}.get(name)
+        raise InputError(
+            f"{expression.function}() has no option "
+            f"'{name}'{did_you_mean(name, known)}; options: "
+            f"{', '.join(known) or 'none'}"
+        )
+    choices = {
+        "side": ("left", "right"),
+        "keep": ("first", "last"),
+        "round": ("true", "false"),
+    }.get(name)
     change: dict[str, Any] = {name: text}
     if choices is not None:
         if text not in choices:
             raise InputError(f"{name}: expected {' or '.join(choices)}, got '{text}'")
-        return replace(expression, rounded=text == "true") if name == "round" else replace(expression, **change)
+        return (
+            replace(expression, rounded=text == "true")
+            if name == "round"
+            else replace(expression, **change)
+        )
     if name == "fill" and text == "empty" and expression.of_list:
         return replace(expression, fill_empty=True)
     value = _literal(text)
     if not isinstance(value, (int, float, str)):
-        raise InputError(f"{name}: expected a number, true, false or a text in quotes, got '{text}'")
+        raise InputError(
+            f"{name}: expected a number, true, false or a text in quotes, got '{text}'"
+        )
     change[name] = value
     return replace(expression, **change)
 
@@ -174,11 +218,18 @@ def _column(text: str) -> str:
             return name
     elif _BARE.fullmatch(text):
         return text
-    raise InputError("expected the name of a column, one that is not a plain word in double quotes" + (f", got {text}" if text else ""))
+    raise InputError(
+        "expected the name of a column, one that is not a plain word in "
+        "double quotes" + (f", got {text}" if text else "")
+    )
 
 
 def _quoted(column: str) -> str:
-    plain = _BARE.fullmatch(column) is not None and column == column.strip() and _literal(column) is None
+    plain = (
+        _BARE.fullmatch(column) is not None
+        and column == column.strip()
+        and _literal(column) is None
+    )
     return column if plain else json.dumps(column, ensure_ascii=False)
 
 

@@ -1,4 +1,4 @@
-"""Tables of other libraries: pandas, Polars and Arrow, in as an Arrow table and out as what came in."""
+"""Tables of other libraries (pandas, Polars, Arrow): in as Arrow tables, out as what came in."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from uncork.errors import InputError
 
-#: Types of Polars and others that differ from these in how long a column may be, not in what it holds.
+#: Types of Polars and others that differ from these in how long a column may be, not in what it
+#: holds.
 _NARROW = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
 if hasattr(pa, "string_view"):
     _NARROW |= {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
@@ -18,7 +19,11 @@ if hasattr(pa, "string_view"):
 
 def is_frame(value: Any) -> bool:
     """It is a table in memory, not a path of one."""
-    return isinstance(value, (pa.Table, pa.RecordBatch, Mapping)) or _is_pandas(value) or hasattr(value, "__arrow_c_stream__")
+    return (
+        isinstance(value, (pa.Table, pa.RecordBatch, Mapping))
+        or _is_pandas(value)
+        or hasattr(value, "__arrow_c_stream__")
+    )
 
 
 def from_frame(rows: Any) -> pa.Table:
@@ -26,7 +31,9 @@ def from_frame(rows: Any) -> pa.Table:
     try:
         return _narrow(_arrow(rows))
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise InputError(f"cannot be made an Arrow table: {str(error).splitlines()[0]}", type(rows).__name__) from None
+        raise InputError(
+            f"cannot be made an Arrow table: {str(error).splitlines()[0]}", type(rows).__name__
+        ) from None
 
 
 def _arrow(rows: Any) -> pa.Table:
@@ -40,11 +47,15 @@ def _arrow(rows: Any) -> pa.Table:
         return pa.Table.from_pandas(rows, preserve_index=False)
     if hasattr(rows, "__arrow_c_stream__"):
         return pa.table(rows)
-    raise InputError(f"expected a pyarrow, pandas or Polars table, got {type(rows).__name__}", "rows")
+    raise InputError(
+        f"expected a pyarrow, pandas or Polars table, got {type(rows).__name__}", "rows"
+    )
 
 
 def _column(value: Any) -> Any:
-    """A column of a dictionary: rows of an array of more dimensions become lists, as Ray Data gives them."""
+    """A column of a dictionary: rows of an array of more dimensions become lists, as Ray Data gives
+    them.
+    """
     return list(value) if getattr(value, "ndim", 1) > 1 else value
 
 
@@ -77,7 +88,10 @@ def to_frame(table: pa.Table, like: Any) -> Any:
         whole = table.combine_chunks().to_batches()
         return whole[0] if whole else pa.RecordBatch.from_pylist([], schema=table.schema)
     if isinstance(like, Mapping):
-        return {name: table.column(name).combine_chunks().to_numpy(zero_copy_only=False) for name in table.column_names}
+        return {
+            name: table.column(name).combine_chunks().to_numpy(zero_copy_only=False)
+            for name in table.column_names
+        }
     if _is_pandas(like):
         frame = table.to_pandas()
         frame.index = like.index

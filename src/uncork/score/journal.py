@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import os
 import zlib
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import IO, Any
 
 from uncork.errors import InputError, UncorkError
+from uncork.score.unit import Counts
 
 fcntl: ModuleType | None
 try:
@@ -42,6 +44,23 @@ def record_of(line: bytes) -> Record | None:
     except (ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) else None
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A unit that is done: what the journal keeps of it.
+
+    Sizes are in bytes; `rejects` is 0 when there is no such part.
+    """
+
+    unit: int
+    counts: Counts
+    size: int
+    rejects: int
+
+    @staticmethod
+    def of(record: Record) -> Finished:
+        return Finished(**{**record, "counts": Counts(**record["counts"])})
 
 
 class Journal:

@@ -1,10 +1,13 @@
-"""The local engine: worker processes that share the model's mapped tables, a thread for each that hands it units.
+"""The local engine: worker processes, each with a thread that hands it units.
 
-Workers write the parts of their units themselves, so that nothing large passes through this process and a slow disk slows those
-who write. A worker that dies is replaced and its unit scored again, from its beginning: what it had written has a temporary
-name and is deleted.
+The workers share the model's mapped tables.
 
-A worker has the next unit before it is done with one, so that it never waits for this process or the disk.
+Workers write the parts of their units themselves, so that nothing large passes through this process
+and a slow disk slows those who write. A worker that dies is replaced and its unit scored again,
+from its beginning: what it had written has a temporary name and is deleted.
+
+A worker has the next unit before it is done with one, so that it never waits for this process or
+the disk.
 """
 
 from __future__ import annotations
@@ -22,12 +25,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from uncork.errors import UncorkError
-from uncork.score.columns import Fault
+from uncork.score.columns import RowError
+from uncork.score.journal import Finished
 from uncork.score.parts import scratch_files
-from uncork.score.sink import Finished, Sink
+from uncork.score.sink import Sink
 from uncork.score.source import Unit
 from uncork.score.unit import Job
-from uncork.score.waiting import WaitingUnits
+from uncork.score.unit_queue import UnitQueue
 
 #: A unit that ends its worker this often would end the next one too.
 _ATTEMPTS = 3
@@ -35,21 +39,25 @@ _ATTEMPTS = 3
 _HELD = 2
 #: Bytes of a message that are sent to a worker that does not listen yet: any pipe takes so many.
 _SMALL = 2048
-#: `python -c` looks for modules in the current folder first ('' in the path), which this process may not do.
+#: `python -c` looks for modules in the current folder first ('' in the path), which this process
+#: may not do.
 _START = (
-    "import sys; sys.path[:] = filter(None, sys.path); import json; sys.path[:] = json.loads(sys.argv[1]); "
+    "import sys; sys.path[:] = filter(None, sys.path); import json; "
+    "sys.path[:] = json.loads(sys.argv[1]); "
     "from uncork.score.worker import main; main()"
 )
 
 
 class LocalEngine:
-    """Worker processes, started when this is made: they import while the model and the source are looked at. Close it at the end."""
+    """Worker processes, started when this is made: they import while the model and the source are
+    looked at. Close it at the end.
+    """
 
     def __init__(self, workers: int) -> None:
         self._workers = [_Worker(self) for _ in range(workers)]
         self._lock = threading.Lock()
         self._events: queue.Queue[tuple[Any, ...]] = queue.Queue()
-        self._waiting = WaitingUnits()
+        self._waiting = UnitQueue()
         self._deaths: dict[int, int] = {}
         self.stopping = False
         #: Workers that died and were replaced.
@@ -64,10 +72,16 @@ class LocalEngine:
         """Of the workers, as they are now."""
         return [worker.process.pid for worker in self._workers]
 
-    def run(self, job: Job, units: Sequence[Unit], sink: Sink, progress: Callable[[int], None]) -> list[Fault]:
-        """Score the units into the sink. `progress` is told, in this thread, how many rows are scored, those of earlier runs included.
+    def run(
+        self, job: Job, units: Sequence[Unit], sink: Sink, progress: Callable[[int], None]
+    ) -> list[RowError]:
+        """Score the units into the sink.
 
-        Returns some of the faults. Raises what a worker raised; the sink then has what was finished before.
+        `progress` is told, in this thread, how many rows are scored, those of earlier runs
+        included.
+
+        Returns some of the faults. Raises what a worker raised; the sink then has what was finished
+        before.
         """
         self._waiting.add(units)
         started = self._workers[: len(units)]
@@ -75,7 +89,7 @@ class LocalEngine:
             worker.end()
         for worker in started:
             worker.serve(job, sink)
-        faults: list[Fault] = []
+        faults: list[RowError] = []
         rows: Counter[int] = Counter()  # of units that are being scored, by number
         before, finished = sink.counts.rows, 0
         while finished < len(units):
@@ -104,7 +118,10 @@ class LocalEngine:
     # ---- called by the workers' threads
 
     def next_unit(self, last: Unit | None, ahead: bool) -> Unit | None:
-        """The next unit for a worker. `ahead`: it has one to score still, and leaves the last units to those that have none."""
+        """The next unit for a worker.
+
+        `ahead`: it has one to score still, and leaves the last units to those that have none.
+        """
         with self._lock:
             enough = len(self._waiting) >= (self.workers if ahead else 1)
             return self._waiting.take(last) if enough and not self.stopping else None
@@ -114,7 +131,7 @@ class LocalEngine:
         with self._lock:
             self._waiting.add(units)
 
-    def done(self, sink: Sink, finished: Finished, faults: list[Fault]) -> None:
+    def done(self, sink: Sink, finished: Finished, faults: list[RowError]) -> None:
         """Note a unit. Not in the main thread, which Ctrl-C may interrupt at any point."""
         with self._lock:
             sink.done(finished)
@@ -124,7 +141,10 @@ class LocalEngine:
         self._events.put(event)
 
     def died(self, unit: Unit | None, held: Sequence[Unit], status: int | None) -> bool:
-        """Note the death of a worker that had some units and scored one; returns whether to try again."""
+        """Note the death of a worker that had some units and scored one.
+
+        Returns whether to try again.
+        """
         number = -1 if unit is None else unit.number
         with self._lock:
             if self.stopping:
@@ -134,9 +154,26 @@ class LocalEngine:
             again = self._deaths[number] < _ATTEMPTS
         self.tell("died", tuple(held))
         if not again:
-            what = "starting" if unit is None else f"scoring rows {unit.first_row} to {unit.first_row + unit.rows - 1}"
-            hint = " (the system does that when memory runs out: take fewer workers or a smaller batch)" if status == -9 else ""
-            self.tell("error", UncorkError(f"{_ATTEMPTS} workers ended while {what}, the last {_described(status)}{hint}", "worker"))
+            what = (
+                "starting"
+                if unit is None
+                else (f"scoring rows {unit.first_row} to {unit.first_row + unit.rows - 1}")
+            )
+            hint = (
+                (
+                    " (the system does that when memory runs out: "
+                    "take fewer workers or a smaller batch)"
+                )
+                if status == -9
+                else ""
+            )
+            self.tell(
+                "error",
+                UncorkError(
+                    f"{_ATTEMPTS} workers ended while {what}, the last {_described(status)}{hint}",
+                    "worker",
+                ),
+            )
         return again
 
 
@@ -217,9 +254,14 @@ class _Worker:
                 fresh = True
 
     def _hold(self, held: list[Unit]) -> None:
-        """Let the process have units enough. Once a worker has died, one: what it was done with should not die with the next."""
+        """Let the process have units enough.
+
+        Once a worker has died, one: what it was done with should not die with the next.
+        """
         most = 1 if self.engine.replaced else _HELD
-        while len(held) < most and (unit := self.engine.next_unit(self._last, bool(held))) is not None:
+        while (
+            len(held) < most and (unit := self.engine.next_unit(self._last, bool(held))) is not None
+        ):
             if held and len(pickle.dumps(unit, pickle.HIGHEST_PROTOCOL)) > _SMALL:
                 self.engine.put_back([unit])
                 return

@@ -1,12 +1,15 @@
-"""Which columns become which inputs of a model: read from flags or TOML, and bound to a model and a schema before any row is.
+"""The mapping of columns to inputs: read from flags or TOML, bound to a model and a schema.
+
+Binding is done before any row is read.
 
     [inputs]
     a = "padded(items, 50)"
     b = "length(items, 50)"
 
-An input that nobody maps takes the column of one of its names. Everything that can be known before a row is read is checked
-here, and every problem is in one error: names, element types, numbers of dimensions, fixed sizes. The result, `Mapping`, is
-frozen and can be pickled; `columns.py` does what it says.
+An input that nobody maps takes the column of one of its names. Everything that can be known before
+a row is read is checked here, and every problem is in one error: names, element types, numbers of
+dimensions, fixed sizes. The result, `Mapping`, is frozen and can be pickled; `columns.py` does what
+it says.
 """
 
 from __future__ import annotations
@@ -52,7 +55,9 @@ class Mapping:
     @property
     def columns(self) -> tuple[str, ...]:
         """Every column that is read, once."""
-        return tuple(dict.fromkeys(column for bound in self.inputs for column in bound.expression.columns))
+        return tuple(
+            dict.fromkeys(column for bound in self.inputs for column in bound.expression.columns)
+        )
 
     def to_text(self) -> dict[str, str]:
         """Each input's expression: what tells two mappings apart."""
@@ -60,7 +65,10 @@ class Mapping:
 
 
 def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """A mapping file's content. Raises InputError when it is no TOML or has tables that a mapping file does not have."""
+    """A mapping file's content.
+
+    Raises InputError when it is no TOML or has tables that a mapping file does not have.
+    """
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -75,9 +83,15 @@ def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
     known = {"inputs": dict, "outputs": dict, "keep": list, "top_k": int}
     for name, value in content.items():
         if name not in known:
-            raise InputError(f"has no meaning for '{name}'{did_you_mean(name, list(known))}; known: {', '.join(known)}", str(path))
+            raise InputError(
+                f"has no meaning for '{name}'{did_you_mean(name, list(known))}; "
+                f"known: {', '.join(known)}",
+                str(path),
+            )
         if not isinstance(value, known[name]):
-            raise InputError(f"'{name}': expected a {known[name].__name__}, got {value!r}", str(path))
+            raise InputError(
+                f"'{name}': expected a {known[name].__name__}, got {value!r}", str(path)
+            )
     return content
 
 
@@ -88,13 +102,19 @@ def expression_of(value: Any, where: str) -> Expression:
     try:
         return constant(value.tolist() if isinstance(value, np.ndarray) else value)
     except (TypeError, ValueError):
-        raise InputError(f"expected an expression such as 'values(items)' or a constant, got {type(value).__name__}", where) from None
+        raise InputError(
+            "expected an expression such as 'values(items)' or a constant, "
+            f"got {type(value).__name__}",
+            where,
+        ) from None
 
 
 def bind(ports: Sequence[ModelPort], schema: pa.Schema, given: Given[str, Any]) -> Mapping:
-    """Give each input of the model its expression and check all of it against the model and the columns.
+    """Give each input of the model its expression and check all of it against the model and the
+    columns.
 
-    `given` maps names of inputs, or their positions as text, to expressions. Raises InputError that lists every problem.
+    `given` maps names of inputs, or their positions as text, to expressions. Raises InputError that
+    lists every problem.
     """
     problems: list[Problem] = []
     expressions: dict[int, Expression] = {}
@@ -103,7 +123,10 @@ def bind(ports: Sequence[ModelPort], schema: pa.Schema, given: Given[str, Any]) 
         try:
             if position is None:
                 known = [n for port in ports for n in port.names]
-                raise InputError(f"no input is called '{name}'{did_you_mean(name, known)}; inputs: {', '.join(map(str, ports))}")
+                raise InputError(
+                    f"no input is called '{name}'{did_you_mean(name, known)}; inputs: "
+                    f"{', '.join(map(str, ports))}"
+                )
             if position in expressions:
                 raise InputError(f"input '{name}' is mapped twice")
             expressions[position] = expression_of(value, f"input '{name}'")
@@ -117,14 +140,22 @@ def bind(ports: Sequence[ModelPort], schema: pa.Schema, given: Given[str, Any]) 
             if not any(_position(ports, other) == position for other in given):
                 columns = ", ".join(schema.names[:20])
                 problems.append(
-                    Problem(f"input '{name}'", f"{port.element_type}{port.shape} is not mapped, and no column has its name; columns: {columns}")
+                    Problem(
+                        f"input '{name}'",
+                        f"{port.element_type}{port.shape} is not mapped, "
+                        f"and no column has its name; columns: {columns}",
+                    )
                 )
             continue
         try:
             bound.append(_bound(name, port, expression, schema))
         except InputError as error:
             problems.extend(error.at(f"input '{name}'").problems)
-    batches = {int(b.shape[0]): b.name for b in bound if _has_rows(b) and b.shape.rank and b.shape[0].is_static}
+    batches = {
+        int(b.shape[0]): b.name
+        for b in bound
+        if _has_rows(b) and b.shape.rank and b.shape[0].is_static
+    }
     if len(batches) > 1:
         listed = ", ".join(f"{size} ('{name}')" for size, name in batches.items())
         problems.append(Problem("", f"the inputs fix different numbers of rows: {listed}"))
@@ -136,7 +167,9 @@ def bind(ports: Sequence[ModelPort], schema: pa.Schema, given: Given[str, Any]) 
 def _has_rows(bound: BoundInput) -> bool:
     """Its first dimension counts rows."""
     function = bound.expression.function
-    return function in ("column", "stack", "offsets", "padded", "length") or (function == "constant" and bound.per_row)
+    return function in ("column", "stack", "offsets", "padded", "length") or (
+        function == "constant" and bound.per_row
+    )
 
 
 def _position(ports: Sequence[ModelPort], name: str) -> int | None:
@@ -156,14 +189,31 @@ def _bound(name: str, port: ModelPort, expression: Expression, schema: pa.Schema
         return _bound_constant(name, port, expression)
     shape, kinds = _made(port, expression, schema)
     # One value a row is also what an input [rows, 1] takes.
-    columned = shape.rank == 1 and port.shape.rank == 2 and port.shape[1] == 1 and expression.function != "values"
+    columned = (
+        shape.rank == 1
+        and port.shape.rank == 2
+        and port.shape[1] == 1
+        and expression.function != "values"
+    )
     if not port.shape.compatible(PartialShape([*shape, 1]) if columned else shape):
-        raise InputError(f"expected shape {port.shape}, and {expression} gives {_shown(shape, expression)}{_hint(port, expression, schema)}")
-    allowed = {"float": "fiu", "signed": "iu", "unsigned": "iu", "boolean": "b", "string": "s"}[port.element_type.kind]
+        raise InputError(
+            f"expected shape {port.shape}, and {expression} gives "
+            f"{_shown(shape, expression)}{_hint(port, expression, schema)}"
+        )
+    allowed = {"float": "fiu", "signed": "iu", "unsigned": "iu", "boolean": "b", "string": "s"}[
+        port.element_type.kind
+    ]
     for column, kind in kinds.items():
         if kind not in allowed:
-            why = "; ids and counts are never rounded: convert the column itself" if kind == "f" and port.element_type.is_integer else ""
-            raise InputError(f"expected {port.element_type}, and column '{column}' has {schema.field(column).type}{why}")
+            why = (
+                ("; ids and counts are never rounded: convert the column itself")
+                if kind == "f" and port.element_type.is_integer
+                else ""
+            )
+            raise InputError(
+                f"expected {port.element_type}, and column '{column}' has "
+                f"{schema.field(column).type}{why}"
+            )
     if not kinds and not port.element_type.is_integer:
         raise InputError(f"expected {port.element_type}, and {expression} gives whole numbers")
     if expression.rounded and not port.element_type.is_float:
@@ -171,27 +221,40 @@ def _bound(name: str, port: ModelPort, expression: Expression, schema: pa.Schema
     return BoundInput(name, port.element_type, port.shape, expression)
 
 
-def _made(port: ModelPort, expression: Expression, schema: pa.Schema) -> tuple[PartialShape, dict[str, str]]:
+def _made(
+    port: ModelPort, expression: Expression, schema: pa.Schema
+) -> tuple[PartialShape, dict[str, str]]:
     """The shape that an expression makes, and of each column whose values it passes on the kind."""
     types = {column: column_type(schema, column) for column in expression.columns}
     if expression.function == "rows":
-        return (PartialShape([]) if port.shape.compatible(PartialShape([])) else PartialShape([1])), {}
+        return (
+            PartialShape([]) if port.shape.compatible(PartialShape([])) else PartialShape([1])
+        ), {}
     if expression.of_list:
         (column,) = expression.columns
         inner = list_item(types[column])
         if inner is None and expression.function in ("values", "offsets", "segments"):
             inner = types[column]  # bags of one
         if inner is None:
-            raise InputError(f"{expression.function}() needs a column of lists, and column '{column}' has {types[column]}")
+            raise InputError(
+                f"{expression.function}() needs a column of lists, "
+                f"and column '{column}' has {types[column]}"
+            )
         if expression.function in ("offsets", "segments", "length"):
             return PartialShape([None]), {}
-        shape = PartialShape([None] if expression.function == "values" else [None, expression.width])
+        shape = PartialShape(
+            [None] if expression.function == "values" else [None, expression.width]
+        )
         return shape, {column: kind_of(inner, column)}
     if expression.function == "stack":
         for column, found in types.items():
             if list_item(found) is not None:
-                raise InputError(f"stack() takes columns of single values, and column '{column}' has {found}")
-        return PartialShape([None, len(expression.columns)]), {c: kind_of(t, c) for c, t in types.items()}
+                raise InputError(
+                    f"stack() takes columns of single values, and column '{column}' has {found}"
+                )
+        return PartialShape([None, len(expression.columns)]), {
+            c: kind_of(t, c) for c, t in types.items()
+        }
     (column,) = expression.columns
     dims: list[Dimension | int | None] = [None]
     inner = types[column]
@@ -202,7 +265,10 @@ def _made(port: ModelPort, expression: Expression, schema: pa.Schema) -> tuple[P
         # Rows of one length, when the model says which: a row of another length is a bad row.
         if len(dims) == 2 and port.shape.rank == 2 and port.shape[1].is_static:
             return PartialShape([None, port.shape[1]]), {column: kind_of(inner, column)}
-        raise InputError(f"column '{column}' has lists of any length ({types[column]}), and the input is {port}{_list_hint(column)}")
+        raise InputError(
+            f"column '{column}' has lists of any length ({types[column]}), "
+            f"and the input is {port}{_list_hint(column)}"
+        )
     return PartialShape(dims), {column: kind_of(inner, column)}
 
 
@@ -213,18 +279,39 @@ def _bound_constant(name: str, port: ModelPort, expression: Expression) -> Bound
     if port.element_type is ElementType.string:
         value = np.array(value, object)
     rank = np.ndim(np.array(value, object)) if not isinstance(value, np.ndarray) else value.ndim
-    if port.shape.rank is not None and rank == port.shape.rank - 1 and not port.shape.contains(np.shape(value)):
+    if (
+        port.shape.rank is not None
+        and rank == port.shape.rank - 1
+        and not port.shape.contains(np.shape(value))
+    ):
         shape = port.shape[1:]
-        return BoundInput(name, port.element_type, port.shape, expression, accept(ModelPort((name,), port.element_type, shape), value), True)
+        return BoundInput(
+            name,
+            port.element_type,
+            port.shape,
+            expression,
+            accept(ModelPort((name,), port.element_type, shape), value),
+            True,
+        )
     return BoundInput(name, port.element_type, port.shape, expression, accept(port, value), False)
 
 
 def column_type(schema: pa.Schema, column: str) -> pa.DataType:
-    """The type of a column. Raises InputError with the near name when there is none, or more than one."""
+    """The type of a column.
+
+    Raises InputError with the near name when there is none, or more than one.
+    """
     count = len(schema.get_all_field_indices(column))
     if count != 1:
-        what = f"there is no column '{column}'{did_you_mean(column, schema.names)}" if not count else f"{count} columns are called '{column}'"
-        raise InputError(f"{what}; columns: {', '.join(schema.names[:20])}{' ...' if len(schema.names) > 20 else ''}")
+        what = (
+            f"there is no column '{column}'{did_you_mean(column, schema.names)}"
+            if not count
+            else f"{count} columns are called '{column}'"
+        )
+        raise InputError(
+            f"{what}; columns: {', '.join(schema.names[:20])}"
+            f"{' ...' if len(schema.names) > 20 else ''}"
+        )
     found = schema.field(column).type
     return found.value_type if pa.types.is_dictionary(found) else found
 
@@ -242,23 +329,38 @@ def kind_of(found: pa.DataType, column: str) -> str:
     types = pa.types
     if types.is_dictionary(found):
         found = found.value_type
-    for kind, test in (("i", types.is_signed_integer), ("u", types.is_unsigned_integer), ("f", types.is_floating), ("b", types.is_boolean)):
+    for kind, test in (
+        ("i", types.is_signed_integer),
+        ("u", types.is_unsigned_integer),
+        ("f", types.is_floating),
+        ("b", types.is_boolean),
+    ):
         if test(found):
             return kind
     if types.is_string(found) or types.is_large_string(found):
         return "s"
-    raise InputError(f"column '{column}' has {found}, which is no input's type: convert it to numbers, truth values or text first")
+    raise InputError(
+        f"column '{column}' has {found}, which is no input's type: "
+        "convert it to numbers, truth values or text first"
+    )
 
 
 def _shown(shape: PartialShape, expression: Expression) -> str:
-    return str(shape).replace("?", "values" if expression.function in ("values", "segments") else "rows", 1)
+    return str(shape).replace(
+        "?", "values" if expression.function in ("values", "segments") else "rows", 1
+    )
 
 
 def _hint(port: ModelPort, expression: Expression, schema: pa.Schema) -> str:
-    if expression.function == "column" and list_item(column_type(schema, expression.columns[0])) is not None:
+    if (
+        expression.function == "column"
+        and list_item(column_type(schema, expression.columns[0])) is not None
+    ):
         return _list_hint(expression.columns[0])
     return ""
 
 
 def _list_hint(column: str) -> str:
-    return f"; see values({column}), offsets({column}), padded({column}, 50) and length({column}, 50)"
+    return (
+        f"; see values({column}), offsets({column}), padded({column}, 50) and length({column}, 50)"
+    )

@@ -1,4 +1,4 @@
-"""The folder of an old output, which has the name `.NAME.old` from when it makes room to when it is deleted."""
+"""The folder of an old output, `.NAME.old`, from when it makes room to when it is deleted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ class OldOutput:
         self.path = target.with_name(f".{target.name}.old")
 
     def recover(self, deleting: bool) -> None:
-        """After a run that was killed, and that nobody resumes: put the old output back, or delete it when there is a new one."""
+        """After a run that was killed, and that nobody resumes: put the old output back, or delete
+        it when there is a new one.
+        """
         is_there = os.path.lexists(self.target)
         if not os.path.lexists(self.path) or (is_there and not deleting):
             return
@@ -31,11 +33,17 @@ class OldOutput:
         elif not is_there and not self._foreign() and not lacks_parts(self.path):
             os.rename(self.path, self.target)
         else:
-            raise InputError(f"{self.path} is in the way, and no whole output of uncork score: move it away", str(self.target))
+            raise InputError(
+                f"{self.path} is in the way, and no whole output of uncork score: move it away",
+                str(self.target),
+            )
 
     @contextlib.contextmanager
     def moved_away(self) -> Iterator[None]:
-        """Make room at the target for a block that gives it a new folder; a failure puts the old one back."""
+        """Make room at the target for a block that gives it a new folder.
+
+        A failure puts the old one back.
+        """
         if os.path.lexists(self.target):
             self.delete()  # of a run that was killed in its last step
         try:
@@ -53,7 +61,9 @@ class OldOutput:
             return
         reason = "" if self._is_empty() else self._foreign()
         if reason:
-            raise InputError(f"{self.path} is in the way, and {reason}: move it away", str(self.target))
+            raise InputError(
+                f"{self.path} is in the way, and {reason}: move it away", str(self.target)
+            )
         for path in self.path.iterdir():
             if path.name != SUCCESS:
                 path.unlink()

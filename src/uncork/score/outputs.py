@@ -1,7 +1,8 @@
 """The columns of the output: kept ones, then one for each result of the model, or its best items.
 
-A result [rows] or [rows, 1] is a plain column; more dimensions are lists, of fixed size where the model fixes it. With `top_k`
-a result [rows, items] becomes two columns: the numbers of its best items, best first, and their scores.
+A result [rows] or [rows, 1] is a plain column; more dimensions are lists, of fixed size where the
+model fixes it. With `top_k` a result [rows, items] becomes two columns: the numbers of its best
+items, best first, and their scores.
 """
 
 from __future__ import annotations
@@ -26,14 +27,18 @@ ROW = "row"
 
 @dataclass(frozen=True)
 class OutputColumn:
-    """A result of the model, by position, as a column. `dims` are those after the first; None where the model leaves them open."""
+    """A result of the model, by position, as a column.
+
+    `dims` are those after the first; None where the model leaves them open.
+    """
 
     name: str
     position: int
     element_type: ElementType
     dims: tuple[int | None, ...]
     top_k: int | None = None
-    #: A row may have no result. Parquet as most versions of Arrow write it has no null among lists of fixed size.
+    #: A row may have no result. Parquet as most versions of Arrow write it has no null among lists
+    #: of fixed size.
     nullable: bool = False
 
     @lazy
@@ -58,29 +63,53 @@ class OutputColumn:
     def arrays(self, result: Array) -> list[pa.Array]:
         """The column or columns of a result whose first dimension is rows."""
         if self.top_k is None:
-            return [_arrow(result.reshape(len(result), -1) if not self.dims else result, self._sizes, self.element_type)]
+            return [
+                _arrow(
+                    result.reshape(len(result), -1) if not self.dims else result,
+                    self._sizes,
+                    self.element_type,
+                )
+            ]
         places, scores = best(result, self.top_k)
-        return [_arrow(places, self._sizes, ElementType.i64), _arrow(scores, self._sizes, self.element_type)]
+        return [
+            _arrow(places, self._sizes, ElementType.i64),
+            _arrow(scores, self._sizes, self.element_type),
+        ]
 
 
 def plan_outputs(
-    ports: Sequence[ModelPort], wanted: Mapping[str, str] | None, top_k: int | None, nullable: bool = False
+    ports: Sequence[ModelPort],
+    wanted: Mapping[str, str] | None,
+    top_k: int | None,
+    nullable: bool = False,
 ) -> tuple[OutputColumn, ...]:
-    """The columns for `wanted` (column name to result name or position), or for all results under their own names.
+    """The columns for `wanted` (column name to result name or position), or for all results under
+    their own names.
 
-    `nullable` columns may lack the result of a row. Raises InputError that says which results there are.
+    `nullable` columns may lack the result of a row. Raises InputError that says which results there
+    are.
     """
     names = unique_names(ports)
-    listed = ", ".join(f"{name} {port.element_type}{port.shape}" for name, port in zip(names, ports))
+    listed = ", ".join(
+        f"{name} {port.element_type}{port.shape}" for name, port in zip(names, ports)
+    )
     columns: list[OutputColumn] = []
     for column, result in ({name: name for name in names} if wanted is None else wanted).items():
-        position = next((i for i, port in enumerate(ports) if result in port.names or result == names[i]), None)
+        position = next(
+            (i for i, port in enumerate(ports) if result in port.names or result == names[i]), None
+        )
         if position is None and result.isdecimal() and int(result[:9]) < len(ports):
             position = int(result)
         if position is None:
             known = [name for port in ports for name in port.names]
-            raise InputError(f"the model has no output '{result}'{did_you_mean(result, known)}; outputs: {listed}", f"output '{column}'")
-        columns.append(replace(_planned(column, position, ports[position], top_k), nullable=nullable))
+            raise InputError(
+                f"the model has no output '{result}'{did_you_mean(result, known)}; "
+                f"outputs: {listed}",
+                f"output '{column}'",
+            )
+        columns.append(
+            replace(_planned(column, position, ports[position], top_k), nullable=nullable)
+        )
     if not columns:
         raise InputError(f"no output is asked for; the model has {listed}", "outputs")
     return tuple(columns)
@@ -89,20 +118,38 @@ def plan_outputs(
 def _planned(name: str, position: int, port: ModelPort, top_k: int | None) -> OutputColumn:
     where = f"output '{name}'"
     if not port.shape.rank:
-        raise InputError(f"has shape {port.shape}, and a column needs one value or more for each row: choose others by output names", where)
+        raise InputError(
+            f"has shape {port.shape}, and a column needs one value or more for each "
+            "row: choose others by output names",
+            where,
+        )
     dims = tuple(dim.static_size for dim in port.shape[1:])
     dims = () if dims == (1,) else dims
     if top_k is None:
         return OutputColumn(name, position, port.element_type, dims)
     if len(dims) != 1 or port.element_type.kind not in ("float", "signed", "unsigned"):
-        raise InputError(f"top_k is for results [rows, items] of numbers, and this one is {port.element_type}{port.shape}", where)
+        raise InputError(
+            "top_k is for results [rows, items] of numbers, "
+            f"and this one is {port.element_type}{port.shape}",
+            where,
+        )
     if top_k < 1 or (dims[0] is not None and top_k > dims[0]):
-        raise InputError(f"top_k: expected 1 to {dims[0] if dims[0] is not None else 'the number of items'}, got {top_k}", where)
+        raise InputError(
+            "top_k: expected 1 to "
+            f"{dims[0] if dims[0] is not None else 'the number of items'}, "
+            f"got {top_k}",
+            where,
+        )
     return OutputColumn(name, position, port.element_type, dims, top_k)
 
 
-def output_schema(keep: Sequence[str], columns: Sequence[OutputColumn], source: pa.Schema) -> pa.Schema:
-    """The schema of the output. Raises InputError when two columns have one name or a kept one does not exist."""
+def output_schema(
+    keep: Sequence[str], columns: Sequence[OutputColumn], source: pa.Schema
+) -> pa.Schema:
+    """The schema of the output.
+
+    Raises InputError when two columns have one name or a kept one does not exist.
+    """
     fields: list[pa.Field] = []
     for name in keep:
         if name == ROW and ROW not in source.names:
@@ -117,7 +164,9 @@ def output_schema(keep: Sequence[str], columns: Sequence[OutputColumn], source: 
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise InputError(
-            f"two columns of the output would be called '{twice}': give a result another name, such as --output {twice}_2={twice}", "outputs"
+            f"two columns of the output would be called '{twice}': give a result another name, "
+            f"such as --output {twice}_2={twice}",
+            "outputs",
         )
     return pa.schema(fields)
 
@@ -127,7 +176,8 @@ def check_rejectable(source: pa.Schema) -> None:
     twice = next((name for name in source.names if source.names.count(name) > 1), None)
     if twice is not None:
         raise InputError(
-            f"{source.names.count(twice)} columns are called '{twice}', and rejected rows are written with all columns: rename one",
+            f"{source.names.count(twice)} columns are called '{twice}', "
+            "and rejected rows are written with all columns: rename one",
             "rejects",
         )
     for field in source:
@@ -138,16 +188,22 @@ def _check_writable(field: pa.Field, otherwise: str) -> None:
     """Refuse a column of a type that Parquet does not have: Arrow says so when it writes one."""
     try:
         # Cut, as batches are: some types can be written as a whole only.
-        pq.write_table(pa.table({field.name: pa.nulls(3, field.type).slice(1)}), pa.BufferOutputStream())
+        pq.write_table(
+            pa.table({field.name: pa.nulls(3, field.type).slice(1)}), pa.BufferOutputStream()
+        )
     except (pa.ArrowException, OSError):
         raise InputError(
-            f"column '{field.name}' has {field.type}, which cannot be written to Parquet: convert it, or {otherwise}",
+            f"column '{field.name}' has {field.type}, which cannot be written to Parquet: "
+            f"convert it, or {otherwise}",
             "source",
         ) from None
 
 
 def best(scores: Array, count: int) -> tuple[Array, Array]:
-    """The places [rows, count] of each row's largest values, largest first, and the values. Of equal ones the first; NaN is last."""
+    """The places [rows, count] of each row's largest values, largest first, and the values.
+
+    Of equal ones the first; NaN is last.
+    """
     rows, items = scores.shape
     if items < count:
         raise UncorkError(f"top_k is {count}, and a result has {items} items")
@@ -194,7 +250,9 @@ def _arrow(array: Array, dims: Sequence[int | None], element_type: ElementType) 
         if dims[axis - 1]:
             flat = pa.FixedSizeListArray.from_arrays(flat, size)
         else:
-            flat = pa.ListArray.from_arrays(pa.array(np.arange(count + 1, dtype=np.int32) * np.int32(size)), flat)
+            flat = pa.ListArray.from_arrays(
+                pa.array(np.arange(count + 1, dtype=np.int32) * np.int32(size)), flat
+            )
     return flat
 
 
@@ -203,4 +261,7 @@ def check_rows(columns: Sequence[OutputColumn], results: Sequence[Any], count: i
     for column in columns:
         shape = np.shape(results[column.position])
         if not shape or shape[0] != count:
-            raise UncorkError(f"has shape {list(shape)} for {count} rows: expected one entry for each row", f"output '{column.name}'")
+            raise UncorkError(
+                f"has shape {list(shape)} for {count} rows: expected one entry for each row",
+                f"output '{column.name}'",
+            )

@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 
 from uncork.errors import UncorkError
 
-#: Rows of a part are written when there are so many bytes of them: this, and not the part, has to fit in memory.
+#: Rows of a part are written when there are so many bytes of them: this, and not the part, has to
+#: fit in memory.
 _GROUP_BYTES = 32 << 20
 
 
@@ -24,20 +25,34 @@ _numbers = itertools.count()
 
 
 class PartWriter:
-    """A Parquet file that is there, whole, after `close`, and not before. Use as a context: what fails leaves nothing."""
+    """A Parquet file that is there, whole, after `close`, and not before.
+
+    Use as a context: what fails leaves nothing.
+    """
 
     def __init__(self, path: Path, schema: pa.Schema, plain: Sequence[str] = ()) -> None:
-        """`plain` are columns that are written as they are: dictionaries, compression and statistics cost time and gain nothing on scores."""
+        """`plain` are columns that are written as they are: dictionaries, compression and
+        statistics cost time and gain nothing on scores.
+        """
         self.path = path
         self._scratch = path.with_name(f"{path.name}.{_process(os.getpid())}-{next(_numbers)}.tmp")
         self._waiting: list[pa.RecordBatch] = []
         self._bytes = 0
-        packed = [leaf for field in schema if field.name not in plain for leaf in _leaves(field.name, field.type)]
+        packed = [
+            leaf
+            for field in schema
+            if field.name not in plain
+            for leaf in _leaves(field.name, field.type)
+        ]
         # Arrow's own file: one of Python's would have every page copied once more on its way.
         self._file = pa.OSFile(str(self._scratch), "wb")
         try:
             self._writer = pq.ParquetWriter(
-                self._file, schema, use_dictionary=packed, compression=dict.fromkeys(packed, "snappy"), write_statistics=packed
+                self._file,
+                schema,
+                use_dictionary=packed,
+                compression=dict.fromkeys(packed, "snappy"),
+                write_statistics=packed,
             )
         except OSError as error:  # the first bytes are written here
             self._remove()
@@ -72,24 +87,34 @@ class PartWriter:
                 self._writer.write_table(table, row_group_size=table.num_rows)
             except OSError as error:
                 raise self._not_written(error) from None
-            except pa.ArrowNotImplementedError as error:  # of values that no one of the schema shows
-                raise UncorkError(f"cannot be written to Parquet: {error}; leave such a column out, or convert it", str(self.path)) from None
+            except pa.ArrowNotImplementedError as error:
+                # Of values that no one of the schema shows
+                raise UncorkError(
+                    f"cannot be written to Parquet: {error}; "
+                    "leave such a column out, or "
+                    "convert it",
+                    str(self.path),
+                ) from None
 
     def close(self) -> int:
         """Make the file durable and give it its name. Returns its size in bytes."""
         size = self.finish()
-        self.settle()
+        self.commit()
         return size
 
     def finish(self) -> int:
-        """Write what there is to write: the file then waits for `settle`, which may be called in another thread. Returns its size."""
+        """Write what there is to write: the file then waits for `commit`, which may be called in
+        another thread. Returns its size.
+        """
         with self._guarded():
             self._flush()
             self._writer.close()
             return int(self._file.tell())
 
-    def settle(self) -> None:
-        """Make the finished file durable and give it its name: the disk works, and nothing is computed."""
+    def commit(self) -> None:
+        """Make the finished file durable and give it its name: the disk works, and nothing is
+        computed.
+        """
         with self._guarded():
             os.fsync(self._file.fileno())
             self._file.close()
@@ -108,7 +133,8 @@ class PartWriter:
             raise
 
     def _not_written(self, error: OSError) -> UncorkError:
-        reason = os.strerror(error.errno) if error.errno else str(error)  # Arrow's own text says where in Arrow
+        # Arrow's own text says where in Arrow
+        reason = os.strerror(error.errno) if error.errno else str(error)
         return UncorkError(f"cannot be written: {reason}", str(self.path))
 
     def abandon(self) -> None:
@@ -125,7 +151,11 @@ class PartWriter:
 
 def _leaves(path: str, found: pa.DataType) -> list[str]:
     """Parquet's names of the columns that a column consists of there."""
-    if pa.types.is_list(found) or pa.types.is_large_list(found) or pa.types.is_fixed_size_list(found):
+    if (
+        pa.types.is_list(found)
+        or pa.types.is_large_list(found)
+        or pa.types.is_fixed_size_list(found)
+    ):
         return _leaves(f"{path}.list.element", found.value_type)
     if pa.types.is_struct(found):
         return [leaf for field in found for leaf in _leaves(f"{path}.{field.name}", field.type)]
@@ -133,7 +163,9 @@ def _leaves(path: str, found: pa.DataType) -> list[str]:
 
 
 def _process(number: int) -> str:
-    """A process by a name that no other has which writes into the same folder, on this host or another."""
+    """A process by a name that no other has which writes into the same folder, on this host or
+    another.
+    """
     host = re.sub(r"[^A-Za-z0-9_]", "_", socket.gethostname())[:40]
     return f"{host}-{number}"
 

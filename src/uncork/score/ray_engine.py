@@ -1,11 +1,13 @@
-"""The Ray engine: a pool of Ray actors, on this machine or on a cluster, that write the parts of their units as local workers do.
+"""The Ray engine: a pool of actors that write the parts of their units as local workers do.
 
-Nothing but units and counts goes through Ray: the nodes share a file system, on which the model, the source and the folder of the
-run lie. A worker that does not see what this process sees says so before it scores a row.
+Nothing but units and counts goes through Ray: the nodes share a file system, on which the model,
+the source and the folder of the run lie. A worker that does not see what this process sees says so
+before it scores a row.
 
-A pool of actors and not a Ray Data pipeline: there is no data to stream, and Ray Data sends a batch that kills its actor to the next
-one without end and without saying which it is (its `map_batches` has no parameter for that). Here Ray restarts the actor, on
-another node if need be, and the unit goes to the next actor that is free, three times.
+A pool of actors and not a Ray Data pipeline: there is no data to stream, and Ray Data sends a batch
+that kills its actor to the next one without end and without saying which it is (its `map_batches`
+has no parameter for that). Here Ray restarts the actor, on another node if need be, and the unit
+goes to the next actor that is free, three times.
 """
 
 from __future__ import annotations
@@ -25,30 +27,32 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.fs as pafs
 
 from uncork._version import __version__
 from uncork.compiler.threads import available_threads
 from uncork.errors import InputError, UncorkError
-from uncork.score.columns import Fault
+from uncork.score.columns import RowError
 from uncork.score.engine import error_of_worker, write_unit
+from uncork.score.journal import Finished
+from uncork.score.landmarks import Landmarks
 from uncork.score.parts import part_path, rejects_path
-from uncork.score.sink import Finished, Sink
+from uncork.score.sink import Sink
 from uncork.score.source import Unit
-from uncork.score.target import JOURNAL
 from uncork.score.unit import Job, UnitScorer
-from uncork.score.waiting import WaitingUnits
+from uncork.score.unit_queue import UnitQueue
 
 #: A unit that ends its worker this often would end the next one too.
 _ATTEMPTS = 3
-#: Seconds in which a worker that does not answer is asked again: Ray takes a while to notice that a node
-#: is lost, and calls to its workers fail at once meanwhile.
+#: Seconds in which a worker that does not answer is asked again: Ray takes a while to notice that a
+#: node is lost, and calls to its workers fail at once meanwhile.
 _PATIENCE = 60.0
 #: Seconds between two questions, at first and at most.
 _FIRST_REST, _LONGEST_REST = 0.2, 5.0
-#: Bytes of Ray's object store where uncork starts Ray: counts and errors go through it, never rows. Near the least that Ray takes.
+#: Bytes of Ray's object store where uncork starts Ray: counts and errors go through it, never rows.
+#: Near the least that Ray takes.
 _OBJECT_STORE = 100 << 20
-#: Seconds in which a part that a node has written must be seen here: network file systems keep what they know for a while.
+#: Seconds in which a part that a node has written must be seen here: network file systems keep what
+#: they know for a while.
 _ARRIVAL = 60.0
 
 
@@ -57,62 +61,28 @@ def import_ray() -> Any:
     try:
         import ray
     except ImportError as error:
-        raise UncorkError(f"needs Ray, which cannot be imported ({error}): pip install 'uncork[ray]'", "engine 'ray'") from None
+        raise UncorkError(
+            f"needs Ray, which cannot be imported ({error}): pip install 'uncork[ray]'",
+            "engine 'ray'",
+        ) from None
     return ray
 
 
-@dataclass(frozen=True)
-class _Landmarks:
-    """What a worker must see as this process does: files with their sizes in bytes, and the run's journal by its first line."""
-
-    files: tuple[tuple[str, int], ...]
-    journal: str
-    description: bytes
-
-    @staticmethod
-    def of(job: Job, folder: Path) -> _Landmarks:
-        model = Path(job.model)
-        named = [job.model, job.load_options["weights"] or str(model.with_suffix(".bin")), *(job.load_options["tables"] or {}).values()]
-        # FILE.safetensors:KEY is a place in a file.
-        paths = [path if os.path.exists(path) else path.rpartition(":")[0] for path in named]
-        if isinstance(job.source.filesystem, pafs.LocalFileSystem):
-            paths += [file.path for file in job.source.files]
-        with open(folder / JOURNAL, "rb") as journal:
-            description = journal.readline()
-        return _Landmarks(tuple((p, os.path.getsize(p)) for p in paths if os.path.isfile(p)), str(folder / JOURNAL), description)
-
-    def check(self, node: str) -> None:
-        """Raises UncorkError with the first that is not the same on this node."""
-        for path, size in self.files:
-            try:
-                found = os.path.getsize(path)
-            except OSError as error:
-                raise _unseen(node, f"does not see {path} ({error.strerror})") from None
-            if found != size:
-                raise _unseen(node, f"sees another {path}: {found:,} bytes, expected {size:,}")
-        try:
-            with open(self.journal, "rb") as journal:
-                same = journal.readline() == self.description
-        except OSError as error:
-            raise _unseen(node, f"does not see the folder of the run, {os.path.dirname(self.journal)} ({error.strerror})") from None
-        if not same:
-            raise _unseen(node, f"sees another folder at {os.path.dirname(self.journal)}")
-
-
-def _unseen(node: str, what: str) -> UncorkError:
-    return UncorkError(
-        f"{what}: every node must have the source and the output on a shared file system, under the same paths as here, and the model "
-        "and its tables under the same paths, shared or copied",
-        f"Ray worker on {node}",
-    )
-
-
 class RayWorker:
-    """An actor's part. What it has is made when it is first needed, so that one that Ray has restarted is like a new one."""
+    """An actor's part.
+
+    What it has is made when it is first needed, so that one that Ray has restarted is like a new
+    one.
+    """
 
     def __init__(self, version: str, job: bytes, folder: str, landmarks: bytes) -> None:
         """`job` and `landmarks` are pickled: they are only read when the version is the same."""
-        self._version, self._job, self._folder, self._landmarks = version, job, Path(folder), landmarks
+        self._version, self._job, self._folder, self._landmarks = (
+            version,
+            job,
+            Path(folder),
+            landmarks,
+        )
         self._scorer: UnitScorer | None = None
 
     def ready(self) -> Exception | None:
@@ -120,15 +90,23 @@ class RayWorker:
         _, error = self._guarded(self._ready)
         return error
 
-    def score(self, unit: Unit) -> tuple[tuple[Finished, list[Fault]] | None, Exception | None]:
-        """Write the parts of a unit. Returns what the journal keeps and some faults, or what is wrong."""
-        return self._guarded(lambda: write_unit(self._ready(), unit, self._folder, lambda rows: None))
+    def score(self, unit: Unit) -> tuple[tuple[Finished, list[RowError]] | None, Exception | None]:
+        """Write the parts of a unit.
+
+        Returns what the journal keeps and some faults, or what is wrong.
+        """
+        return self._guarded(
+            lambda: write_unit(self._ready(), unit, self._folder, lambda rows: None)
+        )
 
     def _ready(self) -> UnitScorer:
         if self._scorer is None:
             node = str(import_ray().util.get_node_ip_address())
             if self._version != __version__:
-                raise UncorkError(f"has uncork {__version__}, expected {self._version}, as here", f"Ray worker on {node}")
+                raise UncorkError(
+                    f"has uncork {__version__}, expected {self._version}, as here",
+                    f"Ray worker on {node}",
+                )
             pa.set_cpu_count(1)
             pa.set_io_thread_count(1)
             pickle.loads(self._landmarks).check(node)
@@ -144,22 +122,29 @@ class RayWorker:
 
 
 class RayEngine:
-    """Ray actors of one core each. Ray is started, or connected to, when there is something to score. Close it at the end.
+    """Ray actors of one core each.
 
-    `workers` is their number: by default all cores of this machine or, with an address, of the cluster. `address` is that of a running
-    Ray cluster ("host:port", or "auto" for the one of this machine); without, Ray is started on this machine and ended by `close`,
-    unless the process has initialised Ray: then that is taken, and left as it is.
+    Ray is started, or connected to, when there is something to score. Close it at the end.
+
+    `workers` is their number: by default all cores of this machine or, with an address, of the
+    cluster. `address` is that of a running Ray cluster ("host:port", or "auto" for the one of this
+    machine); without, Ray is started on this machine and ended by `close`, unless the process has
+    initialised Ray: then that is taken, and left as it is.
     """
 
     def __init__(self, workers: int | None, address: str | None) -> None:
         if address is not None and "://" in address:
             raise InputError(
-                f"expected host:port or auto, got {address!r}: the files are looked at here, so start this on a node of the cluster",
+                f"expected host:port or auto, got {address!r}: the files are looked at here, "
+                "so start this on a node of the cluster",
                 "ray_address",
             )
         self._ray = import_ray()
         if address is not None and self._ray.is_initialized():
-            raise InputError("this process is connected to Ray already: leave the address out to use that", "ray_address")
+            raise InputError(
+                "this process is connected to Ray already: leave the address out to use that",
+                "ray_address",
+            )
         self._address = address
         self._count = workers
         self._ours = False
@@ -167,7 +152,8 @@ class RayEngine:
         self._actors: list[Any] = []
         self._deaths: dict[int, int] = {}
         self._silences: dict[Any, _Silence] = {}  # of workers that did not answer, until they do
-        # Ctrl-C may interrupt the main thread at any point, and a line of the journal is written whole.
+        # Ctrl-C may interrupt the main thread at any point, and a line of the journal is written
+        # whole.
         self._scribe = ThreadPoolExecutor(1, "journal")
         #: Workers that died with a unit, which was scored by another.
         self.replaced = 0
@@ -176,20 +162,30 @@ class RayEngine:
     def workers(self) -> int:
         return self._count or available_threads()
 
-    def run(self, job: Job, units: Sequence[Unit], sink: Sink, progress: Callable[[int], None]) -> list[Fault]:
-        """Score the units into the sink; `progress` is told after each. See `uncork.score.engine.Engine`."""
+    def run(
+        self, job: Job, units: Sequence[Unit], sink: Sink, progress: Callable[[int], None]
+    ) -> list[RowError]:
+        """Score the units into the sink; `progress` is told after each.
+
+        See `uncork.score.engine.Engine`.
+        """
         if not units:
             return []
         self._connect()
         job = _absolute(job)
-        settled = (__version__, pickle.dumps(job), str(sink.folder), pickle.dumps(_Landmarks.of(job, sink.folder)))
+        settled = (
+            __version__,
+            pickle.dumps(job),
+            str(sink.folder),
+            pickle.dumps(Landmarks.of(job, sink.folder)),
+        )
         actor = self._ray.remote(num_cpus=1, max_restarts=-1)(RayWorker)
         for _ in range(min(self.workers, len(units))):
             self._actors.append(actor.remote(*settled))
             self._make_ready(self._actors[-1])
-        waiting, idle = WaitingUnits(units), list[Any]()
+        waiting, idle = UnitQueue(units), list[Any]()
         last: dict[Any, Unit] = {}  # that each worker was given
-        faults: list[Fault] = []
+        faults: list[RowError] = []
         left = len(units)
         while left:
             for worker, unit, answer in self._answers():
@@ -223,7 +219,8 @@ class RayEngine:
             for actor in actors:
                 self._ray.kill(actor)
             if calls:
-                self._ray.wait(list(calls), num_returns=len(calls), timeout=10)  # until no one writes any more
+                # until no one writes any more
+                self._ray.wait(list(calls), num_returns=len(calls), timeout=10)
         if self._ours:
             self._ours = False
             self._ray.shutdown()
@@ -236,23 +233,37 @@ class RayEngine:
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
         if self._address is None:
             with _interrupted_after():
-                self._ray.init("local", num_cpus=self.workers, include_dashboard=False, object_store_memory=_OBJECT_STORE, **quiet)
+                self._ray.init(
+                    "local",
+                    num_cpus=self.workers,
+                    include_dashboard=False,
+                    object_store_memory=_OBJECT_STORE,
+                    **quiet,
+                )
             return
         try:
             self._ray.init(self._address, **quiet)
         except (ConnectionError, RuntimeError, ValueError) as error:
-            raise UncorkError(f"cannot connect to Ray: {_last_line(error)}", self._address) from None
+            raise UncorkError(
+                f"cannot connect to Ray: {_last_line(error)}", self._address
+            ) from None
         self._count = self._count or self._cluster_cores()
 
     def _cluster_cores(self) -> int:
         return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
 
     def _make_ready(self, worker: Any) -> None:
-        """Let a worker look at the files: it gets units when it has. Of one that Ray restarts, the call waits for that."""
+        """Let a worker look at the files: it gets units when it has.
+
+        Of one that Ray restarts, the call waits for that.
+        """
         self._calls[worker.ready.options(max_task_retries=_ATTEMPTS - 1).remote()] = (worker, None)
 
     def _answers(self) -> Iterator[tuple[Any, Unit | None, Any]]:
-        """The workers that are done with their calls, and their answers; None of one that died. Raises what a worker says."""
+        """The workers that are done with their calls, and their answers; None of one that died.
+
+        Raises what a worker says.
+        """
         rest = self._ask_again()
         if not self._calls:
             time.sleep(rest)
@@ -273,7 +284,10 @@ class RayEngine:
             yield worker, unit, result
 
     def _ask_again(self) -> float:
-        """Ask the workers whose rest is over. Returns seconds until the next one's is, at most 1."""
+        """Ask the workers whose rest is over.
+
+        Returns seconds until the next one's is, at most 1.
+        """
         now = time.monotonic()
         due = [silence.until - now for silence in self._silences.values() if not silence.asked]
         for worker, silence in self._silences.items():
@@ -285,7 +299,9 @@ class RayEngine:
     def _died(self, worker: Any, unit: Unit | None, error: Exception) -> None:
         """Note a death; raises UncorkError when there is no sense in trying again."""
         reason = f"the last because: {_last_line(error)}"
-        broken = isinstance(error, self._ray.exceptions.RayTaskError) or getattr(error, "actor_init_failed", False)
+        broken = isinstance(error, self._ray.exceptions.RayTaskError) or getattr(
+            error, "actor_init_failed", False
+        )
         if broken:
             raise UncorkError(f"workers cannot be started, {reason}", "Ray")
         if unit is None:
@@ -296,10 +312,15 @@ class RayEngine:
         if deaths == _ATTEMPTS:
             where = f"rows {unit.first_row} to {unit.first_row + unit.rows - 1}"
             hint = "if memory ran out, take fewer workers or a smaller batch"
-            raise UncorkError(f"{_ATTEMPTS} workers ended while scoring {where}, {reason} ({hint})", "Ray")
+            raise UncorkError(
+                f"{_ATTEMPTS} workers ended while scoring {where}, {reason} ({hint})", "Ray"
+            )
 
     def _not_ready(self, worker: Any, reason: str) -> None:
-        """Let a worker that did not answer rest, or give it up; raises UncorkError when it was the last."""
+        """Let a worker that did not answer rest, or give it up.
+
+        Raises UncorkError when it was the last.
+        """
         now = time.monotonic()
         silence = self._silences.setdefault(worker, _Silence(now + _PATIENCE, _FIRST_REST))
         if now < silence.end:
@@ -326,8 +347,9 @@ class _Silence:
 
 @contextlib.contextmanager
 def _interrupted_after() -> Iterator[None]:
-    """Keep Ctrl-C for the end: a half-started Ray leaves processes behind, and ends this one with a crash. Ray's processes, which a
-    terminal interrupts as well, inherit that they do not listen."""
+    """Keep Ctrl-C for the end: a half-started Ray leaves processes behind, and ends this one with a
+    crash. Ray's processes, which a terminal interrupts as well, inherit that they do not listen.
+    """
     if threading.current_thread() is not threading.main_thread() or sys.platform == "win32":
         yield
         return
@@ -344,15 +366,25 @@ def _interrupted_after() -> Iterator[None]:
 
 
 def _absolute(job: Job) -> Job:
-    """The job with paths that do not depend on where a process was started. Those of the source do not."""
+    """The job with paths that do not depend on where a process was started.
+
+    Those of the source do not.
+    """
     options = dict(job.load_options)
     options["weights"] = None if options["weights"] is None else os.path.abspath(options["weights"])
-    options["tables"] = None if options["tables"] is None else {name: os.path.abspath(path) for name, path in options["tables"].items()}
+    options["tables"] = (
+        None
+        if options["tables"] is None
+        else {name: os.path.abspath(path) for name, path in options["tables"].items()}
+    )
     return replace(job, model=os.path.abspath(job.model), load_options=options)
 
 
 def _wait_for(folder: Path, finished: Finished) -> None:
-    """Until this process sees the parts of a unit that a node has written. Raises UncorkError when it does not."""
+    """Until this process sees the parts of a unit that a node has written.
+
+    Raises UncorkError when it does not.
+    """
     until = time.monotonic() + _ARRIVAL
     parts = [(part_path(folder, finished.unit), finished.size)]
     if finished.rejects:
@@ -360,7 +392,11 @@ def _wait_for(folder: Path, finished: Finished) -> None:
     for path, size in parts:
         while not path.is_file() or path.stat().st_size != size:
             if time.monotonic() > until:
-                raise UncorkError(f"was written by a Ray worker ({size:,} bytes), and is not seen here after {_ARRIVAL:.0f} s", str(path))
+                raise UncorkError(
+                    f"was written by a Ray worker ({size:,} bytes), "
+                    f"and is not seen here after {_ARRIVAL:.0f} s",
+                    str(path),
+                )
             time.sleep(0.1)
 
 

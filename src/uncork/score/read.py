@@ -1,4 +1,4 @@
-"""Reading rows: the footers of files, and the batches of a unit, always of the same number of rows but for the last."""
+"""Readers of rows: footers of files, and batches of one size (but for the last of a unit)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from uncork.errors import UncorkError
 from uncork.score.file_formats import open_csv
 from uncork.score.source import Source, Span, Unit
 
-#: Bytes that are read from a Parquet file's column at a time: a column chunk need not be in memory as a whole. Over a network
-#: every read is a request.
+#: Bytes that are read from a Parquet file's column at a time: a column chunk need not be in memory
+#: as a whole. Over a network every read is a request.
 _LOCAL_BUFFER = 1 << 18
 _REMOTE_BUFFER = 8 << 20
 
@@ -23,7 +23,10 @@ class SourceError(UncorkError):
 
 
 class Reader:
-    """Reads units of a source. It keeps its place: a worker that gets pieces of one row group in order decodes it once."""
+    """Reads units of a source.
+
+    It keeps its place: a worker that gets pieces of one row group in order decodes it once.
+    """
 
     def __init__(self, source: Source, columns: Sequence[str], batch_size: int) -> None:
         self.source = source
@@ -35,7 +38,10 @@ class Reader:
         self._left: pa.RecordBatch | None = None
 
     def batches(self, unit: Unit) -> Iterator[pa.RecordBatch]:
-        """The rows of a unit, `batch_size` at a time. Raises SourceError, with the file, when it cannot be read."""
+        """The rows of a unit, `batch_size` at a time.
+
+        Raises SourceError, with the file, when it cannot be read.
+        """
         waiting: list[pa.RecordBatch] = []
         count = 0
         for span in unit.spans:
@@ -64,7 +70,11 @@ class Reader:
                 batch = self._left if self._left is not None else next(self._open, None)
                 self._left = None
                 if batch is None:
-                    raise SourceError(f"ends after {self._at} rows of groups {span.first} to {span.last}, where its footer says more", path)
+                    raise SourceError(
+                        f"ends after {self._at} rows of groups {span.first} to "
+                        f"{span.last}, where its footer says more",
+                        path,
+                    )
                 before = min(max(0, span.skip - self._at), batch.num_rows)
                 part = batch.slice(before, min(batch.num_rows - before, span.rows - taken))
                 used = before + part.num_rows
@@ -77,25 +87,47 @@ class Reader:
         except (OSError, pa.ArrowException) as error:
             self._place = None
             reason = str(error).split("\n")[0].rstrip(". ")
-            raise SourceError(f"cannot be read, at row {self._at} of groups {span.first} to {span.last}: {reason}", path) from None
+            raise SourceError(
+                f"cannot be read, at row {self._at} of groups {span.first} to "
+                f"{span.last}: {reason}",
+                path,
+            ) from None
 
     def _check_same(self, number: int) -> None:
         """Refuse a file that is not the one whose footer was read: rows of both would be mixed."""
         file = self.source.files[number]
         info = self.source.filesystem.get_file_info(file.path)
         if (info.size or 0, info.mtime_ns or 0) != (file.size, file.changed):
-            what = "it is gone" if info.type == pafs.FileType.NotFound else "it has changed (size or time) while it was scored"
+            what = (
+                "it is gone"
+                if info.type == pafs.FileType.NotFound
+                else "it has changed (size or time) while it was scored"
+            )
             raise OSError(f"{what}: put back what the run began with and --resume, or score again")
 
     def _groups(self, span: Span) -> Iterator[pa.RecordBatch]:
         source, path = self.source, self.source.files[span.file].path
         groups = range(span.first, span.last + 1)
         if source.format == "parquet":
-            buffer = _LOCAL_BUFFER if isinstance(source.filesystem, pafs.LocalFileSystem) else _REMOTE_BUFFER
-            with pq.ParquetFile(path, filesystem=source.filesystem, buffer_size=buffer, pre_buffer=False) as file:
-                yield from file.iter_batches(self.batch_size, row_groups=list(groups), columns=self.columns, use_threads=False)
+            buffer = (
+                _LOCAL_BUFFER
+                if isinstance(source.filesystem, pafs.LocalFileSystem)
+                else _REMOTE_BUFFER
+            )
+            with pq.ParquetFile(
+                path, filesystem=source.filesystem, buffer_size=buffer, pre_buffer=False
+            ) as file:
+                yield from file.iter_batches(
+                    self.batch_size,
+                    row_groups=list(groups),
+                    columns=self.columns,
+                    use_threads=False,
+                )
         elif source.format == "ipc":
-            with source.filesystem.open_input_file(path) as stream, pa.ipc.open_file(stream) as reader:
+            with (
+                source.filesystem.open_input_file(path) as stream,
+                pa.ipc.open_file(stream) as reader,
+            ):
                 for group in groups:
                     yield reader.get_batch(group).select(self.columns)
         else:
@@ -105,4 +137,8 @@ class Reader:
 
 
 def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    return batches[0] if len(batches) == 1 else pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+    return (
+        batches[0]
+        if len(batches) == 1
+        else pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+    )

@@ -1,6 +1,7 @@
-"""`Scorer`: rows in, scores out, for engines that bring the rows themselves (Ray Data, Polars, DuckDB, Spark).
+"""`Scorer`: rows in, scores out, for engines that bring the rows (Ray Data, Polars, Spark).
 
-It is made of paths and options, so it pickles small; the model is loaded where it is first called, once in each process.
+It is made of paths and options, so it pickles small; the model is loaded where it is first called,
+once in each process.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from uncork.score.batch import BatchScorer
 from uncork.score.frames import from_frame, to_frame
 from uncork.score.mapping import bind
 from uncork.score.outputs import ROW, output_schema, plan_outputs
-from uncork.score.prepare import BATCH_SIZE
+from uncork.score.plan import BATCH_SIZE
 
 Location = str | os.PathLike[str]
 
@@ -37,14 +38,17 @@ in_child(_renew)
 
 
 class Scorer:
-    """A model as a function on rows: a RecordBatch, Table or data frame in, one of its kind out, a row for each row.
+    """A model as a function on rows: a RecordBatch, Table or data frame in, one of its kind out, a
+    row for each row.
 
-    >>> scorer = uncork.score.Scorer("model.xml", inputs={"items": "padded(items, 20)"}, keep=["session"])  # doctest: +SKIP
-    >>> scorer(batch)                                                                                       # doctest: +SKIP
+    >>> given = {"items": "padded(items, 20)"}
+    >>> scorer = uncork.score.Scorer("model.xml", inputs=given, keep=["session"])  # doctest: +SKIP
+    >>> scorer(batch)  # doctest: +SKIP
 
-    `inputs`, `outputs`, `keep`, `top_k`, `strict` and `negative_ids` are those of `uncork.score`; `keep` is nothing unless it
-    is given. `on_error` is "fail" or "null". `batch_size` is the most rows of a call of the model; `weights`, `tables` and `backend`
-    are those of `uncork.load`. `threads` is 1, since engines have as many workers as processors.
+    `inputs`, `outputs`, `keep`, `top_k`, `strict` and `negative_ids` are those of `uncork.score`;
+    `keep` is nothing unless it is given. `on_error` is "fail" or "null". `batch_size` is the most
+    rows of a call of the model; `weights`, `tables` and `backend` are those of `uncork.load`.
+    `threads` is 1, since engines have as many workers as processors.
     """
 
     def __init__(
@@ -64,13 +68,24 @@ class Scorer:
         backend: str = "cpu",
         threads: int | None = 1,
     ) -> None:
-        """Loads and checks the model. Raises what `uncork.load` raises, and InputError for outputs that are not there."""
+        """Loads and checks the model.
+
+        Raises what `uncork.load` raises, and InputError for outputs that are not there.
+        """
         if on_error not in ("fail", "null"):
-            raise InputError(f"expected fail or null, got {on_error!r}: a function on rows has no place for rejected ones", "on_error")
+            raise InputError(
+                f"expected fail or null, got {on_error!r}: "
+                "a function on rows has no place for rejected ones",
+                "on_error",
+            )
         if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
             raise InputError(f"expected a number of at least 1, got {batch_size!r}", "batch_size")
         if ROW in keep:
-            raise InputError("'row' is the number of a row in a whole source, which a function on some rows does not know", "keep")
+            raise InputError(
+                "'row' is the number of a row in a whole source, "
+                "which a function on some rows does not know",
+                "keep",
+            )
         self.model = os.path.abspath(model)
         self.inputs = dict(inputs or {})
         self.keep = tuple(keep)
@@ -79,7 +94,9 @@ class Scorer:
         self.batch_size = batch_size
         self._options = {
             "weights": None if weights is None else os.path.abspath(weights),
-            "tables": None if tables is None else {name: os.path.abspath(path) for name, path in tables.items()},
+            "tables": None
+            if tables is None
+            else {name: os.path.abspath(path) for name, path in tables.items()},
             "strict": strict,
             "backend": backend,
             "threads": threads,
@@ -87,7 +104,11 @@ class Scorer:
         self._schemas: dict[pa.Schema, tuple[BatchScorer, int]] = {}
         compiled = self.compiled
         if compiled.model.sinks:
-            raise InputError("has variables, which carry state from one call to the next: rows would depend on each other", str(model))
+            raise InputError(
+                "has variables, which carry state from one call to the next: "
+                "rows would depend on each other",
+                str(model),
+            )
         self.columns = plan_outputs(compiled.outputs, outputs, top_k, on_error == "null")
 
     @property
@@ -102,13 +123,18 @@ class Scorer:
             return _models[key]
 
     def schema(self, source: pa.Schema) -> pa.Schema:
-        """The columns that come out for rows with these columns; engines ask for them. Raises InputError when they do not fit."""
+        """The columns that come out for rows with these columns; engines ask for them.
+
+        Raises InputError when they do not fit.
+        """
         return self._bound(source)[0].schema
 
     def __call__(self, rows: Any) -> Any:
-        """Score rows: a pyarrow RecordBatch or Table, a pandas or Polars data frame, or a dictionary of columns.
+        """Score rows: a pyarrow RecordBatch or Table, a pandas or Polars data frame, or a
+        dictionary of columns.
 
-        Raises InputError when columns do not fit, BadRowError for a row that cannot be scored unless `on_error="null"`.
+        Raises InputError when columns do not fit, BadRowError for a row that cannot be scored
+        unless `on_error="null"`.
         """
         table = from_frame(rows)
         scorer, size = self._bound(table.schema)
@@ -127,9 +153,14 @@ class Scorer:
             compiled = self.compiled
             mapping = bind(compiled.inputs, source, self.inputs)
             if mapping.batch is not None and self.batch_size not in (None, mapping.batch):
-                raise InputError(f"the model takes {mapping.batch} rows at a time, got {self.batch_size}", "batch_size")
+                raise InputError(
+                    f"the model takes {mapping.batch} rows at a time, got {self.batch_size}",
+                    "batch_size",
+                )
             schema = output_schema(self.keep, self.columns, source)
-            scorer = BatchScorer(compiled, mapping, self.keep, self.columns, schema, self.on_error, self.negative_ids)
+            scorer = BatchScorer(
+                compiled, mapping, self.keep, self.columns, schema, self.on_error, self.negative_ids
+            )
             found = self._schemas[source] = scorer, mapping.batch or self.batch_size or BATCH_SIZE
         return found
 

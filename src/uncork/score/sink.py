@@ -23,7 +23,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ import pyarrow.parquet as pq
 from uncork.destination import Read, check_apart, check_destination, resolved
 from uncork.errors import InputError, UncorkError
 from uncork.score.durable import replace_file, sync_folder
-from uncork.score.journal import Journal, Record
+from uncork.score.journal import Finished, Journal, Record
 from uncork.score.old_output import OldOutput, lacks_parts
 from uncork.score.parts import PartWriter, part_path, rejects_path
 from uncork.score.target import (
@@ -52,22 +52,10 @@ from uncork.score.target import (
 from uncork.score.unit import Counts, Job
 
 
-@dataclass(frozen=True)
-class Finished:
-    """A unit that is done: what the journal keeps of it. Sizes are in bytes; `rejects` is 0 when there is no such part."""
-
-    unit: int
-    counts: Counts
-    size: int
-    rejects: int
-
-    @staticmethod
-    def of(record: Record) -> Finished:
-        return Finished(**{**record, "counts": Counts(**record["counts"])})
-
-
 class Sink:
-    """The target of a run. `description` says what is being scored: a resumed run must have the same.
+    """The target of a run.
+
+    `description` says what is being scored: a resumed run must have the same.
 
     `reads` are files that the run reads, which must never be written over.
     """
@@ -190,7 +178,8 @@ class Sink:
             return
         if not resume:
             raise InputError(
-                f"has the parts of an interrupted run: resume that (the same command with --resume), or delete it: {self.folder}",
+                "has the parts of an interrupted run: resume that (the same command with "
+                f"--resume), or delete it: {self.folder}",
                 str(self.target),
             )
         self._compare(first)
@@ -202,7 +191,8 @@ class Sink:
         foreign = foreign_names(self.folder) if is_folder else [self.folder.name]
         if foreign:
             raise InputError(
-                f"parts are kept in {self.folder} meanwhile, and there is {foreign[0]!r}, which uncork score did not write: move it away",
+                f"parts are kept in {self.folder} meanwhile, and there is {foreign[0]!r}, "
+                "which uncork score did not write: move it away",
                 str(self.target),
             )
 
@@ -222,22 +212,31 @@ class Sink:
     def _compare(self, kept: Record) -> None:
         """Refuse to go on with a run that was described otherwise."""
         now = json.loads(json.dumps(self.description))
-        # Where nothing was rejected so far, bad rows may still be taken out. Nulls would need other columns.
-        ignored = {"on_error"} if (kept.get("on_error"), now["on_error"]) == ("fail", "reject") else set()
+        # Where nothing was rejected so far, bad rows may still be taken out. Nulls would need other
+        # columns.
+        ignored = (
+            {"on_error"} if (kept.get("on_error"), now["on_error"]) == ("fail", "reject") else set()
+        )
         different = [name for name in now if name not in ignored and now[name] != kept.get(name)]
         if different:
             raise InputError(
-                f"cannot be resumed: {', '.join(different)} not as before; give what the interrupted run had, or delete {self.folder}",
+                f"cannot be resumed: {', '.join(different)} not as before; "
+                f"give what the interrupted run had, or delete {self.folder}",
                 str(self.target),
             )
 
     def _is_there(self, kept: Finished) -> bool:
         """The parts of a unit are there, whole by their sizes and readable by their footers."""
         counts, nulls = kept.counts, self.job.on_error == "null"
-        parts = [(part_path(self.folder, kept.unit), kept.size, counts.rows if nulls else counts.scored)]
+        parts = [
+            (part_path(self.folder, kept.unit), kept.size, counts.rows if nulls else counts.scored)
+        ]
         if kept.rejects:
             parts.append((rejects_path(self.folder, kept.unit), kept.rejects, counts.rejected))
-        return all(path.is_file() and path.stat().st_size == size and _rows(path) == rows for path, size, rows in parts)
+        return all(
+            path.is_file() and path.stat().st_size == size and _rows(path) == rows
+            for path, size, rows in parts
+        )
 
     # ---- what earlier runs have left
 
@@ -278,7 +277,8 @@ class Sink:
         rejected = counts.get("rejected")
         if rejected and self.rejects is not None and not self.rejects.exists():
             raise InputError(
-                f"the output is finished, but its {rejected:,} rejected rows are not here any more: score again with --overwrite",
+                f"the output is finished, but its {rejected:,} rejected rows are not here any "
+                "more: score again with --overwrite",
                 str(self.rejects),
             )
         return note
@@ -288,7 +288,11 @@ class Sink:
     def done(self, finished: Finished) -> None:
         """Note a unit whose parts are in the folder."""
         if finished.unit in self.finished:
-            raise UncorkError(f"unit {finished.unit} was scored twice: this is a mistake of uncork, please report it", str(self.target))
+            raise UncorkError(
+                f"unit {finished.unit} was scored twice: "
+                "this is a mistake of uncork, please report it",
+                str(self.target),
+            )
         assert self._journal is not None
         self._journal.append(asdict(finished))
         self.finished[finished.unit] = finished
@@ -298,7 +302,10 @@ class Sink:
         return sum((f.counts for f in self.finished.values()), Counts())
 
     def leave(self) -> bool:
-        """Stop without an output. Returns whether there is anything to resume; without, nothing stays behind."""
+        """Stop without an output.
+
+        Returns whether there is anything to resume; without, nothing stays behind.
+        """
         if self._journal is not None and not self.placed:
             with contextlib.suppress(OSError):  # what cannot be deleted is swept by the next run
                 if not self.finished:
@@ -309,7 +316,10 @@ class Sink:
         return bool(self.finished)
 
     def _discard(self) -> None:
-        """Delete the folder of the run. The journal goes last: what has none holds nothing of worth."""
+        """Delete the folder of the run.
+
+        The journal goes last: what has none holds nothing of worth.
+        """
         with contextlib.suppress(FileNotFoundError):
             for path in self.folder.iterdir():
                 if path.name != JOURNAL:
@@ -349,13 +359,21 @@ class Sink:
         """All rejected rows as one file that waits for its name."""
         if self.rejects is None:
             return None
-        parts = [rejects_path(self.folder, unit) for unit, kept in sorted(self.finished.items()) if kept.rejects]
+        parts = [
+            rejects_path(self.folder, unit)
+            for unit, kept in sorted(self.finished.items())
+            if kept.rejects
+        ]
         return self._join(parts, REJECTED, self.job.reject_schema, ())
 
     def _joined_parts(self) -> Path:
         """All scored rows as one file that waits for its name."""
         parts = [part_path(self.folder, unit) for unit in sorted(self.finished)]
-        return parts[0] if len(parts) == 1 else self._join(parts, JOINED, self.job.schema, self.job.plain_columns)
+        return (
+            parts[0]
+            if len(parts) == 1
+            else self._join(parts, JOINED, self.job.schema, self.job.plain_columns)
+        )
 
     def _completed(self, summary: dict[str, Any]) -> Path:
         """Make the folder what the target is to be."""
@@ -372,7 +390,9 @@ class Sink:
         sync_folder(self.folder)
         return path
 
-    def _join(self, parts: Sequence[Path], name: str, schema: pa.Schema, plain: Sequence[str]) -> Path:
+    def _join(
+        self, parts: Sequence[Path], name: str, schema: pa.Schema, plain: Sequence[str]
+    ) -> Path:
         """The rows of the parts, in order, as one file of the folder."""
         if parts:  # Parquet does not have every type of Arrow: it gives back a near one
             schema = pq.read_schema(parts[0]).remove_metadata()
@@ -400,7 +420,10 @@ class Sink:
                 self._tidied(self._journal)
         except OSError as error:
             left = error.filename or self._old.path
-            raise UncorkError(f"the output is whole, but {left} cannot be deleted: {error.strerror}", str(self.target)) from None
+            raise UncorkError(
+                f"the output is whole, but {left} cannot be deleted: {error.strerror}",
+                str(self.target),
+            ) from None
 
     def _tidied(self, journal: Journal | None) -> None:
         """Take out of the target what was only of the run, and delete the old one."""

@@ -1,10 +1,12 @@
-"""What is scored: Parquet, Arrow IPC or CSV files, local or wherever pyarrow's file systems reach, as an ordered list of units.
+"""The source: Parquet, Arrow IPC or CSV files on any file system, as an ordered list of units.
 
-A `Unit` is a run of consecutive rows that one worker scores and that becomes one part of the output. Units follow the row
-groups of the files: small groups are taken together, large ones are cut. Rows are counted through all files in the order of
-their names, so that every row has a number that does not depend on who reads it.
+A `Unit` is a run of consecutive rows that one worker scores and that becomes one part of the
+output. Units follow the row groups of the files: small groups are taken together, large ones are
+cut. Rows are counted through all files in the order of their names, so that every row has a number
+that does not depend on who reads it.
 
-`open_source` looks at footers only (a CSV file has none: it is read through once to be counted); `Reader` reads the rows.
+`open_source` looks at footers only (a CSV file has none: it is read through once to be counted);
+`Reader` reads the rows.
 """
 
 from __future__ import annotations
@@ -21,14 +23,18 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from uncork.errors import InputError, Problem
-from uncork.score.file_formats import look_into
+from uncork.score.file_formats import read_footer
 
-_SUFFIXES = {"parquet": (".parquet", ".pq"), "ipc": (".arrow", ".ipc", ".feather"), "csv": (".csv", ".tsv", ".csv.gz", ".tsv.gz")}
+_SUFFIXES = {
+    "parquet": (".parquet", ".pq"),
+    "ipc": (".arrow", ".ipc", ".feather"),
+    "csv": (".csv", ".tsv", ".csv.gz", ".tsv.gz"),
+}
 
 
 @dataclass(frozen=True)
 class File:
-    """A file with what tells whether it is still the same, and the numbers of rows of its groups."""
+    """A file with what tells whether it is still the same, and the rows of each of its groups."""
 
     path: str
     size: int
@@ -42,7 +48,9 @@ class File:
 
 @dataclass(frozen=True)
 class Span:
-    """`rows` rows of the groups `first` to `last` (both included) of a file, after `skip` rows of them."""
+    """`rows` rows of the groups `first` to `last` (both included) of a file, after `skip` rows of
+    them.
+    """
 
     file: int
     first: int
@@ -88,10 +96,16 @@ class Source:
 
     def to_json(self) -> dict[str, Any]:
         """What tells two sources apart: files, sizes, times, rows."""
-        return {"name": self.name, "format": self.format, "files": [[f.path, f.size, f.changed, f.rows] for f in self.files]}
+        return {
+            "name": self.name,
+            "format": self.format,
+            "files": [[f.path, f.size, f.changed, f.rows] for f in self.files],
+        }
 
 
-def open_source(location: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], format: str | None = None) -> Source:
+def open_source(
+    location: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], format: str | None = None
+) -> Source:
     """Find the files of a path, a folder, a glob, a URI or a list of these, and read their footers.
 
     Raises InputError that lists every file that cannot be read or has other columns than the first.
@@ -109,9 +123,15 @@ def open_source(location: str | os.PathLike[str] | Sequence[str | os.PathLike[st
     kinds = {format} if format else {_format(info.path) for info in found}
     if len(kinds) != 1 or None in kinds or not kinds <= set(_SUFFIXES):
         suffixes = " ".join(suffix for all_of in _SUFFIXES.values() for suffix in all_of)
-        got = format if format else ", ".join(sorted({posixpath.splitext(i.path)[1] or "none" for i in found})[:5])
+        got = (
+            format
+            if format
+            else ", ".join(sorted({posixpath.splitext(i.path)[1] or "none" for i in found})[:5])
+        )
         raise InputError(
-            f"expected files of one format ({', '.join(_SUFFIXES)}), told by their suffixes ({suffixes}) or a format; got {got}", name
+            f"expected files of one format ({', '.join(_SUFFIXES)}), "
+            f"told by their suffixes ({suffixes}) or a format; got {got}",
+            name,
         )
     (kind,) = kinds
     assert kind is not None
@@ -131,14 +151,23 @@ def _find(location: str) -> tuple[Any, list[pafs.FileInfo]]:
         if info.type == pafs.FileType.Directory:
             infos = filesystem.get_file_info(pafs.FileSelector(path, recursive=True))
             # Names that begin so are notes of other programs (_SUCCESS, .crc), by convention.
-            inside = [i for i in infos if not any(p[:1] in "_." for p in posixpath.relpath(i.path, path).split("/"))]
+            inside = [
+                i
+                for i in infos
+                if not any(p[:1] in "_." for p in posixpath.relpath(i.path, path).split("/"))
+            ]
             infos = [i for i in inside if i.type == pafs.FileType.File and _format(i.path)]
         else:
             infos = _globbed(filesystem, path)
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"cannot be opened: {_reason(error)}", location) from None
     if not infos:
-        raise InputError("there is no such file" if info.type == pafs.FileType.NotFound else "has no files that can be scored", location)
+        raise InputError(
+            "there is no such file"
+            if info.type == pafs.FileType.NotFound
+            else "has no files that can be scored",
+            location,
+        )
     return filesystem, sorted(infos, key=lambda i: str(i.path))
 
 
@@ -146,19 +175,25 @@ def _globbed(filesystem: Any, path: str) -> list[pafs.FileInfo]:
     if not globbing.has_magic(path):
         return []
     if isinstance(filesystem, pafs.LocalFileSystem):
-        infos = filesystem.get_file_info([p.replace(os.sep, "/") for p in globbing.glob(path, recursive=True)])
+        infos = filesystem.get_file_info(
+            [p.replace(os.sep, "/") for p in globbing.glob(path, recursive=True)]
+        )
     else:
         fixed = path[: min(path.find(c) for c in "*?[" if c in path)]
         infos = [
             i
-            for i in filesystem.get_file_info(pafs.FileSelector(posixpath.dirname(fixed), allow_not_found=True, recursive=True))
+            for i in filesystem.get_file_info(
+                pafs.FileSelector(posixpath.dirname(fixed), allow_not_found=True, recursive=True)
+            )
             if fnmatch.fnmatchcase(i.path, path)
         ]
     return [i for i in infos if i.type == pafs.FileType.File]
 
 
 def _format(path: str) -> str | None:
-    return next((kind for kind, suffixes in _SUFFIXES.items() if path.lower().endswith(suffixes)), None)
+    return next(
+        (kind for kind, suffixes in _SUFFIXES.items() if path.lower().endswith(suffixes)), None
+    )
 
 
 def _checked(name: str, kind: str, filesystem: Any, found: Sequence[pafs.FileInfo]) -> Source:
@@ -167,13 +202,15 @@ def _checked(name: str, kind: str, filesystem: Any, found: Sequence[pafs.FileInf
     problems: list[Problem] = []
     for info in found:
         try:
-            own, groups = look_into(filesystem, info.path, kind, schema)
+            own, groups = read_footer(filesystem, info.path, kind, schema)
         except (OSError, pa.ArrowException, ValueError) as error:
             problems.append(Problem(info.path, f"cannot be read as {kind}: {_reason(error)}"))
             continue
         own = own.remove_metadata()
         schema = own if schema is None else schema
-        problems.extend(Problem(info.path, text) for text in _differences(schema, own, found[0].path))
+        problems.extend(
+            Problem(info.path, text) for text in _differences(schema, own, found[0].path)
+        )
         files.append(File(info.path, info.size or 0, info.mtime_ns or 0, tuple(groups)))
     if problems:
         raise InputError.of_all(name, problems)
@@ -204,10 +241,11 @@ def _reason(error: BaseException) -> str:
 
 
 def plan_units(source: Source, batch_size: int, rows_per_unit: int | None = None) -> list[Unit]:
-    """Cut the rows into units of whole batches where a group has to be cut, and of whole groups elsewhere.
+    """Cut the rows into units of whole batches where a group has to be cut, and of whole groups
+    elsewhere.
 
-    Without `rows_per_unit` there are about 32 units, of one batch to 131,072 rows: enough to keep workers busy to the end, and to
-    lose little when one is interrupted.
+    Without `rows_per_unit` there are about 32 units, of one batch to 131,072 rows: enough to keep
+    workers busy to the end, and to lose little when one is interrupted.
     """
     if rows_per_unit is None:
         rows_per_unit = min(131_072, max(1, -(-source.rows // 32)))

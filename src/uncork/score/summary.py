@@ -8,15 +8,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from uncork.score.columns import Fault
+from uncork.score.columns import RowError
 from uncork.score.unit import Counts
 
 
 @dataclass(frozen=True)
 class Summary:
-    """The result of a run. `counts.rows` is all rows of the source: `counts.scored + counts.rejected`.
+    """The result of a run.
 
-    `resumed_rows` of them were scored by an earlier run; `seconds` is this one's time and `rows_per_second` its own rows in it.
+    `counts.rows` is all rows of the source: `counts.scored + counts.rejected`.
+
+    `resumed_rows` of them were scored by an earlier run; `seconds` is this one's time and
+    `rows_per_second` its own rows in it.
     """
 
     output: str
@@ -28,12 +31,14 @@ class Summary:
     workers: int
     replaced_workers: int
     on_error: str
-    faults: tuple[Fault, ...]
+    faults: tuple[RowError, ...]
     #: An earlier run had finished the output: this one found it, and did nothing.
     already_finished: bool = False
 
     @staticmethod
-    def of_finished(output: str, rejects: str | None, note: dict[str, Any], parts: int, on_error: str) -> Summary:
+    def of_finished(
+        output: str, rejects: str | None, note: dict[str, Any], parts: int, on_error: str
+    ) -> Summary:
         """Of a run that was finished; `note` is what its output says of it."""
         known = Counts.__dataclass_fields__  # another version may count more
         counts = Counts(**{name: count for name, count in note["counts"].items() if name in known})
@@ -65,7 +70,9 @@ class Summary:
 
     def __str__(self) -> str:
         counts = self.counts
-        lines = [f"{counts.rows:,} rows in = {counts.scored:,} scored + {counts.rejected:,} rejected"]
+        lines = [
+            f"{counts.rows:,} rows in = {counts.scored:,} scored + {counts.rejected:,} rejected"
+        ]
         if self.already_finished:
             lines.append("finished by an earlier run: there was nothing to do")
             lines.append(self._places())
@@ -78,7 +85,9 @@ class Summary:
         own = f" ({self.resumed_rows:,} rows by an earlier run)" if self.resumed_rows else ""
         workers = "1 worker" if self.workers == 1 else f"{self.workers} workers"
         replaced = f", {self.replaced_workers} replaced" if self.replaced_workers else ""
-        lines.append(f"{self.seconds:.1f} s, {self.rows_per_second:,.0f} rows/s, {workers}{replaced}{own}")
+        lines.append(
+            f"{self.seconds:.1f} s, {self.rows_per_second:,.0f} rows/s, {workers}{replaced}{own}"
+        )
         lines.extend(f"  {fault}" for fault in self.faults)
         if counts.rejected > len(self.faults):
             lines.append(f"  and {counts.rejected - len(self.faults):,} more")
@@ -94,17 +103,33 @@ class Summary:
 
 @contextlib.contextmanager
 def progress_bar(total: int, show: bool) -> Iterator[Callable[[int], None]]:
-    """A function to be told how many rows are done. It shows them, rows/s and the time left, when standard error is a terminal."""
+    """A function to be told how many rows are done.
+
+    It shows them, rows/s and the time left, when standard error is a terminal.
+    """
     if not show or not sys.stderr.isatty():
         yield lambda rows: None
         return
     try:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TaskProgressColumn,
+            TextColumn,
+            TimeRemainingColumn,
+        )
     except ImportError:
         yield lambda rows: None
         return
-    columns = (BarColumn(), TaskProgressColumn(), MofNCompleteColumn(), TextColumn("{task.fields[speed]}"), TimeRemainingColumn())
+    columns = (
+        BarColumn(),
+        TaskProgressColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[speed]}"),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("rows", total=total, speed="")
 

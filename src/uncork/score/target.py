@@ -32,7 +32,10 @@ _OURS = re.compile(
 
 
 def is_one_file(output: str) -> bool:
-    """The output is one Parquet file, and not a folder of parts. Raises InputError for any other."""
+    """The output is one Parquet file, and not a folder of parts.
+
+    Raises InputError for any other.
+    """
     if output.endswith(("/", os.sep)):
         return False
     try:
@@ -44,7 +47,8 @@ def is_one_file(output: str) -> bool:
     except (OSError, ValueError) as error:
         raise InputError(f"cannot be written: {error}", repr(output)) from None
     raise InputError(
-        f"'{path.suffix}' is no kind of file that is written: scores are one Parquet file where the "
+        f"'{path.suffix}' is no kind of file that is written: "
+        "scores are one Parquet file where the "
         "name ends in .parquet, else a folder of them; for a folder of this name write "
         f"'{output}/'",
         output,

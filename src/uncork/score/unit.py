@@ -1,8 +1,11 @@
-"""What every engine does with a unit of rows: `UnitScorer(job).batches(unit)` gives its output, its faults and its counts.
+"""`UnitScorer`: the scoring of a unit of rows, which every engine does.
 
-A `Job` is everything that a worker has to know, frozen and picklable: the model's path and load options, the mapping, the
-source, the columns of the output. It is the same for all units, so an engine sends it once and then units, in any order, to any
-worker; a unit's answer depends on nothing else. One batch is held in memory, not one unit.
+`UnitScorer(job).batches(unit)` gives the output of a unit, its row errors and its counts.
+
+A `Job` is everything that a worker has to know, frozen and picklable: the model's path and load
+options, the mapping, the source, the columns of the output. It is the same for all units, so an
+engine sends it once and then units, in any order, to any worker; a unit's answer depends on nothing
+else. One batch is held in memory, not one unit.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import pyarrow as pa
 from uncork.compiler.compile import load
 from uncork.errors import UncorkError
 from uncork.score.batch import BatchScorer, Scored
-from uncork.score.columns import Fault, take_rows
+from uncork.score.columns import RowError, take_rows
 from uncork.score.mapping import Mapping
 from uncork.score.outputs import ROW, OutputColumn
 from uncork.score.read import Reader
@@ -35,7 +38,9 @@ REJECT_FIELDS = (
 
 @dataclass(frozen=True)
 class Job:
-    """See the module. `load_options` are keywords of `uncork.load`; `on_error` is fail, null or reject.
+    """See the module.
+
+    `load_options` are keywords of `uncork.load`; `on_error` is fail, null or reject.
 
     Without `negative_ids`, ids that would count from the end of their table make bad rows.
     """
@@ -50,7 +55,7 @@ class Job:
     on_error: str
     batch_size: int
     negative_ids: bool = True
-    #: What tells the output of this run from that of another (`prepare.run_of`).
+    #: What tells the output of this run from that of another (`plan.run_of`).
     run: str = ""
 
     def note(self, counts: Counts) -> str:
@@ -98,10 +103,13 @@ class Counts:
         return self + Counts(scored.rows, scored.scored, len(scored.faults), scored.negative_ids)
 
     def check(self, expected: int, where: str) -> None:
-        """Refuse to go on when a row was lost or doubled: `expected` rows were to be scored or rejected."""
+        """Refuse to go on when a row was lost or doubled: `expected` rows were to be scored or
+        rejected.
+        """
         if not expected == self.rows == self.scored + self.rejected:
             raise UncorkError(
-                f"{expected} rows were to be read, {self.rows} were, {self.scored} were scored and {self.rejected} rejected: "
+                f"{expected} rows were to be read, {self.rows} were, "
+                f"{self.scored} were scored and {self.rejected} rejected: "
                 "this is a mistake of uncork, please report it",
                 where,
             )
@@ -131,14 +139,19 @@ class UnitScorer:
             yield self._scorer.score(batch, row)
             row += batch.num_rows
 
-    def rejects(self, unit: Unit, faults: Sequence[Fault]) -> pa.Table:
-        """The rows with faults, whole, as the source has them, with what is wrong. Reads the unit once more if there are any."""
+    def rejects(self, unit: Unit, faults: Sequence[RowError]) -> pa.Table:
+        """The rows with faults, whole, as the source has them, with what is wrong.
+
+        Reads the unit once more if there are any.
+        """
         if not faults:
             return self.job.reject_schema.empty_table()
         wanted = [fault.row - unit.first_row for fault in faults]
         found: list[pa.RecordBatch] = []
         start = position = 0
-        for batch in Reader(self.job.source, self.job.source.schema.names, self.job.batch_size).batches(unit):
+        for batch in Reader(
+            self.job.source, self.job.source.schema.names, self.job.batch_size
+        ).batches(unit):
             until = position
             while until < len(wanted) and wanted[until] < start + batch.num_rows:
                 until += 1
@@ -150,6 +163,8 @@ class UnitScorer:
             [f.reason for f in faults],
             *([getattr(f, n) or None for f in faults] for n in ("column", "value", "layer")),
         ]
-        columns = [pa.chunked_array([pa.array(values, f.type)]) for values, f in zip(said, REJECT_FIELDS)]
+        columns = [
+            pa.chunked_array([pa.array(values, f.type)]) for values, f in zip(said, REJECT_FIELDS)
+        ]
         rows = pa.Table.from_batches(found)
         return pa.Table.from_arrays([*columns, *rows.columns], schema=self.job.reject_schema)

@@ -1,9 +1,13 @@
-"""A worker process: it gets a job, then units one by one, and writes the parts of each into the folder of the run.
+"""A worker process: it gets a job, then units one by one, and writes the parts of each.
 
-While the disk makes a part durable, the rows of the next unit are scored: that a unit is done is said when its part is there.
+The parts go into the folder of the run.
 
-It talks to its parent by pickled messages on standard input and output, so that it starts with a plain `python -c`, without
-importing anybody's main module, and ends when its parent does. What is printed in it goes to standard error.
+While the disk makes a part durable, the rows of the next unit are scored: that a unit is done is
+said when its part is there.
+
+It talks to its parent by pickled messages on standard input and output, so that it starts with a
+plain `python -c`, without importing anybody's main module, and ends when its parent does. What is
+printed in it goes to standard error.
 """
 
 from __future__ import annotations
@@ -29,7 +33,9 @@ _PERIOD = 0.1
 
 
 def _seldom(say: Callable[[int], None]) -> Callable[[int], None]:
-    """Add numbers up and say them a few times a second: small batches would keep the parent busy listening."""
+    """Add numbers up and say them a few times a second: small batches would keep the parent busy
+    listening.
+    """
     waiting, last = 0, time.monotonic()
 
     def add(rows: int) -> None:
@@ -42,7 +48,7 @@ def _seldom(say: Callable[[int], None]) -> Callable[[int], None]:
     return add
 
 
-class _Settling:
+class _Committing:
     """One thing at a time that is done in the background; what it raises comes out of `wait`."""
 
     def __init__(self) -> None:
@@ -79,14 +85,14 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     talking = threading.Lock()
-    settling = _Settling()
+    committing = _Committing()
 
     def say(*message: Any) -> None:
         with talking:
             pickle.dump(message, messages, pickle.HIGHEST_PROTOCOL)
             messages.flush()
 
-    def settle(steps: list[Callable[[], None]], done: tuple[Any, ...]) -> None:
+    def commit(steps: list[Callable[[], None]], done: tuple[Any, ...]) -> None:
         for step in steps:
             step()
         say("done", *done)
@@ -109,12 +115,14 @@ def main() -> None:
             say("unit", unit.number)
             steps: list[Callable[[], None]] = []
             try:
-                done = write_unit(scorer, unit, folder, _seldom(lambda rows: say("rows", rows)), steps.append)
+                done = write_unit(
+                    scorer, unit, folder, _seldom(lambda rows: say("rows", rows)), steps.append
+                )
             except Exception:
-                settling.wait()  # the unit before this one is done
+                committing.wait()  # the unit before this one is done
                 raise
-            settling.start(lambda steps=steps, done=done: settle(steps, done))  # type: ignore[misc]
-        settling.wait()
+            committing.start(lambda steps=steps, done=done: commit(steps, done))  # type: ignore[misc]
+        committing.wait()
     except (BrokenPipeError, EOFError):
         return  # the parent is gone
     except Exception as error:

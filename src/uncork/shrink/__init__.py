@@ -1,4 +1,4 @@
-"""Smaller tables: embedding tables of a model as 8-bit or 4-bit integers or as f16, in standard layers that OpenVINO runs too.
+"""Embedding tables in 8 or 4 bits or as f16, in standard layers that OpenVINO runs too.
 
 from uncork.shrink import shrink
 shrunk = shrink(uncork.read_model("model.xml"), "int8")
@@ -9,4 +9,13 @@ uncork.write_model(shrunk.model, "small.xml")
 from uncork.shrink.compare import OutputError, output_errors
 from uncork.shrink.rewrite import KINDS, Kind, Shrunk, ShrunkTable, SkippedTable, shrink
 
-__all__ = ["KINDS", "Kind", "OutputError", "Shrunk", "ShrunkTable", "SkippedTable", "output_errors", "shrink"]
+__all__ = [
+    "KINDS",
+    "Kind",
+    "OutputError",
+    "Shrunk",
+    "ShrunkTable",
+    "SkippedTable",
+    "output_errors",
+    "shrink",
+]

@@ -13,9 +13,11 @@ from uncork.types import Array
 
 @dataclass(frozen=True)
 class OutputError:
-    """The largest absolute difference of an output, and the same in units of the largest magnitude that was expected of it.
+    """The largest absolute difference of an output, and the same in units of the largest magnitude
+    that was expected of it.
 
-    Infinite where one has NaN, or another text, and the other has not; `relative` is infinite where everything expected is 0.
+    Infinite where one has NaN, or another text, and the other has not; `relative` is infinite where
+    everything expected is 0.
     """
 
     name: str
@@ -23,7 +25,9 @@ class OutputError:
     relative: float
 
 
-def output_errors(names: Sequence[str], expected: Sequence[Array], got: Sequence[Array]) -> list[OutputError]:
+def output_errors(
+    names: Sequence[str], expected: Sequence[Array], got: Sequence[Array]
+) -> list[OutputError]:
     """One error for each output, from arrays of equal shapes."""
     return [_error(name, a, b) for name, a, b in zip(names, expected, got)]
 

@@ -1,6 +1,7 @@
-"""The rewriting of a model: constants that are looked up by rows become codes with the layers that make values of them.
+"""The rewriting of a model: tables become codes, with the layers that decode them.
 
-    Const f32 [N, d...]   ->   Const u8 or u4 -> Convert -> Subtract (Const f32 [N, 1...]) -> Multiply (Const f32 [N, 1...])
+    Const f32 [N, d...]   ->   Const u8 or u4 -> Convert -> Subtract (Const f32 [N, 1...])
+                               -> Multiply (Const f32 [N, 1...])
                           or   Const f16 -> Convert
 
 OpenVINO runs these as any other layers; uncork looks rows up in the codes.
@@ -27,10 +28,16 @@ from uncork.storage import packed_size
 from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
 Kind = Literal["int8", "int4", "f16"]
-KINDS: Mapping[str, ElementType] = {"int8": ElementType.u8, "int4": ElementType.u4, "f16": ElementType.f16}
+KINDS: Mapping[str, ElementType] = {
+    "int8": ElementType.u8,
+    "int4": ElementType.u4,
+    "f16": ElementType.f16,
+}
 _FLOATS = frozenset({ElementType.f32, ElementType.f16, ElementType.bf16})
 #: How OpenVINO's own converter marks a Convert that only makes f32 of stored f16.
-_DECOMPRESSION = XmlElement("rt_info", children=(XmlElement("attribute", (("name", "decompression"), ("version", "0"))),))
+_DECOMPRESSION = XmlElement(
+    "rt_info", children=(XmlElement("attribute", (("name", "decompression"), ("version", "0"))),)
+)
 
 
 @dataclass(frozen=True)
@@ -48,7 +55,10 @@ class ShrunkTable:
 
     def __str__(self) -> str:
         sizes = f"{self.bytes_before:,} -> {self.bytes_after:,} bytes"
-        return f"{self.name} {self.before}[{','.join(map(str, self.shape))}] -> {self.after}: {sizes}, largest error {self.max_error:.3g}"
+        return (
+            f"{self.name} {self.before}[{','.join(map(str, self.shape))}] -> {self.after}: "
+            f"{sizes}, largest error {self.max_error:.3g}"
+        )
 
 
 @dataclass(frozen=True)
@@ -75,9 +85,9 @@ class Shrunk:
 def shrink(model: Model, tables: Kind = "int8", min_rows: int = 1024) -> Shrunk:
     """A checked model with its tables of at least `min_rows` rows stored smaller.
 
-    A table is a constant of f32, or of f16 or bf16 converted to f32, that only look-ups by rows read: Gather along the first axis,
-    EmbeddingBag*, EmbeddingSegmentsSum. Those of sub-graphs stay as they are. Raises ValidationError for values that cannot be
-    stored so (NaN, infinity).
+    A table is a constant of f32, or of f16 or bf16 converted to f32, that only look-ups by rows
+    read: Gather along the first axis, EmbeddingBag*, EmbeddingSegmentsSum. Those of sub-graphs stay
+    as they are. Raises ValidationError for values that cannot be stored so (NaN, infinity).
     """
     if tables not in KINDS:
         raise ValidationError(f"tables: expected {', '.join(KINDS)}, got {tables!r}")
@@ -92,15 +102,32 @@ def shrink(model: Model, tables: Kind = "int8", min_rows: int = 1024) -> Shrunk:
         assert isinstance(constant, Const)
         reason = table.reason or _too_small(constant, min_rows, target)
         if reason:
-            skipped.append(SkippedTable(table.constant.name, TensorSpec(constant.element_type, constant.shape), reason))
+            skipped.append(
+                SkippedTable(
+                    table.constant.name, TensorSpec(constant.element_type, constant.shape), reason
+                )
+            )
             continue
         try:
             codes = as_codes(constant.value, constant.element_type, target)
         except UncorkError as error:
             raise error.at(table.constant.label) from None
         shape = constant.shape.static
-        sizes = packed_size(constant.element_type, constant.count), packed_size(target, constant.count) + _parameter_bytes(codes)
-        done.append(ShrunkTable(table.constant.name, shape, constant.element_type, target, *sizes, codes.max_error, codes.rms_error))
+        sizes = (
+            packed_size(constant.element_type, constant.count),
+            packed_size(target, constant.count) + _parameter_bytes(codes),
+        )
+        done.append(
+            ShrunkTable(
+                table.constant.name,
+                shape,
+                constant.element_type,
+                target,
+                *sizes,
+                codes.max_error,
+                codes.rms_error,
+            )
+        )
         rewriting.replace_table(table.constant, table.values, shape, codes)
     return Shrunk(rewriting.model(), tuple(done), tuple(skipped))
 
@@ -115,14 +142,18 @@ def _too_small(constant: Const, min_rows: int, target: ElementType) -> str:
     if rows < min_rows:
         return f"{rows:,} rows, fewer than {min_rows:,}"
     parameters = 0 if target is ElementType.f16 else 8 * rows
-    if packed_size(target, constant.count) + parameters >= packed_size(constant.element_type, constant.count):
+    if packed_size(target, constant.count) + parameters >= packed_size(
+        constant.element_type, constant.count
+    ):
         return f"would be no smaller as {target}"
     return ""
 
 
 @dataclass(frozen=True)
 class _Table:
-    """A constant that look-ups read, the output that they read (its own, or that of a Convert to f32), and why it has to stay."""
+    """A constant that look-ups read, the output that they read (its own, or that of a Convert to
+    f32), and why it has to stay.
+    """
 
     constant: Node
     values: Source
@@ -140,22 +171,38 @@ def _tables(model: Model) -> list[_Table]:
         constant = model.by_id[values.node]
         if isinstance(constant.operation, Convert1):
             constant = model.by_id[constant.inputs[0].node]
-        if not isinstance(constant.operation, Const) or constant.operation.element_type not in _FLOATS or len(constant.operation.shape) < 2:
+        if (
+            not isinstance(constant.operation, Const)
+            or constant.operation.element_type not in _FLOATS
+            or len(constant.operation.shape) < 2
+        ):
             continue
         if constant.id not in found:
-            found[constant.id] = _Table(constant, values, _obstacle(model, read_by, constant, values))
+            found[constant.id] = _Table(
+                constant, values, _obstacle(model, read_by, constant, values)
+            )
     return list(found.values())
 
 
-def _obstacle(model: Model, read_by: Mapping[Source, Sequence[Node]], constant: Node, values: Source) -> str:
+def _obstacle(
+    model: Model, read_by: Mapping[Source, Sequence[Node]], constant: Node, values: Source
+) -> str:
     """Why a table has to stay as it is, or nothing."""
     if model.spec(values).element_type is not ElementType.f32:
         return f"is looked up as {model.spec(values).element_type}: its results would be others"
-    others = read_by[values] if values.node == constant.id else [*read_by[Source(constant.id, 0)], *read_by[values]]
+    others = (
+        read_by[values]
+        if values.node == constant.id
+        else [*read_by[Source(constant.id, 0)], *read_by[values]]
+    )
     for node in others:
         if node.id == values.node:
             continue
-        if type(node.operation) not in LOOKUPS or node.inputs[0] != values or values in node.inputs[1:]:
+        if (
+            type(node.operation) not in LOOKUPS
+            or node.inputs[0] != values
+            or values in node.inputs[1:]
+        ):
             return f"is also read by {node.label}, which needs all of it"
         if not is_by_rows(model, node):
             return f"is not looked up by rows in {node.label}"
@@ -172,14 +219,22 @@ class _Rewriting:
         self.names = {node.name for node in model.nodes}
         self.next_id = max(node.id for node in model.nodes) + 1
 
-    def replace_table(self, constant: Node, values: Source, shape: tuple[int, ...], codes: Codes) -> None:
-        """Codes and the layers that make values of them, instead of a constant and its Convert. The constant keeps its name."""
+    def replace_table(
+        self, constant: Node, values: Source, shape: tuple[int, ...], codes: Codes
+    ) -> None:
+        """Codes and the layers that make values of them, instead of a constant and its Convert.
+
+        The constant keeps its name.
+        """
         if codes.element_type.is_packed:
             stored: Const = PackedConst.of(codes.element_type, shape, codes.codes)
         else:
             stored = _const(codes.element_type, shape, codes.codes)
         first = replace(
-            constant, attributes=stored.to_text(), operation=stored, outputs=(replace(constant.outputs[0], spec=stored.infer(), names=()),)
+            constant,
+            attributes=stored.to_text(),
+            operation=stored,
+            outputs=(replace(constant.outputs[0], spec=stored.infer(), names=()),),
         )
         nodes = [first]
         spec = TensorSpec(ElementType.f32, PartialShape(shape))
@@ -192,12 +247,16 @@ class _Rewriting:
         last = add("convert", Convert1(destination_type=ElementType.f32), first)
         if codes.element_type is ElementType.f16:
             nodes[-1] = last = replace(last, extras=(_DECOMPRESSION,))
-        for name, numbers, operation in (("zero_point", codes.zero_point, Subtract()), ("scale", codes.scale, Multiply())):
+        for name, numbers, operation in (
+            ("zero_point", codes.zero_point, Subtract()),
+            ("scale", codes.scale, Multiply()),
+        ):
             if numbers is not None:
                 column = (shape[0], *(1,) * (len(shape) - 1))
                 parameter = add(name, _const(ElementType.f32, column, numbers.reshape(column)))
                 last = add(operation.type_name.lower(), operation, last, parameter)
-        names = self.before.by_id[values.node].outputs[values.output].names  # of the tensor that is still there
+        # of the tensor that is still there
+        names = self.before.by_id[values.node].outputs[values.output].names
         nodes[-1] = replace(last, outputs=(replace(last.outputs[0], names=names),))
         self.instead[constant.id] = nodes
         if values.node != constant.id:
@@ -213,13 +272,19 @@ class _Rewriting:
             if node.id in self.instead:
                 nodes += self.instead[node.id]
             else:
-                nodes.append(replace(node, inputs=tuple(self.moved.get(source, source) for source in node.inputs)))
+                nodes.append(
+                    replace(
+                        node, inputs=tuple(self.moved.get(source, source) for source in node.inputs)
+                    )
+                )
         model, problems = infer(replace(self.before, nodes=tuple(nodes)), trust_ports=True)
         if problems:
             raise ValidationError.of_all(self.before.source, problems)
         return model
 
-    def _node(self, name: str, operation: Operation, inputs: Sequence[Node], spec: TensorSpec) -> Node:
+    def _node(
+        self, name: str, operation: Operation, inputs: Sequence[Node], spec: TensorSpec
+    ) -> Node:
         while name in self.names:
             name += "_"
         self.names.add(name)

@@ -2,8 +2,9 @@
 
     value = (code - zero_point) * scale        code from 0 to `levels`
 
-so that the smallest value of a row has code 0 and the largest code `levels`. A value is off by half a scale at most, which is a
-510th (8 bits) or a 30th (4 bits) of the range of its row; a row of one value is exact.
+so that the smallest value of a row has code 0 and the largest code `levels`. A value is off by half
+a scale at most, which is a 510th (8 bits) or a 30th (4 bits) of the range of its row; a row of one
+value is exact.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ _BLOCK = 1 << 20
 
 @dataclass(frozen=True)
 class Codes:
-    """A table as it will be stored: `codes` in the carrier type, or for u4 as packed bytes; f32 [rows] of zero points and scales."""
+    """A table as it will be stored: `codes` in the carrier type, or for u4 as packed bytes.
+
+    Zero points and scales are f32 [rows].
+    """
 
     element_type: ElementType
     codes: Array
@@ -36,7 +40,8 @@ class Codes:
 def as_codes(table: Array, element_type: ElementType, target: ElementType) -> Codes:
     """A table [rows, d...] of floats (carriers of `element_type`) as u8, u4 or f16.
 
-    Raises ValidationError for values that have no such form: NaN, infinity, and for f16 what is beyond its range.
+    Raises ValidationError for values that have no such form: NaN, infinity, and for f16 what is
+    beyond its range.
     """
     rows = len(table)
     values = table.reshape(rows, -1)
@@ -59,7 +64,10 @@ def as_codes(table: Array, element_type: ElementType, target: ElementType) -> Co
             stored, zero_point[part], scale[part] = quantised(block, levels)
             back = dequantised(stored, zero_point[part], scale[part]).astype(np.float64)
         difference = np.abs(back - block)
-        most, squares = max(most, float(difference.max(initial=0.0))), squares + float(np.square(difference).sum())
+        most, squares = (
+            max(most, float(difference.max(initial=0.0))),
+            squares + float(np.square(difference).sum()),
+        )
         if target.is_packed:
             packed.append(np.frombuffer(pack(stored, target), np.uint8))
         else:
@@ -72,7 +80,7 @@ def as_codes(table: Array, element_type: ElementType, target: ElementType) -> Co
 
 
 def quantised(rows: Array, levels: int) -> tuple[Array, Array, Array]:
-    """(codes u8 [n, columns], zero points f32 [n], scales f32 [n]) of finite rows f64 [n, columns]."""
+    """Codes u8 [n, columns], zero points and scales f32 [n] of finite rows f64 [n, columns]."""
     low, high = rows.min(axis=1), rows.max(axis=1)
     scale = ((high - low) / levels).astype(np.float32)
     flat = scale == 0  # a row of one value: code 1 times the value, or code 0
@@ -80,7 +88,11 @@ def quantised(rows: Array, levels: int) -> tuple[Array, Array, Array]:
     wide = scale.astype(np.float64)
     zero_point = np.where(flat, 0, -low / wide).astype(np.float32)
     # By the numbers as they are stored, so that their own rounding is made up for where it can be.
-    codes = np.clip(np.rint(rows / wide[:, np.newaxis] + zero_point[:, np.newaxis].astype(np.float64)), 0, levels)
+    codes = np.clip(
+        np.rint(rows / wide[:, np.newaxis] + zero_point[:, np.newaxis].astype(np.float64)),
+        0,
+        levels,
+    )
     return codes.astype(np.uint8), zero_point, scale
 
 
@@ -103,4 +115,7 @@ def _check_finite(block: Array, first: int) -> None:
 def _refuse(wrong: Array, block: Array, first: int, expected: str) -> None:
     if wrong.any():
         row, column = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
-        raise ValidationError(f"row {first + int(row)}, column {int(column)} is {block[row, column]:g}, expected {expected}")
+        raise ValidationError(
+            f"row {first + int(row)}, column {int(column)} is "
+            f"{block[row, column]:g}, expected {expected}"
+        )

@@ -37,15 +37,6 @@ class Item:
     group: tuple[str, ...] | None = None
 
 
-@dataclass
-class Rendered:
-    """The source of classes, and where the constants have gone."""
-
-    classes: dict[str, str]
-    #: Constants by their keys in the module's state.
-    keys: dict[str, int]
-
-
 def text_of(block: Block) -> str:
     """All statements of a block, those of its bodies too."""
     inner = (text_of(b) for m in block.methods for b in m.blocks)

@@ -103,7 +103,5 @@ def accurate_tanh(k: Kernel, x: Value) -> Value:
     return k.select(size < 0.4, near, signed)
 
 
-#: For layers that are nothing but an activation, by the operation's type in lower case.
-STANDALONE: dict[str, Callable[[Kernel, Value], Value]] = {"sigmoid": accurate_sigmoid, "tanh": accurate_tanh, "relu": relu}
 #: For the gates of recurrent cells.
 ACTIVATIONS: dict[str, Callable[[Kernel, Value], Value]] = {"sigmoid": sigmoid, "tanh": tanh, "relu": relu}

@@ -17,11 +17,6 @@ def key_type(held: Type) -> Type:
     return U64 if held.bits == 64 else U32
 
 
-def counts_bytes(key: Type) -> int:
-    """The bytes of room that a sort needs beside keys and places."""
-    return key.bytes * _DIGIT * I32.bytes
-
-
 def sortable(k: Kernel, value: Value, descending: bool = False) -> Value:
     """The key of an element: NaN after all numbers, -0.0 with 0.0. Descending keys come the other way round."""
     bits = 64 if value.type.bits == 64 else 32

@@ -1,1 +1,3 @@
-"""What several operations share: rules of shapes, checks of indices and the formulas of their families."""
+"""What several operations share: rules of shapes, checks of indices and the formulas of their
+families.
+"""

@@ -2,7 +2,8 @@
 
     overlap(a, b) = area(a and b) / (area(a) + area(b) - area(a and b)),   0 where a box has no area
 
-Coordinates may be of pixels, both ends of which belong to the box: then every side is longer by `pixel` = 1.
+Coordinates may be of pixels, both ends of which belong to the box: then every side is longer by
+`pixel` = 1.
 """
 
 from __future__ import annotations
@@ -17,13 +18,17 @@ from uncork.types import Array
 def areas(boxes: Array, pixel: float = 0) -> Array:
     """Of boxes [.., 4] = low, low, high, high; negative sides are counted as they are."""
     extra = boxes.dtype.type(pixel)
-    product: Array = (boxes[..., 2] - boxes[..., 0] + extra) * (boxes[..., 3] - boxes[..., 1] + extra)
+    product: Array = (boxes[..., 2] - boxes[..., 0] + extra) * (
+        boxes[..., 3] - boxes[..., 1] + extra
+    )
     return product
 
 
 def overlaps(box: Array, others: Array, pixel: float = 0) -> Array:
     """Intersection over union of a box [4] and each of others [.., 4]."""
-    common: Array = np.maximum(_shared_side(box, others, 0, pixel), 0) * np.maximum(_shared_side(box, others, 1, pixel), 0)
+    common: Array = np.maximum(_shared_side(box, others, 0, pixel), 0) * np.maximum(
+        _shared_side(box, others, 1, pixel), 0
+    )
     area, other_areas = areas(box, pixel), areas(others, pixel)
     has_area = (area > 0) & (other_areas > 0)
     return np.where(has_area, common / np.where(has_area, area + other_areas - common, 1), 0)
@@ -31,7 +36,10 @@ def overlaps(box: Array, others: Array, pixel: float = 0) -> Array:
 
 def _shared_side(box: Array, others: Array, axis: int, pixel: float = 0) -> Array:
     """How much of an axis both cover; negative where they lie apart."""
-    ends, starts = np.minimum(box[axis + 2], others[..., axis + 2]), np.maximum(box[axis], others[..., axis])
+    ends, starts = (
+        np.minimum(box[axis + 2], others[..., axis + 2]),
+        np.maximum(box[axis], others[..., axis]),
+    )
     shared: Array = ends - starts + others.dtype.type(pixel)
     return shared
 
@@ -56,7 +64,8 @@ def without_overlap(
     overlap: Callable[[Array, Array, float], Array] = overlaps,
     eta: float = 1,
 ) -> list[int]:
-    """Places of boxes [n, 4], the best first: up to `limit`, none of which overlaps one before it by more than `threshold`.
+    """Places of boxes [n, 4], the best first: up to `limit`, none of which overlaps one before it
+    by more than `threshold`.
 
     With each box taken, a threshold above 0.5 falls to `eta` times what it was.
     """

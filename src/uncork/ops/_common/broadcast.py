@@ -4,10 +4,12 @@ Page: "Broadcast Rules For Elementwise Operations" of the operation sets.
 
 - none: the shapes must be equal;
 - numpy: dimensions are compared from the right, each pair must be equal or one of them 1;
-- pdpd: the first shape is the target; the dimensions of later ones lie on the target's from `auto_broadcast_axis` on (-1: aligned at
-  the right) and must be equal to them or 1, and dimensions of 1 at their end may stick out.
+- pdpd: the first shape is the target; the dimensions of later ones lie on the target's from
+  `auto_broadcast_axis` on (-1: aligned at the right) and must be equal to them or 1, and dimensions
+  of 1 at their end may stick out.
 
-The file writes the axis as `auto_broadcast.auto_broadcast_axis`. When it is absent the documented -1 holds (OpenVINO takes 0).
+The file writes the axis as `auto_broadcast.auto_broadcast_axis`. When it is absent the documented
+-1 holds (OpenVINO takes 0).
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ _AXIS_IN_FILE = "auto_broadcast.auto_broadcast_axis"
 
 def auto_broadcast_attribute() -> Attribute[str]:
     """`auto_broadcast` alone, for an operation that cannot derive from `Broadcasting`."""
-    return Attribute(one_of("numpy", "none", "pdpd", "explicit"), default="numpy")  # "explicit" is an older word for "none"
+    # "explicit" is an older word for "none"
+    return Attribute(one_of("numpy", "none", "pdpd", "explicit"), default="numpy")
 
 
 class Broadcasting(Operation):
@@ -33,7 +36,9 @@ class Broadcasting(Operation):
 
     auto_broadcast = auto_broadcast_attribute()
     #: Only for pdpd.
-    auto_broadcast_axis = Attribute(integer, default=-1, check=lambda v: None if v >= -1 else "at least -1")
+    auto_broadcast_axis = Attribute(
+        integer, default=-1, check=lambda v: None if v >= -1 else "at least -1"
+    )
 
     @classmethod
     def from_text(cls, texts: Mapping[str, str]) -> Operation:
@@ -51,11 +56,18 @@ class Broadcasting(Operation):
         """The shape of the result of inputs that are called `names`; refused when there is none."""
         return broadcast_shapes(self, shapes, names, self.auto_broadcast, self.auto_broadcast_axis)
 
-    def carry(self, bound: Sequence[TensorSpec | None], parts: Sequence[Elements | None], output: TensorSpec) -> Elements | None:
+    def carry(
+        self,
+        bound: Sequence[TensorSpec | None],
+        parts: Sequence[Elements | None],
+        output: TensorSpec,
+    ) -> Elements | None:
         return None if self.auto_broadcast == "pdpd" else super().carry(bound, parts, output)
 
     def placed(self, array: Array, rank: int) -> Array:
-        """An input other than the first, as NumPy's own broadcasting with the first one, of that rank, wants it."""
+        """An input other than the first, as NumPy's own broadcasting with the first one, of that
+        rank, wants it.
+        """
         if self.auto_broadcast != "pdpd" or self.auto_broadcast_axis == -1:
             return array
         end = rank - self.auto_broadcast_axis
@@ -63,7 +75,9 @@ class Broadcasting(Operation):
 
 
 def broadcast_dimension(a: Dimension, b: Dimension) -> Dimension | None:
-    """The sizes that two dimensions can stretch to by the rule of NumPy; None when no pair of their sizes fits."""
+    """The sizes that two dimensions can stretch to by the rule of NumPy; None when no pair of their
+    sizes fits.
+    """
     if a == 1:
         return b
     if b == 1:
@@ -81,7 +95,9 @@ def broadcast_dimension(a: Dimension, b: Dimension) -> Dimension | None:
 
 
 def _broadcast_open(a: Dimension, b: Dimension, x: Size, y: Size, facts: Facts) -> Dimension | None:
-    """The same for expressions. Where one may be 1, and stretch, it is supposed to be equal to the other."""
+    """The same for expressions. Where one may be 1, and stretch, it is supposed to be equal to the
+    other.
+    """
     if facts.certainly_equal(x, y):
         return b if b.is_static else a
     may_stretch = [size for size in (x, y) if not facts.certainly_different(size, 1)]
@@ -101,18 +117,28 @@ def stretched_dimension(target: Dimension, dim: Dimension) -> Dimension | None:
     if dim == 1:
         return target
     x, y = target.expression, dim.expression
-    if x is not None and y is not None and dim.contains(1) and (facts := facts_of([x, y])) is not None:
+    if (
+        x is not None
+        and y is not None
+        and dim.contains(1)
+        and (facts := facts_of([x, y])) is not None
+    ):
         fits = facts.suppose_equal(x, y) or facts.require_equal(y, 1)
         return Dimension.of(facts.canonical(x)) if fits else None
     return target if dim.contains(1) else target.merge(dim)
 
 
 def broadcast_shapes(
-    operation: Operation, shapes: Sequence[PartialShape], names: Sequence[str], mode: str = "numpy", axis: int = -1
+    operation: Operation,
+    shapes: Sequence[PartialShape],
+    names: Sequence[str],
+    mode: str = "numpy",
+    axis: int = -1,
 ) -> PartialShape:
     """The common shape of inputs that are called `names`; refused when there is none.
 
-    `mode` is a value of `auto_broadcast`, or "onto": by numpy's rule, but the first shape does not stretch.
+    `mode` is a value of `auto_broadcast`, or "onto": by numpy's rule, but the first shape does not
+    stretch.
     """
     result = shapes[0]
     for i in range(1, len(shapes)):
@@ -143,7 +169,9 @@ def _pair(a: PartialShape, b: PartialShape, mode: str, axis: int) -> PartialShap
         return PartialShape()
     rank = max(a.rank, b.rank)
     one = Dimension(1, 1)
-    longer, shorter = (s.dims if s.rank == rank else (one,) * (rank - len(s)) + s.dims for s in (a, b))
+    longer, shorter = (
+        s.dims if s.rank == rank else (one,) * (rank - len(s)) + s.dims for s in (a, b)
+    )
     dims = [broadcast_dimension(x, y) for x, y in zip(longer, shorter)]
     return None if any(d is None for d in dims) else PartialShape(dims)
 
@@ -159,4 +187,8 @@ def _onto(a: PartialShape, b: PartialShape, axis: int) -> PartialShape | None:
         return None
     covered = a.dims[start : start + b.rank]
     dims = [stretched_dimension(x, y) for x, y in zip(covered, b.dims)]
-    return None if any(d is None for d in dims) else PartialShape([*a.dims[:start], *dims, *a.dims[start + len(dims) :]])
+    return (
+        None
+        if any(d is None for d in dims)
+        else PartialShape([*a.dims[:start], *dims, *a.dims[start + len(dims) :]])
+    )

@@ -1,10 +1,15 @@
-"""What MatrixNms and MulticlassNms share: the best boxes of every class of an image, counted, ordered and written as rows.
+"""What MatrixNms and MulticlassNms share: the best boxes of every class of an image, counted,
+ordered and written as rows.
 
-    selected_outputs [n, 6] = class, score, box;   selected_indices [n, 1] = place of the box;   selected_num [batch] = rows of each image
+    selected_outputs [n, 6] = class, score, box
+    selected_indices [n, 1] = place of the box
+    selected_num [batch] = rows of each image
 
-Pages: operation-specs/sort/matrix-non-max-suppression-8, multiclass-non-max-suppression-8, -9. Decided here:
+Pages: operation-specs/sort/matrix-non-max-suppression-8, multiclass-non-max-suppression-8, -9.
+Decided here:
 
-- the attribute that the pages call `sort_result`, with `class`, is `sort_result_type`, with `classid`, in files; both are read;
+- the attribute that the pages call `sort_result`, with `class`, is `sort_result_type`, with
+  `classid`, in files; both are read;
 - `none` gives the order of `score` within each image, whatever `sort_result_across_batch` says;
 - rows that compare equal go by image, class and box;
 - the boxes with `normalized` = false are of pixels, both ends of which belong to the box;
@@ -20,7 +25,17 @@ import numpy as np
 
 from uncork.ops._common.suppression import index_type
 from uncork.ops._operation import Operation
-from uncork.ops._ports import REAL, Attribute, Input, Output, at_least, boolean, integer, number, one_of
+from uncork.ops._ports import (
+    REAL,
+    Attribute,
+    Input,
+    Output,
+    at_least,
+    boolean,
+    integer,
+    number,
+    one_of,
+)
 from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
 
@@ -55,7 +70,7 @@ class ClassSelection(Operation):
         return super().from_text(texts)
 
     def best_of_class(self, boxes: Array, scores: Array) -> tuple[Array, Array]:
-        """The boxes [m, 4] taken of those of a class: their numbers and scores, in falling order."""
+        """The boxes taken of those [m, 4] of a class: numbers and scores, in falling order."""
         raise NotImplementedError
 
     @property
@@ -70,7 +85,9 @@ class ClassSelection(Operation):
         """The best `nms_top_k` of candidates in falling order."""
         return order if self.nms_top_k < 0 else order[: self.nms_top_k]
 
-    def shapes(self, batches: Dimension, classes: Dimension, boxes: Dimension) -> tuple[TensorSpec, TensorSpec, TensorSpec]:
+    def shapes(
+        self, batches: Dimension, classes: Dimension, boxes: Dimension
+    ) -> tuple[TensorSpec, TensorSpec, TensorSpec]:
         """The three outputs; the first one's type is the caller's to give."""
         kept = boxes.high
         if self.nms_top_k >= 0:
@@ -87,14 +104,20 @@ class ClassSelection(Operation):
 
     def selection(self, images: Sequence[Image], dtype: Any) -> tuple[Array, Array, Array]:
         """All three outputs."""
-        rows = [_Rows.none(dtype), *(self._best_of_image(number, image) for number, image in enumerate(images))]
+        rows = [
+            _Rows.none(dtype),
+            *(self._best_of_image(number, image) for number, image in enumerate(images)),
+        ]
         counts = np.array([len(r.score) for r in rows[1:]], np.int64)
         chosen = _Rows(*(np.concatenate(columns) for columns in zip(*rows)))
         if self.sort_result_across_batch and self.sort_result_type == "score":
             chosen = chosen.sorted_by(chosen.image, -chosen.score)
         elif self.sort_result_across_batch and self.sort_result_type == "classid":
             chosen = chosen.sorted_by(-chosen.score, chosen.image, chosen.number)
-        outputs = np.concatenate([chosen.number[:, np.newaxis].astype(dtype), chosen.score[:, np.newaxis], chosen.box], axis=1)
+        outputs = np.concatenate(
+            [chosen.number[:, np.newaxis].astype(dtype), chosen.score[:, np.newaxis], chosen.box],
+            axis=1,
+        )
         return outputs, chosen.place[:, np.newaxis], counts
 
     def _best_of_image(self, number: int, image: Image) -> _Rows:
@@ -103,7 +126,9 @@ class ClassSelection(Operation):
             if class_number != self.background_class:
                 taken, values = self.best_of_class(boxes, scores)
                 count = np.ones(len(taken), np.int64)
-                parts.append(_Rows(number * count, class_number * count, values, places[taken], boxes[taken]))
+                parts.append(
+                    _Rows(number * count, class_number * count, values, places[taken], boxes[taken])
+                )
         rows = _Rows(*(np.concatenate(columns) for columns in zip(*parts)))
         rows = rows.sorted_by(rows.number, -rows.score)
         if self.keep_top_k >= 0:

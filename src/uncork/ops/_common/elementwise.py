@@ -1,4 +1,5 @@
-"""What element-wise operations share: `Unary` and `Binary` to derive from, and results of whole numbers.
+"""What element-wise operations share: `Unary` and `Binary` to derive from, and results of whole
+numbers.
 
 An operation of one of these families states its types where they differ and its formula.
 """
@@ -49,15 +50,18 @@ class Binary(Broadcasting):
 
 
 class RealFunction(Unary):
-    """A function of real numbers, computed in the input's own type; of integers, in f64 and rounded to the nearest integer.
+    """A function of real numbers, computed in the input's own type; of integers, in f64 and rounded
+    to the nearest integer.
 
-    The pages ask for that rounding where they speak of integers (Sqrt, Tanh). Where the function has no integer value (the
-    logarithm of 0, the square root of -1) the call is refused: an integer type has no NaN to say so.
+    The pages ask for that rounding where they speak of integers (Sqrt, Tanh). Where the function
+    has no integer value (the logarithm of 0, the square root of -1) the call is refused: an integer
+    type has no NaN to say so.
     """
 
     data = Input(ARITHMETIC, "T")
     output = Output("T")
-    #: Integers from here on lose digits in f64. Only functions that such a loss makes meaningless set it.
+    #: Integers from here on lose digits in f64. Only functions that such a loss makes meaningless
+    #: set it.
     integer_limit: ClassVar[int | None] = None
 
     def reference(self, data: Array) -> Array:
@@ -65,12 +69,21 @@ class RealFunction(Unary):
             return self.function(data)
         if self.integer_limit is not None:
             lost = (data >= self.integer_limit) | ((data < 0) & (data <= -self.integer_limit))
-            refuse_first(self, "data", data, lost, f"an integer below {self.integer_limit:,} in magnitude")
+            refuse_first(
+                self, "data", data, lost, f"an integer below {self.integer_limit:,} in magnitude"
+            )
         exact = np.asarray(self.function(data.astype(np.float64)))
         limits = np.iinfo(data.dtype)
-        # The upper limit of a 64-bit type is no f64: its neighbour above is, and must not be reached.
+        # The upper limit of a 64-bit type is no f64: its neighbour above is, and must not be
+        # reached.
         inside = (exact > float(limits.min) - 0.5) & (exact < float(limits.max) + 0.5)
-        refuse_first(self, "data", data, ~inside, f"a value whose {self.type_name} is a number of that integer type")
+        refuse_first(
+            self,
+            "data",
+            data,
+            ~inside,
+            f"a value whose {self.type_name} is a number of that integer type",
+        )
         return np.floor(exact + 0.5).astype(data.dtype)
 
     def function(self, x: Array) -> Array:
@@ -78,21 +91,25 @@ class RealFunction(Unary):
 
 
 def refuse_zero(operation: Operation, b: Array, size: int) -> None:
-    """Refuse integer division by zero: an integer type has neither infinity nor NaN to answer with."""
+    """Refuse integer division by zero: an integer type has neither infinity nor NaN as answer."""
     if b.dtype.kind != "f" and size:
         refuse_first(operation, "b", b, b == 0, "a divisor other than 0 (integers)")
 
 
 def by_element(function: Callable[[float], float], x: Array) -> Array:
-    """A function of Python's math module for each element, computed in f64 and given back in the array's type."""
+    """A function of Python's math module for each element, computed in f64 and given back in the
+    array's type.
+    """
     values = [function(v) for v in np.asarray(x, np.float64).ravel().tolist()]
     return np.array(values, np.float64).reshape(x.shape).astype(x.dtype)
 
 
 def erf(x: Array) -> Array:
-    """The error function, which NumPy lacks: its Taylor series about the nearest of many points t where it is known.
+    """The error function, which NumPy lacks: its Taylor series about the nearest of many points t
+    where it is known.
 
-        erf(t + d) = erf(t) + erf'(t) * d * (1 - t d + (2 t^2 - 1) d^2 / 3 - (2 t^3 - 3 t) d^3 / 6 + (4 t^4 - 12 t^2 + 3) d^4 / 30 - ..)
+        erf(t + d) = erf(t) + erf'(t) * d * (1 - t d + (2 t^2 - 1) d^2 / 3
+                     - (2 t^3 - 3 t) d^3 / 6 + (4 t^4 - 12 t^2 + 3) d^4 / 30 - ..)
 
     The points are so near that the terms left out are below the last digit of f64.
     """
@@ -135,5 +152,6 @@ def softplus(x: Array) -> Array:
 def nearest_root(n: int) -> int:
     """The integer nearest to the square root of n."""
     root = math.isqrt(n)
-    # The root lies above r + 1/2 exactly when n > r^2 + r; n = (r + 1/2)^2 has no solution in integers.
+    # The root lies above r + 1/2 exactly when n > r^2 + r; n = (r + 1/2)^2 has no solution in
+    # integers.
     return root + (n - root * root > root)

@@ -1,8 +1,9 @@
-"""What the embedding operations share: their first inputs, the checks of shapes and ids, the sum of rows and the mean.
+"""What the embedding operations share: their first inputs, the checks of shapes and ids, the sum of
+rows and the mean.
 
-The order of summation is part of the meaning: the terms of a bag are added one by one by increasing position, each product
-rounded before it is added, in the type of the table (f32 for f16 and bf16, rounded once at the end). A bag of one term is
-that very term, the sign of a zero included.
+The order of summation is part of the meaning: the terms of a bag are added one by one by increasing
+position, each product rounded before it is added, in the type of the table (f32 for f16 and bf16,
+rounded once at the end). A bag of one term is that very term, the sign of a zero included.
 """
 
 from __future__ import annotations
@@ -16,12 +17,15 @@ from uncork.ops._operation import Operation
 from uncork.ops._ports import ARITHMETIC, I32_I64, Attribute, Input, Output, one_of
 from uncork.types import Array, Dimension, PartialShape, TensorSpec
 
-#: Elements of the table that are copied out at a time: the rows of all positions at once need not fit in memory.
+#: Elements of the table that are copied out at a time: the rows of all positions at once need not
+#: fit in memory.
 _BLOCK = 2**18
 
 
 class Embedding(Operation):
-    """An operation that sums rows of `emb_table [E, d...]` picked by `indices`, with as many more inputs as it likes."""
+    """An operation that sums rows of `emb_table [E, d...]` picked by `indices`, with as many more
+    inputs as it likes.
+    """
 
     emb_table = Input(ARITHMETIC, "T")
     indices = Input(I32_I64, "T_IND", ids=True)
@@ -36,25 +40,40 @@ class Embedding(Operation):
         expected = {0: "a scalar", 1: "one dimension"}.get(rank, f"{rank} dimensions")
         for name, spec in specs.items():
             if spec is not None:
-                self.require(spec.rank in (None, rank), "input '{}': expected {}, got shape {}", name, expected, spec.shape)
+                self.require(
+                    spec.rank in (None, rank),
+                    "input '{}': expected {}, got shape {}",
+                    name,
+                    expected,
+                    spec.shape,
+                )
 
     def check_one_each(self, indices: TensorSpec, **specs: TensorSpec | None) -> None:
-        """Refuse inputs, given by their names, that do not have exactly one value for each index."""
+        """Refuse inputs, given by name, that do not have exactly one value for each index."""
         for name, spec in specs.items():
             if spec is not None:
                 template = "input '{}': expected shape {}, one value for each of 'indices', got {}"
-                self.require(spec.shape.agrees(indices.shape), template, name, indices.shape, spec.shape)
+                self.require(
+                    spec.shape.agrees(indices.shape), template, name, indices.shape, spec.shape
+                )
 
     def check_weights(self, indices: TensorSpec, per_sample_weights: TensorSpec | None) -> None:
         """Refuse weights that do not fit the indices, and any weights for a mean."""
         self.check_one_each(indices, per_sample_weights=per_sample_weights)
-        self.require(per_sample_weights is None or not self.takes_mean(), "input 'per_sample_weights': a mean takes no weights, got some")
+        self.require(
+            per_sample_weights is None or not self.takes_mean(),
+            "input 'per_sample_weights': a mean takes no weights, got some",
+        )
 
     def rows(self, count: Dimension, table: TensorSpec) -> PartialShape:
         """The shape of `count` rows of the table."""
         if table.rank is None:
             return PartialShape()
-        self.require(1 <= table.rank <= 8, "input 'emb_table': expected rows in 1 to 8 dimensions, got shape {}", table.shape)
+        self.require(
+            1 <= table.rank <= 8,
+            "input 'emb_table': expected rows in 1 to 8 dimensions, got shape {}",
+            table.shape,
+        )
         return PartialShape([count]) + table.shape[1:]
 
     def check_indices(self, table: Array, indices: Array, first: int = 0) -> None:
@@ -65,11 +84,20 @@ class Embedding(Operation):
         refuse_first(self, "indices", indices, wrong, expected, 0, len(table) - 1)
 
     def summed(
-        self, table: Array, indices: Array, owners: Array, count: int, weights: Array | None, default: Array | None = None, bag: str = "bag"
+        self,
+        table: Array,
+        indices: Array,
+        owners: Array,
+        count: int,
+        weights: Array | None,
+        default: Array | None = None,
+        bag: str = "bag",
     ) -> Array:
-        """`count` sums of `weights[i] * table[indices[i]]`, each over the positions i that it owns (`owners[i]`).
+        """`count` sums of `weights[i] * table[indices[i]]`, each over the positions i that it owns
+        (`owners[i]`).
 
-        A bag that owns nothing is zeros, or the row `default`, unweighted; indices and owners are in range.
+        A bag that owns nothing is zeros, or the row `default`, unweighted; indices and owners are
+        in range.
         """
         columns = math.prod(table.shape[1:])
         rows = table.reshape(len(table), columns)
@@ -80,7 +108,13 @@ class Embedding(Operation):
                 row = int(default)
                 if not 0 <= row < len(table):
                     expected = below(len(table), "'emb_table' has no rows")
-                    self.refuse("input 'default_index': expected -1 (zeros) or {}, got {}: {} {} is empty", expected, row, bag, empty)
+                    self.refuse(
+                        "input 'default_index': expected -1 (zeros) or {}, got {}: {} {} is empty",
+                        expected,
+                        row,
+                        bag,
+                        empty,
+                    )
                 sums[:] = rows[row]
         # Not 0: -0.0 is what a sum of floats starts from to leave its first term as it is.
         sums[owners] = -0.0
@@ -104,7 +138,9 @@ class ReducedEmbedding(Embedding):
 
 
 def averaged(sums: Array, sizes: Array) -> Array:
-    """Sums divided by their numbers of terms; integers truncate toward zero. A row that sums nothing stays as it is."""
+    """Sums divided by their numbers of terms; integers truncate toward zero. A row that sums
+    nothing stays as it is.
+    """
     counts = np.maximum(sizes, 1).reshape(-1, *(1,) * (sums.ndim - 1))
     if sums.dtype.kind == "f":
         return np.asarray(sums / counts.astype(sums.dtype))

@@ -1,4 +1,5 @@
-"""What operations that propose regions share: anchors moved by predicted deltas, cut to the image and chosen by score.
+"""What operations that propose regions share: anchors moved by predicted deltas, cut to the image
+and chosen by score.
 
 size = high - low + pixel,  center = low + size / 2
 new center = center + delta * size,  new size = size * exp(delta),   both x first, then y
@@ -14,7 +15,8 @@ from uncork.types import Array
 
 
 def moved(boxes: Array, deltas: Array, pixel: int, largest: float = math.inf) -> Array:
-    """Boxes [.., 4] = low, low, high, high by deltas [.., 4] of center and logarithm of size, the latter up to `largest`.
+    """Boxes [.., 4] = low, low, high, high by deltas [.., 4] of center and logarithm of size, the
+    latter up to `largest`.
 
     The high ends are center + size / 2: one pixel past the box where boxes are of pixels.
     """
@@ -42,9 +44,10 @@ def large_enough(boxes: Array, pixel: int, width: float, height: float) -> Array
 def selected_first(scores: Array, count: int) -> Array:
     """Places of the `count` highest scores, in falling order.
 
-    Equal scores come in the order in which a selection by heap leaves them: the heap of the first `count` has the lowest score
-    on top, each later score that is higher takes the top's place, and the heap is emptied from the back. No page asks for it, but
-    models show this order where scores are 0, and those who compare with OpenVINO see it.
+    Equal scores come in the order in which a selection by heap leaves them: the heap of the first
+    `count` has the lowest score on top, each later score that is higher takes the top's place, and
+    the heap is emptied from the back. No page asks for it, but models show this order where scores
+    are 0, and those who compare with OpenVINO see it.
     """
     count = min(count, len(scores))
     order: Array = np.argsort(-scores, kind="stable")
@@ -65,7 +68,9 @@ def selected_first(scores: Array, count: int) -> Array:
 
 
 def _sift(heap: list[int], hole: int, size: int, place: int, values: list[float]) -> None:
-    """Fill a hole of a heap, whose children have no lower score than their parent, with `place`: by way of the bottom."""
+    """Fill a hole of a heap, whose children have no lower score than their parent, with `place`: by
+    way of the bottom.
+    """
     top = hole
     while 2 * hole + 2 < size:
         child = 2 * hole + 2

@@ -1,15 +1,19 @@
-"""What the recurrent operations share: attributes, shape rules, activations, and the walk over the steps of a sequence.
+"""What the recurrent operations share: attributes, shape rules, activations, and the walk over the
+steps of a sequence.
 
-A family (RNN, GRU, LSTM) states its formula once, as `step`; its cell is one step, its sequence walks over steps. A state is
-a tuple: (h,) or, for LSTM, (h, c).
+A family (RNN, GRU, LSTM) states its formula once, as `step`; its cell is one step, its sequence
+walks over steps. A state is a tuple: (h,) or, for LSTM, (h, c).
 
 Decided where the pages are silent (the project's decisions, section GRUSequence-5):
-- Lengths are honoured always: Y is 0 past a row's length, the last states are those at its length, padded steps are never
-  read. Length 0 gives zeros, not the initial state. A length outside 0..seq_length is refused.
+- Lengths are honoured always: Y is 0 past a row's length, the last states are those at its length,
+  padded steps are never read. Length 0 gives zeros, not the initial state. A length outside
+  0..seq_length is refused.
 - `reverse` walks from a row's own last live step down to 0 and stores each state at its own step.
-- `clip` limits what goes into the activation of a gate, not the state; it is off when it is 0, negative or infinite.
-- `activations` are taken in any case; absent or empty means the defaults; entries beyond those needed are ignored, as
-  OpenVINO does; both directions use the same ones. `activations_alpha` and `_beta` have no meaning for those there are.
+- `clip` limits what goes into the activation of a gate, not the state; it is off when it is 0,
+  negative or infinite.
+- `activations` are taken in any case; absent or empty means the defaults; entries beyond those
+  needed are ignored, as OpenVINO does; both directions use the same ones. `activations_alpha` and
+  `_beta` have no meaning for those there are.
 - `direction` is required by the pages but left out in their own examples: absent means forward.
 """
 
@@ -42,7 +46,9 @@ WALKS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)
 
 
 def activation_names(*defaults: str) -> Attribute[tuple[str, ...]]:
-    """The attribute `activations` of a family. OpenVINO's own classes write an empty list where they mean the defaults."""
+    """The attribute `activations` of a family. OpenVINO's own classes write an empty list where
+    they mean the defaults.
+    """
     kind = Kind(names.expected, names.parse, lambda chosen: names.format(chosen or defaults))
     return Attribute(kind, defaults)
 
@@ -60,16 +66,23 @@ class Recurrent(Operation):
     activations: ClassVar[Attribute[tuple[str, ...]]]
     activations_alpha = Attribute(numbers, default=())
     activations_beta = Attribute(numbers, default=())
-    clip = Attribute(number, default=math.inf, check=lambda value: "a number" if math.isnan(value) else None)
+    clip = Attribute(
+        number, default=math.inf, check=lambda value: "a number" if math.isnan(value) else None
+    )
 
     def bias_count(self) -> int:
         """How many biases of hidden_size there are."""
         return self.gates
 
     def layout(self) -> Mapping[str, str]:
-        """The shape of every port that one of the family has, in the words of the specification pages."""
+        """The shape of every port that one of the family has, in the words of the specification
+        pages.
+        """
         each = self.each_direction
-        gates, biases = (f"{n} * hidden_size" if n > 1 else "hidden_size" for n in (self.gates, self.bias_count()))
+        gates, biases = (
+            f"{n} * hidden_size" if n > 1 else "hidden_size"
+            for n in (self.gates, self.bias_count())
+        )
         states = ("initial_hidden_state", "H", "initial_cell_state", "Ho", "Co")
         return {
             "X": f"batch_size, {self.each_step}input_size",
@@ -83,16 +96,26 @@ class Recurrent(Operation):
         }
 
     def step(self, x: Array, state: State, w: Array, r: Array, b: Array | None) -> State:
-        """The state of some rows after one step, from x [rows, input_size] and each state [rows, hidden_size]."""
+        """The state of some rows after one step, from x [rows, input_size] and each state [rows,
+        hidden_size].
+        """
         raise NotImplementedError
 
     def check_attributes(self) -> None:
         needed = len(self._defaults())
         chosen = self.activations or self._defaults()
-        self.require(len(chosen) >= needed, "attribute 'activations': expected {} names, got {}", needed, ", ".join(chosen))
+        self.require(
+            len(chosen) >= needed,
+            "attribute 'activations': expected {} names, got {}",
+            needed,
+            ", ".join(chosen),
+        )
         unknown = [name for name in chosen[:needed] if name.lower() not in FUNCTIONS]
         if unknown:
-            raise UnsupportedError(f"attribute 'activations': '{unknown[0]}' is not supported; supported are {', '.join(FUNCTIONS)}")
+            raise UnsupportedError(
+                f"attribute 'activations': '{unknown[0]}' is not supported; "
+                f"supported are {', '.join(FUNCTIONS)}"
+            )
 
     def _defaults(self) -> tuple[str, ...]:
         default = self.attributes["activations"].default
@@ -142,7 +165,9 @@ class RecurrentSequence(Recurrent):
         check_lengths(self, "sequence_lengths", lengths, seq_length, "seq_length")
         return shapes
 
-    def run(self, x: Array, initial: State, lengths: Array, w: Array, r: Array, b: Array) -> list[Array]:
+    def run(
+        self, x: Array, initial: State, lengths: Array, w: Array, r: Array, b: Array
+    ) -> list[Array]:
         """Y, then the last states; the work done follows the sum of the lengths."""
         batch, steps, _ = x.shape
         walks = WALKS[self.direction]
@@ -153,7 +178,9 @@ class RecurrentSequence(Recurrent):
             for count in range(int(lengths.max(initial=0))):
                 live = np.flatnonzero(lengths > count)
                 t = lengths[live] - 1 - count if backwards else np.full(len(live), count)
-                after = self.step(x[live, t], tuple(state[live, d] for state in states), w[d], r[d], b[d])
+                after = self.step(
+                    x[live, t], tuple(state[live, d] for state in states), w[d], r[d], b[d]
+                )
                 y[live, d, t] = after[0]
                 for state, new in zip(states, after):
                     state[live, d] = new

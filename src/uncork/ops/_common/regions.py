@@ -24,17 +24,26 @@ def box_count(operation: Operation, name: str, spec: TensorSpec, numbers: int) -
     return DYNAMIC if spec.rank is None else spec.shape[0]
 
 
-def boxes_with_images(operation: Operation, name: str, boxes: Array, images: int) -> Iterator[tuple[int, int]]:
+def boxes_with_images(
+    operation: Operation, name: str, boxes: Array, images: int
+) -> Iterator[tuple[int, int]]:
     """Place of each box and the image that its first number names.
 
-    An image of -1 ends the list: Proposal writes it behind its last box. Numbers that are no image are refused.
+    An image of -1 ends the list: Proposal writes it behind its last box. Numbers that are no image
+    are refused.
     """
     ids = boxes[:, 0]
     ends = np.flatnonzero(ids == -1)
     used = ids[: ends[0]] if len(ends) else ids
     wrong = ~((used >= 0) & (used < images) & (used == np.floor(used)))
     if wrong.any():
-        refuse_first(operation, f"{name}[:, 0]", used, wrong, f"an image from 0 to {images - 1}, or -1 after the last box")
+        refuse_first(
+            operation,
+            f"{name}[:, 0]",
+            used,
+            wrong,
+            f"an image from 0 to {images - 1}, or -1 after the last box",
+        )
     return ((place, int(image)) for place, image in enumerate(used))
 
 

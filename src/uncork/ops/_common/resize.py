@@ -1,4 +1,5 @@
-"""How one axis is resized: the coordinate that each cell of the output looks at, and the cells and weights that follow from it.
+"""How one axis is resized: the coordinate that each cell of the output looks at, and the cells and
+weights that follow from it.
 
 The formulas, and what is decided about them, stand in `interpolate.py`.
 """
@@ -66,7 +67,9 @@ def resize(data: Array, axes: Sequence[Axis], how: Settings) -> Array:
     changed = [a for a in axes if a.size != a.result]
     if how.mode == "nearest":
         for a in changed:
-            cells = nearest_cells(a, a.coordinates(how.coordinate_transformation_mode), how.nearest_mode)
+            cells = nearest_cells(
+                a, a.coordinates(how.coordinate_transformation_mode), how.nearest_mode
+            )
             data = data.take(cells, axis=a.axis)
         return data
     if how.mode == "linear_onnx" and data.dtype.kind != "f" and data.dtype.itemsize == 1:
@@ -85,28 +88,37 @@ def nearest_cells(axis: Axis, coordinates: Array, rounding: str) -> Array:
     if rounding == "simple":
         rounding = "ceil" if axis.factor < 1 else "floor"
     halves = {"round_prefer_floor": -0.5, "round_prefer_ceil": 0.5}.get(rounding, 0.0)
-    up = rounding in ("ceil", "round_prefer_floor")  # halves down: what is more than half is rounded up
+    # halves down: what is more than half is rounded up
+    up = rounding in ("ceil", "round_prefer_floor")
     rounded = np.ceil(coordinates + halves) if up else np.floor(coordinates + halves)
     return np.clip(rounded, 0, axis.size - 1).astype(np.int64)
 
 
 def mean_taps(size: int, centres: Array, reach: float, kernel: Callable[[Array], Array]) -> Taps:
-    """The cells of the data within `reach` of each centre, their weights by distance made to sum up to 1."""
+    """The cells of the data within `reach` of each centre, their weights by distance made to sum up
+    to 1.
+    """
     cells = np.ceil(centres - reach)[:, np.newaxis] + np.arange(int(2 * reach) + 1)
     weights = np.where((cells >= 0) & (cells < size), kernel(cells - centres[:, np.newaxis]), 0)
     total = weights.sum(axis=1, keepdims=True)
-    return np.clip(cells, 0, size - 1).astype(np.int64), np.where(total == 0, 0, weights / np.where(total == 0, 1, total))
+    return np.clip(cells, 0, size - 1).astype(np.int64), np.where(
+        total == 0, 0, weights / np.where(total == 0, 1, total)
+    )
 
 
 def linear_onnx_taps(axis: Axis, coordinates: Array) -> Taps:
     inside = np.clip(coordinates, 0, axis.size - 1)
     low = np.floor(inside).astype(np.int64)
     part = inside - low
-    return np.stack([low, np.minimum(low + 1, axis.size - 1)], axis=1), np.stack([1 - part, part], axis=1)
+    return np.stack([low, np.minimum(low + 1, axis.size - 1)], axis=1), np.stack(
+        [1 - part, part], axis=1
+    )
 
 
 def linear_onnx_of_bytes(data: Array, axes: Sequence[Axis], transformation: str) -> Array:
-    """linear_onnx in the arithmetic that pictures are resized with elsewhere (decided in interpolate.py)."""
+    """linear_onnx in the arithmetic that pictures are resized with elsewhere (decided in
+    interpolate.py).
+    """
     values = data.astype(np.float32)
     for axis in sorted(axes, key=lambda a: -a.axis):
         cells, weights = linear_onnx_taps(axis, coordinates_in_f32(axis, transformation))
@@ -114,7 +126,8 @@ def linear_onnx_of_bytes(data: Array, axes: Sequence[Axis], transformation: str)
         along[axis.axis] = axis.result
         low, high = (values.take(c, axis=axis.axis) for c in cells.T)
         low_weight, high_weight = (w.astype(np.float32).reshape(along) for w in weights.T)
-        # Rows round the product of the low cell and add the other unrounded; columns and depth the other way round.
+        # Rows round the product of the low cell and add the other unrounded; columns and depth the
+        # other way round.
         products = [(low, low_weight), (high, high_weight)]
         if axis.axis == data.ndim - 2:
             products.reverse()
@@ -139,14 +152,18 @@ def fused_multiply_add(a: Array, b: Array, c: Array) -> Array:
 
 def cubic_taps(axis: Axis, coordinates: Array, coefficient: float) -> Taps:
     cells = np.floor(coordinates)[:, np.newaxis] + np.arange(-1, 3)
-    return np.clip(cells, 0, axis.size - 1).astype(np.int64), keys_kernel(cells - coordinates[:, np.newaxis], coefficient)
+    return np.clip(cells, 0, axis.size - 1).astype(np.int64), keys_kernel(
+        cells - coordinates[:, np.newaxis], coefficient
+    )
 
 
 def pillow_taps(axis: Axis, kernel: Callable[[Array], Array], reach: float) -> Taps:
     step = axis.size / axis.result
     stretch = max(1.0, step)
     centres = (np.arange(axis.result) + 0.5) * step - 0.5
-    return mean_taps(axis.size, centres, reach * stretch, lambda distance: kernel(distance / stretch))
+    return mean_taps(
+        axis.size, centres, reach * stretch, lambda distance: kernel(distance / stretch)
+    )
 
 
 def taps(axis: Axis, how: Settings, smoothed: bool) -> Taps:
@@ -196,5 +213,11 @@ def whole(values: Array, like: Array) -> Array:
     limits = np.iinfo(like.dtype)
     rounded = np.rint(values)
     # Limits of 64 bits are no floats: the comparison finds what is beyond, the cast never sees it.
-    inside = np.where((rounded < float(limits.max)) & (rounded > float(limits.min)), rounded, 0).astype(like.dtype)
-    return np.where(rounded >= float(limits.max), limits.max, np.where(rounded <= float(limits.min), limits.min, inside))
+    inside = np.where(
+        (rounded < float(limits.max)) & (rounded > float(limits.min)), rounded, 0
+    ).astype(like.dtype)
+    return np.where(
+        rounded >= float(limits.max),
+        limits.max,
+        np.where(rounded <= float(limits.min), limits.min, inside),
+    )

@@ -1,4 +1,6 @@
-"""Reading images between their cells: what GridSample, deformable convolutions and poolings of regions share."""
+"""Reading images between their cells: what GridSample, deformable convolutions and poolings of
+regions share.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from uncork.types import Array
 
 
 def pixels(image: Array, y: Array, x: Array, which: Any = ...) -> Array:
-    """image[.., y, x] for arrays of whole coordinates; 0 outside. `which` picks from the other dimensions, all of them by default."""
+    """image[.., y, x] for arrays of whole coordinates; 0 outside. `which` picks from the other
+    dimensions, all of them by default.
+    """
     height, width = image.shape[-2:]
     inside = (y >= 0) & (y < height) & (x >= 0) & (x < width)
     if not inside.any():
@@ -24,7 +28,11 @@ def bilinear(image: Array, y: Array, x: Array, which: Any = ...) -> Array:
     top, left = np.floor(y), np.floor(x)
     down, right = y - top, x - left
     rows, columns = top.astype(np.int64), left.astype(np.int64)
-    upper = (1 - right) * pixels(image, rows, columns, which) + right * pixels(image, rows, columns + 1, which)
-    lower = (1 - right) * pixels(image, rows + 1, columns, which) + right * pixels(image, rows + 1, columns + 1, which)
+    upper = (1 - right) * pixels(image, rows, columns, which) + right * pixels(
+        image, rows, columns + 1, which
+    )
+    lower = (1 - right) * pixels(image, rows + 1, columns, which) + right * pixels(
+        image, rows + 1, columns + 1, which
+    )
     result: Array = (1 - down) * upper + down * lower
     return result

@@ -1,4 +1,6 @@
-"""What the scattering operations share: the reductions by which an update joins the value that is there."""
+"""What the scattering operations share: the reductions by which an update joins the value that is
+there.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,8 @@ _OF_BOOLEANS = {"sub": np.logical_xor}
 class Reducing(Operation):
     """An operation with the attribute `reduction`.
 
-    Reduction none only moves values, whatever their type; all others compute. `overwriting` is the same operation with moved
-    inputs, to which reduction none is handed.
+    Reduction none only moves values, whatever their type; all others compute. `overwriting` is the
+    same operation with moved inputs, to which reduction none is handed.
     """
 
     reduction: Attribute[str]
@@ -36,21 +38,35 @@ class Reducing(Operation):
         return self.overwriting(strict=self.strict)
 
     def describe(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
-        return self._plain().describe(specs) if self.reduction == "none" else super().describe(specs)
+        return (
+            self._plain().describe(specs) if self.reduction == "none" else super().describe(specs)
+        )
 
     def evaluate(self, specs: Sequence[TensorSpec | None]) -> tuple[TensorSpec, ...]:
-        return self._plain().evaluate(specs) if self.reduction == "none" else super().evaluate(specs)
+        return (
+            self._plain().evaluate(specs) if self.reduction == "none" else super().evaluate(specs)
+        )
 
     def check_type(self, data: TensorSpec) -> None:
         """Refuse types that have no such reduction."""
-        unordered = data.element_type is ElementType.string or (data.element_type is ElementType.boolean and self.reduction == "mean")
-        self.require(not unordered, "reduction {} is not defined for {}", self.reduction, data.element_type)
+        unordered = data.element_type is ElementType.string or (
+            data.element_type is ElementType.boolean and self.reduction == "mean"
+        )
+        self.require(
+            not unordered, "reduction {} is not defined for {}", self.reduction, data.element_type
+        )
 
 
 def accumulate(output: Array, index: tuple[Any, ...], updates: Array, reduction: str) -> None:
-    """Join `updates` to the places `index` of `output`, one after the other; a place may come several times."""
+    """Join `updates` to the places `index` of `output`, one after the other; a place may come
+    several times.
+    """
     if reduction == "none":
         output[index] = updates  # NumPy keeps the last
     else:
-        function = _OF_BOOLEANS.get(reduction, _REDUCTIONS[reduction]) if output.dtype == bool else _REDUCTIONS[reduction]
+        function = (
+            _OF_BOOLEANS.get(reduction, _REDUCTIONS[reduction])
+            if output.dtype == bool
+            else _REDUCTIONS[reduction]
+        )
         function.at(output, index, updates)

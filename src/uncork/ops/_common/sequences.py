@@ -1,4 +1,6 @@
-"""What operations over sequences share: shapes stated in the words of the specification page, and the check of lengths."""
+"""What operations over sequences share: shapes stated in the words of the specification page, and
+the check of lengths.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,15 @@ Sizes = dict[str, Dimension]
 
 
 def agreed_sizes(
-    operation: Operation, specs: Sequence[TensorSpec | None], layout: Mapping[str, str], known: Mapping[str, Dimension] | None = None
+    operation: Operation,
+    specs: Sequence[TensorSpec | None],
+    layout: Mapping[str, str],
+    known: Mapping[str, Dimension] | None = None,
 ) -> Sizes:
-    """What all inputs together say of the sizes named in `layout`, which has a shape such as `batch_size, 3 * hidden_size`
-    for each port whose shape is to be checked. A shape that contradicts the others, or `known`, is refused."""
+    """What all inputs together say of the sizes named in `layout`, which has a shape such as
+    `batch_size, 3 * hidden_size` for each port whose shape is to be checked. A shape that
+    contradicts the others, or `known`, is refused.
+    """
     sizes = dict(known or {})
     for port, spec in zip(operation.inputs, specs):
         if spec is None or spec.rank is None or port.name not in layout:
@@ -27,7 +34,9 @@ def agreed_sizes(
         merged = [size.merge(_size(word, sizes)) for word, size in zip(words, spec.shape)]
         if len(words) != spec.rank or None in merged:
             expected = ", ".join(f"{word} = {_size(word, sizes)}" for word in words)
-            operation.require(False, "input '{}': expected [{}], got {}", port.name, expected, spec.shape)
+            operation.require(
+                False, "input '{}': expected [{}], got {}", port.name, expected, spec.shape
+            )
         sizes.update((word, size) for word, size in zip(words, merged) if size is not None)
     return sizes
 
@@ -46,8 +55,12 @@ def _size(word: str, sizes: Mapping[str, Dimension]) -> Dimension:
     return sizes[rest] * int(count) if times else sizes.get(word, DYNAMIC)
 
 
-def check_lengths(operation: Operation, name: str, lengths: TensorSpec | None, limit: Dimension, limit_name: str) -> None:
-    """Refuse lengths outside 0..limit. Run from `infer`: where they are constant, a wrong one is found at load."""
+def check_lengths(
+    operation: Operation, name: str, lengths: TensorSpec | None, limit: Dimension, limit_name: str
+) -> None:
+    """Refuse lengths outside 0..limit. Run from `infer`: where they are constant, a wrong one is
+    found at load.
+    """
     if lengths is None or lengths.value is None:
         return
     wrong = lengths.value < 0
@@ -60,10 +73,23 @@ def check_lengths(operation: Operation, name: str, lengths: TensorSpec | None, l
     refuse_first(operation, name, lengths.value, wrong, expected, 0, limit.high)
 
 
-def check_blank(operation: Operation, blank_index: TensorSpec | None, data: TensorSpec, sizes: Sizes, vector: bool = False) -> None:
-    """`blank_index`, a scalar (or, where `vector` says so, one element), must be one of the C classes, of which there must be one."""
+def check_blank(
+    operation: Operation,
+    blank_index: TensorSpec | None,
+    data: TensorSpec,
+    sizes: Sizes,
+    vector: bool = False,
+) -> None:
+    """`blank_index`, a scalar (or, where `vector` says so, one element), must be one of the C
+    classes, of which there must be one.
+    """
     classes = sizes.get("C", DYNAMIC)
-    operation.require(classes.covers(1), "input '{}': expected at least one class, got {}", operation.inputs[0].name, data.shape)
+    operation.require(
+        classes.covers(1),
+        "input '{}': expected at least one class, got {}",
+        operation.inputs[0].name,
+        data.shape,
+    )
     if blank_index is None:
         return
     if vector:

@@ -1,4 +1,4 @@
-"""Checks of shapes that operations share, with one wording of their errors. What is unknown passes."""
+"""Checks of shapes that operations share, with one wording of errors. What is unknown passes."""
 
 from __future__ import annotations
 
@@ -13,18 +13,30 @@ _SMALL = {(0,): "a scalar", (1,): "a 1-D tensor", (0, 1): "a scalar or a 1-D ten
 
 def require_rank(operation: Operation, name: str, spec: TensorSpec, *ranks: int) -> None:
     """Refuse an input of any other rank."""
-    expected = _SMALL.get(ranks) or "rank " + ", ".join(map(str, ranks[:-1])) + " or " * (len(ranks) > 1) + str(ranks[-1])
-    operation.require(spec.rank in (None, *ranks), "input '{}': expected {}, got shape {}", name, expected, spec.shape)
+    expected = _SMALL.get(ranks) or "rank " + ", ".join(map(str, ranks[:-1])) + " or " * (
+        len(ranks) > 1
+    ) + str(ranks[-1])
+    operation.require(
+        spec.rank in (None, *ranks),
+        "input '{}': expected {}, got shape {}",
+        name,
+        expected,
+        spec.shape,
+    )
 
 
 def require_one(operation: Operation, name: str, spec: TensorSpec) -> None:
     """Refuse an input that is neither a scalar nor has one element."""
     fits = spec.shape.agrees(PartialShape([])) or spec.shape.agrees(PartialShape([1]))
-    operation.require(fits, "input '{}': expected a scalar or one element, got shape {}", name, spec.shape)
+    operation.require(
+        fits, "input '{}': expected a scalar or one element, got shape {}", name, spec.shape
+    )
 
 
 def is_one_of(dim: Dimension, first: int, second: int) -> bool:
-    """The dimension may be one of two; where sizes are symbols, which one is a question to their facts."""
+    """The dimension may be one of two; where sizes are symbols, which one is a question to their
+    facts.
+    """
     size = dim.expression
     facts = None if size is None else size.facts
     if size is None or facts is None:
@@ -32,14 +44,22 @@ def is_one_of(dim: Dimension, first: int, second: int) -> bool:
     return facts.suppose_equal(size, first) or facts.require_equal(size, second)
 
 
-def image_dims(operation: Operation, name: str, spec: TensorSpec, layout: str = "N, C, H, W") -> tuple[Dimension, ...]:
+def image_dims(
+    operation: Operation, name: str, spec: TensorSpec, layout: str = "N, C, H, W"
+) -> tuple[Dimension, ...]:
     """The four dimensions of an input; any other rank is refused."""
-    operation.require(spec.rank in (None, 4), "input '{}': expected [{}], got shape {}", name, layout, spec.shape)
+    operation.require(
+        spec.rank in (None, 4), "input '{}': expected [{}], got shape {}", name, layout, spec.shape
+    )
     return (DYNAMIC,) * 4 if spec.rank is None else spec.shape.dims
 
 
-def divided(operation: Operation, dim: Dimension, divisor: int, template: str, *details: object) -> Dimension:
-    """The sizes that a dimension can have over a number that must divide it; refused, in the words given, when it has no such size."""
+def divided(
+    operation: Operation, dim: Dimension, divisor: int, template: str, *details: object
+) -> Dimension:
+    """The sizes that a dimension can have over a number that must divide it; refused, in the words
+    given, when it has no such size.
+    """
     if dim.is_open and (size := dim.expression) is not None and (facts := size.facts) is not None:
         facts.require_multiple(size, divisor)
         return Dimension.of(size.over(Size.of(divisor)))
@@ -49,5 +69,9 @@ def divided(operation: Operation, dim: Dimension, divisor: int, template: str, *
 
 
 def check_room(shape: Sequence[int], like: Array) -> None:
-    """Refuse a call that needs an array of this shape, and of the type of `like`, that this machine cannot hold."""
-    check_memory([TensorSpec(ElementType.of_dtype(like.dtype) or ElementType.f32, PartialShape(shape))])
+    """Refuse a call that needs an array of this shape, and of the type of `like`, that this machine
+    cannot hold.
+    """
+    check_memory(
+        [TensorSpec(ElementType.of_dtype(like.dtype) or ElementType.f32, PartialShape(shape))]
+    )

@@ -9,9 +9,11 @@ from uncork.ops._operation import Operation
 from uncork.symbolic import Facts, Size, SizeLike, facts_of
 from uncork.types import Array, Dimension, Element, PartialShape, TensorSpec
 
-#: First place, end (not included, may be -1 going backwards) and step of a slice of a dimension of known size.
+#: First place, end (not included, may be -1 going backwards) and step of a slice of a dimension of
+#: known size.
 Ends = Callable[[int, int, int, int], tuple[int, int, int]]
-#: A bound this far out means "to the end" where the dimension is not known: files write the largest or least i32 or i64 for it.
+#: A bound this far out means "to the end" where the dimension is not known: files write the largest
+#: or least i32 or i64 for it.
 FAR = 2**31 - 1
 _INFINITE = 2**100
 
@@ -21,7 +23,9 @@ def python_ends(size: int, start: int, stop: int, step: int) -> tuple[int, int, 
     return slice(start, stop, step).indices(size)
 
 
-def sliced(dim: Dimension, start: Element, stop: Element, step: int | None, ends: Ends = python_ends) -> Dimension:
+def sliced(
+    dim: Dimension, start: Element, stop: Element, step: int | None, ends: Ends = python_ends
+) -> Dimension:
     """The sizes that a slice of `dim` can have; None for a bound that is not known."""
     size = dim.expression
     if start is not None and stop is not None and step is not None and size is not None:
@@ -31,13 +35,16 @@ def sliced(dim: Dimension, start: Element, stop: Element, step: int | None, ends
             return Dimension.of(open_count)
     start, stop = (bound if isinstance(bound, int) else None for bound in (start, stop))
     if start is None or stop is None or step is None:
-        return Dimension(0, dim.high if dim.high is None or step is None else -(-dim.high // abs(step)))
+        return Dimension(
+            0, dim.high if dim.high is None or step is None else -(-dim.high // abs(step))
+        )
     if dim.static_size is not None:
         count = _count(ends(dim.static_size, start, stop, step))
         return Dimension(count, count)
     start, stop = (n if abs(n) < FAR else _INFINITE if n > 0 else -_INFINITE for n in (start, stop))
-    # Over the sizes of the dimension the slice's is piecewise linear, up to rounding by the step, with corners where a bound
-    # meets an end: its least and greatest value lie at corners or at the ends of the interval.
+    # Over the sizes of the dimension the slice's is piecewise linear, up to rounding by the step,
+    # with corners where a bound meets an end: its least and greatest value lie at corners or at the
+    # ends of the interval.
     near = [abs(n) for n in (start, stop) if abs(n) < FAR]
     corners = {c + shift for c in [0, *near, sum(near)] for shift in (-1, 0, 1)}
     beyond = max(corners) + abs(step) + dim.low
@@ -49,8 +56,12 @@ def sliced(dim: Dimension, start: Element, stop: Element, step: int | None, ends
     return Dimension(min(counts), None if grows else max(counts))
 
 
-def _open_count(size: Size, start: SizeLike, stop: SizeLike, step: int, facts: Facts) -> Size | None:
-    """How many elements a slice has whose bounds or whose dimension are expressions; None where the rule has no simple form."""
+def _open_count(
+    size: Size, start: SizeLike, stop: SizeLike, step: int, facts: Facts
+) -> Size | None:
+    """How many elements a slice has whose bounds or whose dimension are expressions; None where the
+    rule has no simple form.
+    """
     last = size if step > 0 else size - 1
     least = 0 if step > 0 else -1
 
@@ -75,17 +86,33 @@ def _count(ends: tuple[int, int, int]) -> int:
 
 
 def sliced_shape(
-    operation: Operation, data: TensorSpec, start: TensorSpec, stop: TensorSpec, step: TensorSpec, axes: TensorSpec | None
+    operation: Operation,
+    data: TensorSpec,
+    start: TensorSpec,
+    stop: TensorSpec,
+    step: TensorSpec,
+    axes: TensorSpec | None,
 ) -> PartialShape:
-    """The shape of `data[start:stop:step]` along `axes`, by default the first ones, with all that can be wrong refused."""
+    """The shape of `data[start:stop:step]` along `axes`, by default the first ones, with all that
+    can be wrong refused.
+    """
     named = {"start": start, "stop": stop, "step": step} | ({} if axes is None else {"axes": axes})
     numbers = {name: vector(operation, name, spec) for name, spec in named.items()}
     count = common_length(operation, named)
-    operation.require(0 not in (numbers["step"] or []), "input 'step': expected steps other than 0, got {}", numbers["step"])
+    operation.require(
+        0 not in (numbers["step"] or []),
+        "input 'step': expected steps other than 0, got {}",
+        numbers["step"],
+    )
     operation.require(data.rank != 0, "input 'data': expected at least one dimension, got a scalar")
     if data.rank is None:
         return PartialShape()
-    operation.require(count.low <= data.rank, "expected at most one slice for each dimension of data {}, got {}", data.shape, count)
+    operation.require(
+        count.low <= data.rank,
+        "expected at most one slice for each dimension of data {}, got {}",
+        data.shape,
+        count,
+    )
     if axes is not None:
         along = all_known(known_axes(operation, numbers["axes"], data.rank))
     else:
@@ -99,7 +126,9 @@ def sliced_shape(
     return PartialShape(dims)
 
 
-def slices(rank: int, start: Array, stop: Array, step: Array, axes: Array | None) -> tuple[slice, ...]:
+def slices(
+    rank: int, start: Array, stop: Array, step: Array, axes: Array | None
+) -> tuple[slice, ...]:
     """The same slice as an index."""
     index = [slice(None)] * rank
     for i, axis in enumerate(range(len(start)) if axes is None else axes):

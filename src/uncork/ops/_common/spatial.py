@@ -1,17 +1,21 @@
-"""What convolutions and poolings share: a kernel that slides over the spatial axes of `data [N, C, d_1, ..]`.
+"""What convolutions and poolings share: a kernel that slides over the spatial axes of `data [N, C,
+d_1, ..]`.
 
-Along one axis, with the kernel stretched by its dilation to e = (kernel - 1) * dilation + 1, the windows start at
--pad_begin, -pad_begin + stride, .. and their number is
+Along one axis, with the kernel stretched by its dilation to e = (kernel - 1) * dilation + 1, the
+windows start at -pad_begin, -pad_begin + stride, .. and their number is
 
     explicit, valid   round((size + pad_begin + pad_end - e) / stride) + 1        valid: no padding
-    same_*            ceil(size / stride), with just the padding that this needs, the odd cell at the end (upper) or the start
+    same_*            ceil(size / stride), with just the padding that this needs, the odd cell at
+                      the end (upper) or the start
 
-Pages: operation-specs/convolution/convolution-1, operation-specs/pooling/pooling_shape_rules. They leave open or contradict:
+Pages: operation-specs/convolution/convolution-1, operation-specs/pooling/pooling_shape_rules. They
+leave open or contradict:
 
-- same_*: "H_out = H" of the pooling pages holds for stride 1; for others it is what "the input is padded to match" needs,
-  ceil(H / stride), with every rounding type;
+- same_*: "H_out = H" of the pooling pages holds for stride 1; for others it is what "the input is
+  padded to match" needs, ceil(H / stride), with every rounding type;
 - valid with rounding_type ceil rounds up, as the pages' example does and their formula does not;
-- rounding up may put the end of the last window, or all of it, past the padding: those cells hold nothing;
+- rounding up may put the end of the last window, or all of it, past the padding: those cells hold
+  nothing;
 - a stride or dilation of 0 is refused although the pages' ranges begin at 0;
 - lists of pads that the file leaves out are zeros ("ignored when auto_pad is specified").
 """
@@ -39,7 +43,9 @@ _NEUTRAL = {"pads_begin": 0, "pads_end": 0, "dilations": 1, "output_padding": 0}
 
 def all_at_least(minimum: int) -> Callable[[Any], str | None]:
     """For `Attribute(check=...)` on a list of integers."""
-    return lambda values: None if all(v >= minimum for v in values) else f"numbers of at least {minimum}"
+    return lambda values: (
+        None if all(v >= minimum for v in values) else f"numbers of at least {minimum}"
+    )
 
 
 auto_pad_kind = one_of("explicit", "same_upper", "same_lower", "valid")
@@ -47,7 +53,9 @@ auto_pad_kind = one_of("explicit", "same_upper", "same_lower", "valid")
 
 @dataclass(frozen=True)
 class Slide:
-    """The windows along one axis: `count` of them, `stride` apart, the first one starting at -pad_begin."""
+    """The windows along one axis: `count` of them, `stride` apart, the first one starting at
+    -pad_begin.
+    """
 
     size: int
     kernel: int
@@ -78,7 +86,9 @@ def extent(kernel: int, dilation: int) -> int:
 
 
 class Sliding(Operation):
-    """An operation whose kernel slides over the spatial axes; `strides` says how many axes there are."""
+    """An operation whose kernel slides over the spatial axes; `strides` says how many axes there
+    are.
+    """
 
     strides = Attribute(integers, check=all_at_least(1))
     pads_begin: Attribute[tuple[int, ...]] = Attribute(integers, default=(), check=all_at_least(0))
@@ -88,7 +98,8 @@ class Sliding(Operation):
     planar: ClassVar[bool] = False
     #: floor, ceil or ceil_torch; an attribute of the poolings.
     rounding_type: Any = "floor"
-    #: One for each axis; an attribute of most of these operations. Without it the cells of a window are neighbours.
+    #: One for each axis; an attribute of most of these operations. Without it the cells of a window
+    #: are neighbours.
     dilations: Any = ()
 
     @property
@@ -132,7 +143,9 @@ class Sliding(Operation):
         return self.pads_begin[axis], self.pads_end[axis]
 
     def with_rank(self, name: str, shape: PartialShape, lead: int) -> PartialShape:
-        """`shape` with its rank known: `lead` dimensions before the spatial ones. Refused when it has another."""
+        """`shape` with its rank known: `lead` dimensions before the spatial ones. Refused when it
+        has another.
+        """
         expected = lead + self.axes
         self.require(
             shape.rank in (None, expected),
@@ -149,7 +162,9 @@ class Sliding(Operation):
         rule = "expected 'data' with {} channels as 'filters' {} need, got {} in data {}"
         self.require(data[1].agrees(needed), rule, needed, filters.shape, data[1], data)
 
-    def window_counts(self, sizes: Sequence[Dimension], kernels: Sequence[Dimension]) -> list[Dimension]:
+    def window_counts(
+        self, sizes: Sequence[Dimension], kernels: Sequence[Dimension]
+    ) -> list[Dimension]:
         """The number of windows along each axis; refused where not even one fits."""
         counts: list[Dimension] = []
         for axis, (size, kernel) in enumerate(zip(sizes, kernels)):
@@ -159,7 +174,9 @@ class Sliding(Operation):
                 continue
             begin, end = self.fixed_pads(axis)
             padded = size + begin + end
-            window = self.stretched(axis, kernel if kernel.low or kernel.is_open else Dimension(1, kernel.high))
+            window = self.stretched(
+                axis, kernel if kernel.low or kernel.is_open else Dimension(1, kernel.high)
+            )
             self.require(
                 padded.covers(window),
                 "the kernel spans {} cells along spatial axis {}, the padded data has {}",
@@ -178,18 +195,28 @@ class Sliding(Operation):
         count = free.ceil_div(stride) + 1
         if self.rounding_type == "ceil":
             return count
-        # ceil_torch: a last window that would start past the data, in the padding at its end, is left out.
+        # ceil_torch: a last window that would start past the data, in the padding at its end, is
+        # left out.
         if count.static_size is not None and start_limit.static_size is not None:
-            return count - 1 if (count.static_size - 1) * stride >= start_limit.static_size else count
-        if count.is_open and (begun := start_limit.expression) is not None and (most := count.expression) is not None:
-            # Where stride * (count - 1) is not below the limit there are more windows than limit / stride, rounded up.
+            return (
+                count - 1 if (count.static_size - 1) * stride >= start_limit.static_size else count
+            )
+        if (
+            count.is_open
+            and (begun := start_limit.expression) is not None
+            and (most := count.expression) is not None
+        ):
+            # Where stride * (count - 1) is not below the limit there are more windows than limit /
+            # stride, rounded up.
             return Dimension.of(maximum([most - 1, minimum([most, -(-begun // stride)])]))
         return Dimension(max(1, count.low - 1), count.high)
 
     def slides(self, data: Array, kernel: Sequence[int]) -> list[Slide]:
         """How the kernel slides along each axis of this data."""
         sizes = data.shape[data.ndim - self.axes :]
-        counts = self.window_counts([Dimension(s, s) for s in sizes], [Dimension(k, k) for k in kernel])
+        counts = self.window_counts(
+            [Dimension(s, s) for s in sizes], [Dimension(k, k) for k in kernel]
+        )
         slides: list[Slide] = []
         for axis, (size, cells, count) in enumerate(zip(sizes, kernel, map(int, counts))):
             stride, dilation = self.strides[axis], self.dilation(axis)
@@ -203,13 +230,17 @@ class Sliding(Operation):
 
 
 def block_ranges(count: int, size: int) -> Iterator[slice]:
-    """0 to `count` in pieces of so many items of `size` elements that a block of them stays in a core's own cache; at least one."""
+    """0 to `count` in pieces of so many items of `size` elements that a block of them stays in a
+    core's own cache; at least one.
+    """
     step = max(1, _BLOCK // max(1, size))
     return (slice(start, start + step) for start in range(0, count, step))
 
 
 def padded(data: Array, slides: Sequence[Slide], fill: Any) -> Array:
-    """The data with `fill` in all cells outside it that windows along its last axes reach. Not a copy where there are none."""
+    """The data with `fill` in all cells outside it that windows along its last axes reach. Not a
+    copy where there are none.
+    """
     lead = data.ndim - len(slides)
     pads = [(s.pad_begin, max(0, s.reach - s.pad_begin - s.size)) for s in slides]
     if not any(begin or end for begin, end in pads):
@@ -219,9 +250,11 @@ def padded(data: Array, slides: Sequence[Slide], fill: Any) -> Array:
 
 
 def windows(data: Array, slides: Sequence[Slide], fill: Any) -> Array:
-    """A view [.., count_1, .., kernel_1, ..] of the data's last axes, with `fill` in cells outside."""
+    """A view [.., count_1, .., kernel_1, ..] of the data's last axes; `fill` outside of them."""
     lead = data.ndim - len(slides)
-    view = np.lib.stride_tricks.sliding_window_view(padded(data, slides, fill), tuple(s.extent for s in slides), tuple(range(lead, data.ndim)))
+    view = np.lib.stride_tricks.sliding_window_view(
+        padded(data, slides, fill), tuple(s.extent for s in slides), tuple(range(lead, data.ndim))
+    )
     starts = tuple(slice(0, s.count * s.stride, s.stride) for s in slides)
     cells = tuple(slice(None, None, s.dilation) for s in slides)
     picked: Array = view[(slice(None),) * lead + starts + cells]
@@ -229,7 +262,9 @@ def windows(data: Array, slides: Sequence[Slide], fill: Any) -> Array:
 
 
 def reduced(data: Array, slides: Sequence[Slide], fill: Any, function: np.ufunc) -> Array:
-    """`function` (np.maximum, np.add) of all cells of each window [.., count_1, ..]: one axis after the other, the last one first."""
+    """`function` (np.maximum, np.add) of all cells of each window [.., count_1, ..]: one axis after
+    the other, the last one first.
+    """
     result = data
     for axis, slide in reversed(list(enumerate(slides, data.ndim - len(slides)))):
         cells = np.moveaxis(windows(np.moveaxis(result, axis, -1), [slide], fill), -1, 0)

@@ -1,17 +1,23 @@
-"""Non-maximum suppression as the operations NonMaxSuppression and NMSRotated have it: apart for each class of each image.
+"""Non-maximum suppression as the operations NonMaxSuppression and NMSRotated have it: apart for
+each class of each image.
 
     while there are boxes left, and fewer than max_output_boxes_per_class taken:
-        take the box with the highest score s, the first of equal ones; stop where s < score_threshold
-        s_i = s_i * weight(overlap with the box taken)      for each box left, which is removed where the weight is 0
+        take the box with the highest score s, the first of equal ones; stop where
+            s < score_threshold
+        s_i = s_i * weight(overlap with the box taken)
+            for each box left, which is removed where the weight is 0
 
 Pages: operation-specs/sort/non-max-suppression-1 to -9, nms-rotated-13. Decided here:
 
-- a box that is removed stays removed. By the letter of the pages its score becomes 0, which a score_threshold of 0 would let pass;
-- "greater or equal" to score_threshold and "less or equal" to iou_threshold are taken at their word (OpenVINO: greater, less),
-  but an iou_threshold of 0 lets no second box pass, as in OpenVINO: the pages have it "keep all boxes", against their formula;
+- a box that is removed stays removed. By the letter of the pages its score becomes 0, which a
+  score_threshold of 0 would let pass;
+- "greater or equal" to score_threshold and "less or equal" to iou_threshold are taken at their word
+  (OpenVINO: greater, less), but an iou_threshold of 0 lets no second box pass, as in OpenVINO: the
+  pages have it "keep all boxes", against their formula;
 - a NaN is no score: its box is never taken;
 - max_output_boxes_per_class below 0 takes no box (with `strict` it is refused);
-- selected_scores are f32 as OpenVINO declares them whatever the type of the thresholds, f64 where the scores are.
+- selected_scores are f32 as OpenVINO declares them whatever the type of the thresholds, f64 where
+  the scores are.
 """
 
 from __future__ import annotations
@@ -25,13 +31,26 @@ from uncork.ops._common.sequences import agreed_sizes
 from uncork.ops._common.shapes import require_one
 from uncork.ops._common.vectors import scalar
 from uncork.ops._operation import Operation
-from uncork.ops._ports import I32_I64, INTEGER, REAL, Attribute, Input, Output, boolean, element_type
+from uncork.ops._ports import (
+    I32_I64,
+    INTEGER,
+    REAL,
+    Attribute,
+    Input,
+    Output,
+    boolean,
+    element_type,
+)
 from uncork.types import DYNAMIC, Array, Dimension, ElementType, PartialShape, TensorSpec
 
 
 def index_type() -> Attribute[ElementType]:
     """The attribute that says the type of the outputs that hold indices and counts."""
-    return Attribute(element_type, default=ElementType.i64, check=lambda t: None if t in I32_I64 else "i32 or i64")
+    return Attribute(
+        element_type,
+        default=ElementType.i64,
+        check=lambda t: None if t in I32_I64 else "i32 or i64",
+    )
 
 
 def single(array: Array | None, absent: Any) -> Any:
@@ -40,7 +59,9 @@ def single(array: Array | None, absent: Any) -> Any:
 
 
 class Suppression(Operation):
-    """`boxes [num_batches, num_boxes, numbers of a box]`, `scores [num_batches, num_classes, num_boxes]`."""
+    """`boxes [num_batches, num_boxes, numbers of a box]`, `scores [num_batches, num_classes,
+    num_boxes]`.
+    """
 
     boxes = Input(REAL, "T")
     scores = Input(REAL, "T")
@@ -61,13 +82,18 @@ class Suppression(Operation):
         raise NotImplementedError
 
     def weights(self, overlap: Array, iou_threshold: Any, sigma: Any) -> Array:
-        """What a sigma other than 0 multiplies the scores of boxes with this overlap with; 0 removes."""
+        """What a sigma other than 0 multiplies the scores of boxes with this overlap with; 0
+        removes.
+        """
         raise NotImplementedError
 
     def checked(self, *specs: TensorSpec | None) -> tuple[TensorSpec, TensorSpec, TensorSpec]:
         """All three outputs; versions without the last two leave them out."""
         size = str(self.box_size)
-        layout = {"boxes": f"num_batches, num_boxes, {size}", "scores": "num_batches, num_classes, num_boxes"}
+        layout = {
+            "boxes": f"num_batches, num_boxes, {size}",
+            "scores": "num_batches, num_classes, num_boxes",
+        }
         sizes = agreed_sizes(self, specs, layout, {size: Dimension(self.box_size, self.box_size)})
         scores, maximum, *thresholds = specs[1:]
         for port, threshold in zip(self.inputs[3:], thresholds):
@@ -77,9 +103,25 @@ class Suppression(Operation):
         if number is not None:
             name = "max_output_boxes_per_class"
             fits = number >= 0 or not self.strict
-            self.require(fits, "input '{}' is {}, expected 0 or more", name, number, input=name, value=number, low=0)
-        boxes, classes, batches = (sizes.get(name, DYNAMIC).high for name in ("num_boxes", "num_classes", "num_batches"))
-        kept = boxes if number is None else max(0, number) if boxes is None else min(boxes, max(0, number))
+            self.require(
+                fits,
+                "input '{}' is {}, expected 0 or more",
+                name,
+                number,
+                input=name,
+                value=number,
+                low=0,
+            )
+        boxes, classes, batches = (
+            sizes.get(name, DYNAMIC).high for name in ("num_boxes", "num_classes", "num_batches")
+        )
+        kept = (
+            boxes
+            if number is None
+            else max(0, number)
+            if boxes is None
+            else min(boxes, max(0, number))
+        )
         rows = Dimension(0, kept) * Dimension(0, classes) * Dimension(0, batches)
         shape = PartialShape([rows, 3])
         wide = scores is not None and scores.element_type is ElementType.f64
@@ -90,10 +132,20 @@ class Suppression(Operation):
         )
 
     def selected(
-        self, boxes: Array, scores: Array, maximum: Array | None, iou_threshold: Array | None, score_threshold: Array | None, sigma: Any = 0
+        self,
+        boxes: Array,
+        scores: Array,
+        maximum: Array | None,
+        iou_threshold: Array | None,
+        score_threshold: Array | None,
+        sigma: Any = 0,
     ) -> tuple[Array, Array, Array]:
         """The three outputs."""
-        limit, least, most = int(single(maximum, 0)), single(score_threshold, 0), single(iou_threshold, 0)
+        limit, least, most = (
+            int(single(maximum, 0)),
+            single(score_threshold, 0),
+            single(iou_threshold, 0),
+        )
         rows: list[tuple[int, int, int]] = []
         taken: list[Any] = []
         for batch, image in enumerate(boxes if scores.size else ()):
@@ -107,23 +159,42 @@ class Suppression(Operation):
         if self.sort_result_descending:
             order = best_first(values)
             indices, values = indices[order], values[order]
-        triples = np.concatenate([indices[:, :2].astype(scores.dtype), values[:, np.newaxis]], axis=1)
+        triples = np.concatenate(
+            [indices[:, :2].astype(scores.dtype), values[:, np.newaxis]], axis=1
+        )
         return indices, triples, np.array([len(indices)])
 
-    def _select(self, boxes: Array, scores: Array, limit: int, iou_threshold: Any, score_threshold: Any, sigma: Any) -> list[tuple[int, Any]]:
+    def _select(
+        self,
+        boxes: Array,
+        scores: Array,
+        limit: int,
+        iou_threshold: Any,
+        score_threshold: Any,
+        sigma: Any,
+    ) -> list[tuple[int, Any]]:
         """Boxes taken for one class, best first, with the scores they have then."""
         left = np.flatnonzero(scores >= score_threshold)
         if sigma == 0:
             ranked = left[best_first(scores[left])]
             most = iou_threshold if iou_threshold > 0 else -np.inf
-            kept = ranked[without_overlap(boxes[ranked], most, limit, overlap=lambda box, others, _: self.overlap(box, others))]
+            kept = ranked[
+                without_overlap(
+                    boxes[ranked],
+                    most,
+                    limit,
+                    overlap=lambda box, others, _: self.overlap(box, others),
+                )
+            ]
             return list(zip(kept.tolist(), scores[kept]))
         taken: list[tuple[int, Any]] = []
         score = scores[left]
         while left.size and len(taken) < limit:
             best = int(np.argmax(score))
             taken.append((int(left[best]), score[best]))
-            weight = self.weights(self.overlap(boxes[left[best]], boxes[left]), iou_threshold, sigma)
+            weight = self.weights(
+                self.overlap(boxes[left[best]], boxes[left]), iou_threshold, sigma
+            )
             weight[best] = 0
             score = score * weight
             stays = (weight != 0) & (score >= score_threshold)

@@ -1,7 +1,8 @@
-"""Reading the small integer inputs that give shapes, axes, lengths and bounds, and turning indices into places.
+"""Reading the small integer inputs that give shapes, axes, lengths and bounds, and turning indices
+into places.
 
-At load such an input may be known whole, in part, or not at all: `vector` and `scalar` give None for what is unknown, so a rule
-is written once for all three.
+At load such an input may be known whole, in part, or not at all: `vector` and `scalar` give None
+for what is unknown, so a rule is written once for all three.
 """
 
 from __future__ import annotations
@@ -20,15 +21,29 @@ Numbers = list[int | None]
 _VECTOR = PartialShape([None])
 
 
-def vector(operation: Operation, name: str, spec: TensorSpec, scalar_too: bool = False) -> Numbers | None:
-    """The elements of a 1-D input, None for each unknown one; None when not even their number is known."""
-    fits = spec.shape.compatible(_VECTOR) or (scalar_too and spec.shape.compatible(PartialShape([])))
-    operation.require(fits, "input '{}': expected a {}1-D tensor, got shape {}", name, "scalar or a " if scalar_too else "", spec.shape)
+def vector(
+    operation: Operation, name: str, spec: TensorSpec, scalar_too: bool = False
+) -> Numbers | None:
+    """The elements of a 1-D input, None for each unknown one; None when not even their number is
+    known.
+    """
+    fits = spec.shape.compatible(_VECTOR) or (
+        scalar_too and spec.shape.compatible(PartialShape([]))
+    )
+    operation.require(
+        fits,
+        "input '{}': expected a {}1-D tensor, got shape {}",
+        name,
+        "scalar or a " if scalar_too else "",
+        spec.shape,
+    )
     return spec.integers()
 
 
 def sizes(operation: Operation, name: str, spec: TensorSpec) -> list[Element]:
-    """The elements of an input that gives sizes, after `vector` has looked at it. Those that are expressions may not be negative."""
+    """The elements of an input that gives sizes, after `vector` has looked at it. Those that are
+    expressions may not be negative.
+    """
     elements = spec.sizes() or []
     for element in elements:
         demand_size(operation, name, element)
@@ -42,16 +57,32 @@ def size(operation: Operation, name: str, spec: TensorSpec) -> Element:
 
 
 def demand_size(operation: Operation, name: str, element: Element) -> None:
-    """Where a size that an input gives is an expression, every call must keep it from being negative."""
+    """Where a size that an input gives is an expression, every call must keep it from being
+    negative.
+    """
     if isinstance(element, Size) and (facts := element.facts) is not None:
-        operation.require(facts.require_at_least(element, 0), "input '{}': expected no negative size, got {}", name, element)
+        operation.require(
+            facts.require_at_least(element, 0),
+            "input '{}': expected no negative size, got {}",
+            name,
+            element,
+        )
 
 
 def size_or_minus_one(operation: Operation, name: str, element: Element) -> Element:
-    """An element that is a size or -1: which of them an expression is, is a question to its facts."""
-    if not isinstance(element, Size) or (facts := element.facts) is None or facts.suppose_at_least(element, 0):
+    """An element that is a size or -1: the facts of an expression say which of them it is."""
+    if (
+        not isinstance(element, Size)
+        or (facts := element.facts) is None
+        or facts.suppose_at_least(element, 0)
+    ):
         return element
-    operation.require(facts.require_equal(element, -1), "input '{}': expected sizes of at least -1, got {}", name, element)
+    operation.require(
+        facts.require_equal(element, -1),
+        "input '{}': expected sizes of at least -1, got {}",
+        name,
+        element,
+    )
     return -1
 
 
@@ -67,18 +98,33 @@ def length(spec: TensorSpec) -> Dimension:
     return spec.shape.dims[0] if spec.rank == 1 else Dimension(1, 1) if spec.rank == 0 else DYNAMIC
 
 
-def known_axes(operation: Operation, numbers: Numbers | None, rank: int, name: str = "axes", unique: bool = True) -> list[int | None] | None:
-    """Axes counted from the front, None for each unknown one; known ones are refused when outside, or when one comes twice."""
+def known_axes(
+    operation: Operation,
+    numbers: Numbers | None,
+    rank: int,
+    name: str = "axes",
+    unique: bool = True,
+) -> list[int | None] | None:
+    """Axes counted from the front, None for each unknown one; known ones are refused when outside,
+    or when one comes twice.
+    """
     if numbers is None:
         return None
     axes = [None if n is None else normalised_axis(operation, n, rank, name) for n in numbers]
     known = [a for a in axes if a is not None]
-    operation.require(not unique or len(set(known)) == len(known), "input '{}': {} name an axis twice", name, numbers)
+    operation.require(
+        not unique or len(set(known)) == len(known),
+        "input '{}': {} name an axis twice",
+        name,
+        numbers,
+    )
     return axes
 
 
 def check_axes(operation: Operation, data: TensorSpec, axes: TensorSpec) -> None:
-    """Refuse an input `axes`, a scalar or 1-D, whose axes are known not to be axes of the data, or to come twice."""
+    """Refuse an input `axes`, a scalar or 1-D, whose axes are known not to be axes of the data, or
+    to come twice.
+    """
     require_rank(operation, "axes", axes, 0, 1)
     if data.rank is not None and axes.value is not None:
         normalised_axes(operation, axes.value, data.rank)
@@ -91,8 +137,11 @@ def all_known(numbers: Sequence[int | None] | None) -> list[int] | None:
     return [n for n in numbers if n is not None]
 
 
-def places(operation: Operation, name: str, indices: Array, size: int | Array, from_end: bool = True) -> Array:
-    """Indices along an axis of `size` as int64 places; what is outside is refused. Negative ones count `from_end`, or are outside.
+def places(
+    operation: Operation, name: str, indices: Array, size: int | Array, from_end: bool = True
+) -> Array:
+    """Indices along an axis of `size` as int64 places; what is outside is refused. Negative ones
+    count `from_end`, or are outside.
 
     `size` may be an array that broadcasts to `indices`, where they address several axes.
     """

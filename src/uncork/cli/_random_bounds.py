@@ -1,4 +1,4 @@
-"""What inputs are for where rows are looked up: ids of a table, beginnings of bags, numbers of segments.
+"""Bounds of random inputs: ids within their tables, offsets of bags and segment ids in order.
 
 Random numbers mean something there only within bounds and in order.
 """
@@ -16,18 +16,24 @@ from uncork.passes.quantized_tables import LOOKUPS
 from uncork.types import Array
 
 
-class Roles:
+class RandomBounds:
     """The inputs of a model, by position, that look-ups take as they are or converted."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
         self.rows: dict[int, int] = {}  # ids: the rows of the smallest table
         self.segments: dict[int, int] = {}  # segment ids: how many segments there are
-        self.offsets: dict[int, int | None] = {}  # beginnings of bags: the input that has the ids, where it is one
+        # beginnings of bags: the input that has the ids, where it is one
+        self.offsets: dict[int, int | None] = {}
         numbers = {parameter: number for number, parameter in enumerate(model.parameters)}
 
         def number_of(source: Source) -> int | None:
-            while model.by_id[source.node].type_name in ("Convert", "Reshape", "Squeeze", "Unsqueeze"):
+            while model.by_id[source.node].type_name in (
+                "Convert",
+                "Reshape",
+                "Squeeze",
+                "Unsqueeze",
+            ):
                 source = model.by_id[source.node].inputs[0]
             return numbers.get(source.node)
 
@@ -45,10 +51,17 @@ class Roles:
             elif isinstance(node.operation, EmbeddingSegmentsSum3):
                 segments, count = number_of(node.inputs[2]), model.spec(node.inputs[3]).value
                 if segments is not None and count is not None and int(count) > 0:
-                    self.segments[segments] = min(int(count), self.segments.get(segments, int(count)))
+                    self.segments[segments] = min(
+                        int(count), self.segments.get(segments, int(count))
+                    )
 
-    def bounds(self, position: int, shapes: Mapping[int, tuple[int, ...]]) -> tuple[float, float] | None:
-        """The range [low, high) that random values of an input should have; None when nothing is known."""
+    def bounds(
+        self, position: int, shapes: Mapping[int, tuple[int, ...]]
+    ) -> tuple[float, float] | None:
+        """The range [low, high) that random values of an input should have.
+
+        None when nothing is known.
+        """
         if position in self.rows:
             return 0, self.rows[position]
         if position in self.segments:

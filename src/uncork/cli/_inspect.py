@@ -8,31 +8,31 @@ from typing import Any
 
 from uncork.cli._output import problem_as_json
 from uncork.errors import Problem
-from uncork.ir.diagnostics import Findings
+from uncork.ir.diagnostics import Diagnostics
 from uncork.ir.model import Model, Node
 from uncork.ir.read import read_structure
 from uncork.ir.validate import infer
 
 
 @dataclass(frozen=True)
-class Look:
-    """The model, with specs inferred as far as they can be, and everything that is wrong with it."""
+class Inspection:
+    """The model, with specs inferred as far as possible, and everything that is wrong with it."""
 
     model: Model
-    findings: Findings
+    diagnostics: Diagnostics
 
     @property
     def problems(self) -> list[Problem]:
         """All of them, missing operations included."""
-        return self.findings.all()
+        return self.diagnostics.all()
 
 
-def look(path: str, weights: str | None) -> Look:
+def inspect(path: str, weights: str | None) -> Inspection:
     """Raises ReadError when the file is no IR model at all."""
-    model, findings = read_structure(path, weights)
+    model, diagnostics = read_structure(path, weights)
     model, problems = infer(model)
-    findings.extend(problems)
-    return Look(model, findings)
+    diagnostics.extend(problems)
+    return Inspection(model, diagnostics)
 
 
 def all_nodes(model: Model, depth: int = 0) -> Iterator[tuple[int, Node]]:
@@ -43,9 +43,12 @@ def all_nodes(model: Model, depth: int = 0) -> Iterator[tuple[int, Node]]:
             yield from all_nodes(body, depth + 1)
 
 
-def problems_as_json(found: Look) -> dict[str, Any]:
+def problems_as_json(found: Inspection) -> dict[str, Any]:
     """`problems` and `missing` as `show --json` and `check --json` have them."""
     return {
-        "problems": list(map(problem_as_json, found.findings.problems)),
-        "missing": [{"operation": operation, "layers": layers} for operation, layers in found.findings.missing.items()],
+        "problems": list(map(problem_as_json, found.diagnostics.problems)),
+        "missing": [
+            {"operation": operation, "layers": layers}
+            for operation, layers in found.diagnostics.missing.items()
+        ],
     }

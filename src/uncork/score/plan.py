@@ -1,4 +1,4 @@
-"""Everything that is settled before a row is read: the source, the mapping, the columns of the output, the units."""
+"""The plan of a run, made before a row is read: source, mapping, columns of the output, units."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ from uncork.score.source import Source, Unit, open_source, plan_units
 from uncork.score.unit import REJECT_FIELDS, Job
 from uncork.types import ElementType
 
-#: Rows of a call, where neither the caller nor the model says: enough that a call costs nothing beside its rows, few enough that what
-#: lies between two layers of a sequence model stays in the cache.
+#: Rows of a call, where neither the caller nor the model says: enough that a call costs nothing
+#: beside its rows, few enough that what lies between two layers of a sequence model stays in the
+#: cache.
 BATCH_SIZE = 1024
 
 
 @dataclass(frozen=True)
-class Prepared:
+class ScoringPlan:
     """A job, its units, and the model as the process that prepared it has loaded it."""
 
     job: Job
@@ -36,7 +37,9 @@ class Prepared:
     compiled: CompiledModel
 
     def describe(self) -> dict[str, Any]:
-        """What must be the same for a run to go on: values of JSON. Sizes and times stand for what files hold."""
+        """What must be the same for a run to go on: values of JSON. Sizes and times stand for what
+        files hold.
+        """
         job = self.job
         model = Path(job.model)
         weights = job.load_options["weights"] or model.with_suffix(".bin")
@@ -46,7 +49,11 @@ class Prepared:
             "model": hashlib.sha256(model.read_bytes()).hexdigest(),
             "weights": _state(weights),
             "tables": {name: [path, _state(path)] for name, path in tables.items()},
-            "load options": {name: value for name, value in job.load_options.items() if name not in ("weights", "tables")},
+            "load options": {
+                name: value
+                for name, value in job.load_options.items()
+                if name not in ("weights", "tables")
+            },
             "source": job.source.to_json(),
             "mapping": job.mapping.to_text(),
             "keep": list(job.keep),
@@ -84,11 +91,15 @@ class Prepared:
         job = self.job
         files = f"{len(job.source.files):,} {job.source.format} file(s)"
         lines = [
-            f"{job.source.rows:,} rows in {files}, {len(self.units):,} unit(s), batches of {job.batch_size:,} rows",
+            f"{job.source.rows:,} rows in {files}, {len(self.units):,} unit(s), "
+            f"batches of {job.batch_size:,} rows",
             "inputs of the model:",
         ]
         for bound in job.mapping.inputs:
-            types = ", ".join(f"{column} {job.source.schema.field(column).type}" for column in bound.expression.columns)
+            types = ", ".join(
+                f"{column} {job.source.schema.field(column).type}"
+                for column in bound.expression.columns
+            )
             lines.append(
                 f"  {bound.name} {bound.element_type}{bound.shape} = {bound.expression}"
                 + (f"    from {types}; {self._how(bound)}" if types else "")
@@ -97,7 +108,12 @@ class Prepared:
         results = {field.name: column for column in job.columns for field in column.fields}
         for field in job.schema:
             column = results.get(field.name)
-            origin = "kept" if column is None else f"output {column.position} of the model" + (f", best {column.top_k}" if column.top_k else "")
+            origin = (
+                "kept"
+                if column is None
+                else (f"output {column.position} of the model")
+                + (f", best {column.top_k}" if column.top_k else "")
+            )
             lines.append(f"  {field.name} {field.type}    {origin}")
         return "\n".join(lines)
 
@@ -107,10 +123,16 @@ class Prepared:
         inner = self.job.source.schema.field(bound.expression.columns[0]).type
         while (item := list_item(inner)) is not None:
             inner = item
-        native = bound.element_type.is_native and inner == pa.from_numpy_dtype(bound.element_type.dtype)
+        native = bound.element_type.is_native and inner == pa.from_numpy_dtype(
+            bound.element_type.dtype
+        )
         if bound.element_type is ElementType.string or native:
             return "as it is"
-        return f"to the nearest {bound.element_type}" if bound.expression.rounded else f"to {bound.element_type} where exact, else a bad row"
+        return (
+            f"to the nearest {bound.element_type}"
+            if bound.expression.rounded
+            else f"to {bound.element_type} where exact, else a bad row"
+        )
 
 
 def _state(path: str | os.PathLike[str]) -> list[int] | None:
@@ -120,7 +142,7 @@ def _state(path: str | os.PathLike[str]) -> list[int] | None:
     return None if status is None else [status.st_size, status.st_mtime_ns]
 
 
-def prepare(
+def plan(
     model: str | os.PathLike[str],
     source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Source,
     *,
@@ -136,39 +158,71 @@ def prepare(
     limit: int | None,
     load_options: Mapping[str, Any],
     negative_ids: bool = True,
-) -> Prepared:
-    """Check everything that can be checked without reading rows. Raises InputError, or what `uncork.load` raises."""
+) -> ScoringPlan:
+    """Check everything that can be checked without reading rows.
+
+    Raises InputError, or what `uncork.load` raises.
+    """
     if on_error not in ("fail", "null", "reject"):
         raise InputError(f"expected fail, null or reject, got {on_error!r}", "on_error")
-    for name, value in (("batch_size", batch_size), ("rows_per_part", rows_per_part), ("top_k", top_k), ("limit", limit)):
+    for name, value in (
+        ("batch_size", batch_size),
+        ("rows_per_part", rows_per_part),
+        ("top_k", top_k),
+        ("limit", limit),
+    ):
         if value is not None and (not isinstance(value, int) or value < 1):
             raise InputError(f"expected a number of at least 1, got {value!r}", name)
     compiled = load(model, **load_options)
     if compiled.model.sinks:
-        raise InputError("has variables, which carry state from one call to the next: rows could not be scored in any order", str(model))
+        raise InputError(
+            "has variables, which carry state from one call to the next: "
+            "rows could not be scored in any order",
+            str(model),
+        )
     opened = source if isinstance(source, Source) else open_source(source, format)
     if limit is not None:
         opened = opened.first(limit)
     file: dict[str, Any] = {} if mapping is None else read_toml(mapping)
     bound = bind(compiled.inputs, opened.schema, {**file.get("inputs", {}), **(inputs or {})})
     top_k = file.get("top_k") if top_k is None else top_k
-    columns = plan_outputs(compiled.outputs, outputs or file.get("outputs"), top_k, on_error == "null")
+    columns = plan_outputs(
+        compiled.outputs, outputs or file.get("outputs"), top_k, on_error == "null"
+    )
     kept = tuple(file.get("keep", ("row",)) if keep is None else keep)
     schema = output_schema(kept, columns, opened.schema)
     if on_error == "reject":
         check_rejectable(opened.schema)
         taken = [field.name for field in REJECT_FIELDS if field.name in opened.schema.names]
         if taken:
-            raise InputError(f"the source has a column '{taken[0]}', which is what rejected rows are given: rename it", opened.name)
+            raise InputError(
+                f"the source has a column '{taken[0]}', "
+                "which is what rejected rows are given: rename it",
+                opened.name,
+            )
     if bound.batch is not None and batch_size not in (None, bound.batch):
-        raise InputError(f"the model takes {bound.batch} rows at a time, got {batch_size}", "batch_size")
+        raise InputError(
+            f"the model takes {bound.batch} rows at a time, got {batch_size}", "batch_size"
+        )
     size = bound.batch or min(batch_size or BATCH_SIZE, max(1, opened.rows))
     units = plan_units(opened, size, rows_per_part)
-    # Of small units the largest is the batch: a number of rows that no batch has would cost a kernel for nothing.
+    # Of small units the largest is the batch: a number of rows that no batch has would cost a
+    # kernel for nothing.
     options = {**load_options, "threads": 1}
-    job = Job(os.fspath(model), options, opened, bound, kept, columns, schema, on_error, size, negative_ids)
-    described = Prepared(job, tuple(units), compiled).describe()
-    return Prepared(replace(job, run=run_of(described)), tuple(units), compiled)
+    job = Job(
+        os.fspath(model),
+        options,
+        opened,
+        bound,
+        kept,
+        columns,
+        schema,
+        on_error,
+        size,
+        negative_ids,
+    )
+    described = ScoringPlan(job, tuple(units), compiled).describe()
+    return ScoringPlan(replace(job, run=run_of(described)), tuple(units), compiled)
 
 
 def run_of(description: Mapping[str, Any]) -> str:
