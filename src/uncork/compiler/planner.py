@@ -38,12 +38,12 @@ from uncork.kernels import select
 from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.movement.spec_nd_copy import CopyBytes
 from uncork.kernels.runtime.kernel_cache import STORE
-from uncork.kernels.runtime.program import Like
 from uncork.kernels.runtime.segment_plan import (
     ArgumentAddress,
     Bind,
     BufferAddress,
     CallTable,
+    Like,
     Number,
     PlacedBuffer,
     SegmentPlan,

@@ -54,7 +54,8 @@ class ScopedPlans:
         #: Why there are no plans of this scope; empty while there is one or nobody has tried.
         self.reason = ""
         self._lacking: int | None = None
-        self._failures = 0
+        #: Good calls that no plan could be made for, and calls since then for which making one was thought of.
+        self._failures = self._skipped = 0
         self.renew_locks()
         renews_locks(self)
 
@@ -108,20 +109,24 @@ class ScopedPlans:
         with unforked(), self._lock:  # a plan imports what the model needs
             if self.reason or any(call not in tried for call in self.calls):
                 return  # another thread has been here
+            if self.calls and self._failures >= MOST_FAILURES:
+                self._skipped += 1
+                if self._skipped & (self._skipped - 1):  # not the 1st, 2nd, 4th, 8th, ...
+                    raise Refused
             try:
                 plan = self._plan(hints, True)
                 made: PlannedCall = NativeCall(plan) if plan.is_native else PartedCall(plan)
             except CannotCompile as error:
                 self.reason = select.falls_back(error)
+            except UncorkError as error:  # which may be a ValueError, too
+                raise NoPlan(self, str(error)) from None
             except (NotPlanned, Unbound, ValueError, TypeError) as error:
                 self.reason = str(error)
-            except UncorkError as error:
-                raise NoPlan(self, str(error)) from None
             else:
                 self.calls = [made, *self.calls[: MOST_PLANS - 1]]
 
     def fail(self, why: str) -> None:
-        """A good call could not be planned. After some of them nobody tries again."""
+        """A good call could not be planned. After some of them nobody tries again, or where others have a plan, ever more rarely."""
         self._failures += 1
         if self._failures >= MOST_FAILURES and not self.calls:
             self.reason = why
@@ -135,6 +140,8 @@ class ScopedPlans:
             raise NotPlanned(self.reason)
         try:
             return self._plan(hints, False)
+        except UncorkError:  # which may be a ValueError, too
+            raise
         except (Unbound, ValueError, TypeError) as error:
             raise NotPlanned(str(error)) from None
 

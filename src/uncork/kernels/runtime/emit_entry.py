@@ -1,6 +1,6 @@
 """The native entry of a segment: a function of CPython's calling convention that looks at its arguments, binds sizes and runs.
 
-It knows how CPython and NumPy lay out their objects (see `kernels.entry`, which tries that on real objects before it is used).
+It knows how CPython and NumPy lay out their objects (see `cpython_entry`; `entry_method` tries that on real objects before it is used).
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _look_at_arguments(e: _Entry) -> None:
     e.need(likes.equals(0) | likes.equals(e.count))
     with k.loop(0, likes) as i:
         argument = e.argument(i)
-        kind, rank, flags, sizes, same = tables.entry("like_table", i, LIKE)
+        kind, rank, flags, sizes = tables.entry("like_table", i, LIKE)
         with k.either(rank >= 0) as (array, object_):
             with object_:
                 e.need(argument.equals(kind))
@@ -98,9 +98,6 @@ def _look_at_arguments(e: _Entry) -> None:
                 with k.loop(0, rank) as axis:
                     size = k.load(sizes + axis * 8, I64)
                     e.need(size.equals(-1) | size.equals(k.load(shape + axis * 8, I64)))
-                with k.when(same >= 0):  # an array before this one, so it has been looked at
-                    other = k.load(e.argument(same) + SHAPE, I64)
-                    e.need(k.load(shape, I64).equals(k.load(other, I64)))
 
 
 def _bind_sizes(e: _Entry) -> None:

@@ -89,6 +89,36 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Like:
+    """What an array of the call must be: exactly of this type, in C order, of these sizes. None is any size.
+
+    `written`: it is written to. `dtype` is the very object that NumPy gives its own arrays.
+    """
+
+    dtype: np.dtype[Any]
+    shape: tuple[int | None, ...]
+    written: bool = False
+
+    def fits(self, array: Any) -> bool:
+        """The array is as it must be; the native entry looks in the same way."""
+        if type(array) is not np.ndarray or array.dtype is not self.dtype or array.ndim != len(self.shape):
+            return False
+        if not array.flags.c_contiguous or (self.written and not array.flags.writeable):
+            return False
+        return all(want is None or want == got for want, got in zip(self.shape, array.shape))
+
+
+@dataclass(frozen=True, slots=True)
+class Is:
+    """An argument of the call that is no array: it must be this very object."""
+
+    what: object
+
+    def fits(self, argument: Any) -> bool:
+        return argument is self.what
+
+
+@dataclass(frozen=True, slots=True)
 class Bind:
     """Where a call tells a symbol: by the size of an argument along an axis, or by an element of it (`offset` in bytes)."""
 
