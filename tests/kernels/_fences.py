@@ -23,7 +23,7 @@ from tests.samples._sample import Samples
 from uncork import storage
 from uncork.errors import UncorkError
 from uncork.kernels import select
-from uncork.kernels.kernel_plan import Alias, Choice, In, Length, LetRun, Native, Operand, Out, Room
+from uncork.kernels.kernel_plan import Alias, Choice, In, LetRun, Native, Operand, Out, Room
 from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.kernels.runtime.target import Target, host_target, let_run
 from uncork.ops import Operation, find
@@ -103,8 +103,6 @@ def run_fenced(
             return room.address + operand.offset
         if isinstance(operand, LetRun):
             return let_run()
-        if isinstance(operand, Length):
-            return int(inputs[operand.position].value.shape[operand.axis])
         for address, size, fence in kept:
             if address <= operand < address + size:
                 return fence.address + operand - address

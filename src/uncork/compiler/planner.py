@@ -329,8 +329,6 @@ class Planner(Placement):
             return 0 if scratch is None else BufferAddress(scratch, self.program.number(operand.offset))
         if isinstance(operand, choose.LetRun):
             return let_run()
-        if isinstance(operand, choose.Length):
-            return self.program.number(dimensions(self.model.spec(node.inputs[operand.position]))[operand.axis])
         if isinstance(operand, choose.In):
             place = places[operand.position]
         else:

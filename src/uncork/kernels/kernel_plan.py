@@ -35,19 +35,11 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True)
-class Length:
-    """The size of an input along an axis: it may differ from call to call when the kernel says so in `free`."""
-
-    position: int
-    axis: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class LetRun:
     """The address of the system's function that lets other threads run; see `target.let_run`."""
 
 
-Operand = Union[int, Size, In, Out, Room, Length, LetRun]
+Operand = Union[int, Size, In, Out, Room, LetRun]
 
 
 @dataclass(frozen=True, slots=True)
