@@ -115,8 +115,6 @@ def _bind_sizes(e: _Entry) -> None:
                     size.set(k.load(k.load(e.argument(argument) + DATA, I64) + detail, I64))
                 with k.when(kind.equals(BIND_I32)):
                     size.set(k.load(k.load(e.argument(argument) + DATA, I64) + detail, I32).to(I64))
-                with k.when(kind > BIND_I32):  # a word that a kernel has written
-                    size.set(k.load(detail, I64))
         with k.when(k.load(slot, I64).equals(size.get()).equals(0)):
             k.store(size.get(), slot)
             changed.set(k.integer(1))

@@ -33,7 +33,6 @@ from uncork.kernels.runtime.segment_plan import (
     SegmentPlan,
     SizeCheck,
     Slot,
-    SlotAddress,
     Step,
     TensorAddress,
     Word,
@@ -213,8 +212,6 @@ class Segment:
                 words[target] = word
             elif isinstance(word, Slot):
                 patches.append((True, target, 8, 0, context.slot(word.number), zero, zero))
-            elif isinstance(word, SlotAddress):
-                words[target] = context.slot(word.slot)
             elif isinstance(word, TensorAddress):
                 words[target] = context.tensor(word.first) + word.offset
             elif isinstance(word, ArgumentAddress):

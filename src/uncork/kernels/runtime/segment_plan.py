@@ -37,13 +37,6 @@ class BufferAddress:
 
 
 @dataclass(frozen=True, slots=True)
-class SlotAddress:
-    """The address of a slot itself: a kernel writes a size there that it finds."""
-
-    slot: int
-
-
-@dataclass(frozen=True, slots=True)
 class TensorAddress:
     """The address of a small tensor that is made of sizes, in bytes from the first of them, plus an offset in bytes."""
 
@@ -58,7 +51,7 @@ class CallTable:
     calls: tuple[Step, ...]
 
 
-Word = Union[int, Slot, ArgumentAddress, BufferAddress, SlotAddress, TensorAddress, CallTable]
+Word = Union[int, Slot, ArgumentAddress, BufferAddress, TensorAddress, CallTable]
 
 
 @dataclass(frozen=True, slots=True)
