@@ -113,6 +113,19 @@ def test_a_rank_that_only_a_call_knows_leaves_the_other_layers_their_kernels() -
     assert found["product"] != "reference"
 
 
+def test_a_wrong_first_call_says_nothing_of_what_kernels_need() -> None:
+    """Its sizes do not go together: which kernels need sizes is found out by a later one."""
+    b = uncork.Builder("wrong")
+    table, ids = b.parameter("table", "f32", [None, None]), b.parameter("ids", "i64", [None])
+    (sums,) = b.add("EmbeddingBagOffsetsSum", 3, table, ids, b.parameter("offsets", "i64", [None]))
+    b.result(b.add("Concat", 1, sums, b.parameter("more", "f32", [None, 1]), axis=1)[0], "y")
+    compiled = uncork.compile_model(b.model(), threads=1)
+    with pytest.raises(InputError, match="Concat"):
+        compiled(numbers(9, 5), np.arange(5), np.array([0, 2]), numbers(3, 1))
+    agree(compiled, numbers(9, 5), np.arange(5), np.array([0, 2]), numbers(2, 1))
+    assert "reference" not in kernels(compiled.plan)
+
+
 @pytest.mark.parametrize(("type_name", "attributes"), [("Concat", {"axis": 1}), ("Add", {})])
 def test_wrong_calls_cost_no_plan(type_name: str, attributes: dict[str, int]) -> None:
     """However often somebody gives sizes that do not go together, the next good call is planned."""

@@ -149,13 +149,13 @@ class PlanSet:
         if every is None:
             raise NotPlanned(_TOO_MANY)
         scope, best = Scope.EVERY_SIZE, every.look(hints)
-        fewest = lacking(best, hints, self._target)
+        fewest = lacking(best, hints, self._target) or 0
         for narrower in NARROWER if known and fewest else ():
             plans = self._peeked(narrower, whole)
             if plans is None:
                 break
             plan = plans.look(hints)
-            if (fewer := lacking(plan, hints, self._target)) < fewest:
+            if (fewer := lacking(plan, hints, self._target) or 0) < fewest:
                 scope, best, fewest = narrower, plan, fewer
         return scope, best
 

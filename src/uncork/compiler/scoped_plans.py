@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Union
 
 from uncork.compiler.call_plan import CallPlan, ReferenceStep, Stop
@@ -20,7 +20,7 @@ from uncork.kernels import select
 from uncork.kernels.runtime.kernel_cache import CannotCompile
 from uncork.kernels.runtime.layout import GUARD_FAILED
 from uncork.kernels.runtime.target import Target
-from uncork.symbolic import Guard, Origin, Size
+from uncork.symbolic import Check, Guard, Origin, Size, Symbol
 from uncork.types import Array, PartialShape, TensorSpec
 
 #: Calls of one plan.
@@ -73,7 +73,10 @@ class ScopedPlans:
             if self.scope is Scope.EVERY_SIZE and not self.calls:
                 self.add(hints(), ())
             try:
-                self._lacking = lacking(self.look(hints()), hints(), self._target)
+                found = lacking(self.look(hints()), hints(), self._target)
+                if found is None:
+                    return 0  # a wrong call: whether kernels need sizes shows in others
+                self._lacking = found
             except NotPlanned as error:
                 self.reason = str(error)
             except UncorkError as error:
@@ -165,15 +168,40 @@ def as_planned(plan: CallPlan, inputs: Sequence[Array]) -> list[Array]:
 def _serves(plan: CallPlan, hints: Hints) -> bool:
     """No guard of the plan is known to fail."""
     for relation in plan.relations:
-        values = {symbol: hints[symbol.origin] for symbol in relation.symbols if symbol.origin in hints}
-        if isinstance(relation, Guard) and values.keys() == relation.symbols and not relation.holds(values):
+        values = _values(relation.symbols, hints)
+        if isinstance(relation, Guard) and values is not None and not relation.holds(values):
             return False
     return True
 
 
-def lacking(plan: CallPlan, hints: Hints, target: Target) -> int:
-    """The steps of a plan that a kernel would make if the sizes of such a call were numbers."""
-    return sum(_has_kernel(part, hints, target) for part in plan.parts if isinstance(part, ReferenceStep))
+def lacking(plan: CallPlan, hints: Hints, target: Target) -> int | None:
+    """The steps of a plan that a kernel would make if the sizes of such a call were numbers; None for sizes that cannot be right."""
+    if broken_check(plan, hints) is not None:
+        return None
+    try:
+        return sum(_has_kernel(part, hints, target) for part in plan.parts if isinstance(part, ReferenceStep))
+    except _Negative:
+        return None
+
+
+class _Negative(Exception):
+    """A size below 0."""
+
+
+def broken_check(plan: CallPlan, hints: Hints) -> Check | None:
+    """A check that calls of these sizes break, whatever else they are."""
+    for relation in plan.relations:
+        values = _values(relation.symbols, hints)
+        if isinstance(relation, Check) and values is not None and not relation.holds(values):
+            return relation
+    return None
+
+
+def _values(symbols: Collection[Symbol], hints: Hints) -> dict[Symbol, int] | None:
+    """The symbols by numbers; None where one is not known."""
+    if any(symbol.origin not in hints for symbol in symbols):
+        return None
+    return {symbol: hints[symbol.origin] for symbol in symbols}
 
 
 def _has_kernel(step: ReferenceStep, hints: Hints, target: Target) -> bool:
@@ -193,9 +221,11 @@ def _in_numbers(spec: TensorSpec, hints: Hints) -> TensorSpec | None:
     for dim in spec.shape.dims:
         size = dim.size
         if isinstance(size, Size):
-            values = {symbol: hints[symbol.origin] for symbol in size.symbols if symbol.origin in hints}
-            size = size.evaluate(values) if values.keys() == size.symbols else None
+            values = _values(size.symbols, hints)
+            size = None if values is None else size.evaluate(values)
         if size is None:
             return None
+        if size < 0:
+            raise _Negative
         sizes.append(size)
     return TensorSpec(spec.element_type, PartialShape(sizes), spec.value)
