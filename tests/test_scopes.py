@@ -209,6 +209,9 @@ def test_plan_for_refuses_shapes_that_do_not_go_together() -> None:
     compiled = uncork.compile_model(_with(b, b.add("Add", 1, x, y, name="added")[0]))
     with pytest.raises(uncork.UncorkError, match="added"):
         compiled.plan_for([2, 4], [3, 4])
+    with pytest.raises(InputError, match=r"layer 'added' .*: expected y_0 == 1, got 3 and 1"):
+        compiled.prepare({"x": [2, 4], "y": [3, 4]})
+    compiled.prepare({"x": [3, 4], "y": [3, 4]})
 
 
 def _with(b: uncork.Builder, result: Source) -> uncork.Model:

@@ -11,9 +11,9 @@ from uncork.compiler.plan import Plan
 from uncork.compiler.plan_set import NoPlan, PlannedCall, PlanSet, Refused
 from uncork.compiler.planned_parts import NotPlanned
 from uncork.compiler.printed_plan import listed, printed
-from uncork.compiler.scoped_plans import broken_check
+from uncork.compiler.scoped_plans import refuse_wrong_sizes
 from uncork.concurrency import lazy, unforked
-from uncork.errors import InputError, UncorkError
+from uncork.errors import UncorkError
 from uncork.files import MappedFile
 from uncork.ir.interpret import State, interpret
 from uncork.ir.model import Model
@@ -220,17 +220,14 @@ class Executor:
             if shapes:
                 raise
             return listed(self._prepared, "any", str(error))
-        if check := broken_check(plan, hints):
-            known = {symbol: hints[symbol.origin] for symbol in check.symbols}
-            left, right = check.left.exact_value(known), check.right.exact_value(known)
-            raise InputError(f"expected {check}, got {left} and {right}", check.where)
+        refuse_wrong_sizes(plan, hints)
         return printed(plan, scope, hints, len(self.plans.plans))
 
     @property
     def _why_references(self) -> str:
         """Why no kernel runs at all."""
         if self.use_kernels:
-            return "its variables are read and assigned in an order that only the interpreter keeps"
+            return "it has variables that only the interpreter keeps"
         return select.unavailable() or "asked for"
 
     def _with_plans_of_bodies(self, plan: Plan) -> Plan:

@@ -18,8 +18,9 @@ from uncork.compiler.planned_parts import NotPlanned
 from uncork.compiler.planner import Planner
 from uncork.compiler.policy import MOST_SCOPES
 from uncork.compiler.scope import NARROWER, Scope, Shapes, narrowed, scoped
-from uncork.compiler.scoped_plans import Hints, HintsOf, NoPlan, PlannedCall, Refused, ScopedPlans, lacking
+from uncork.compiler.scoped_plans import Hints, HintsOf, NoPlan, PlannedCall, Refused, ScopedPlans, lacking, refuse_wrong_sizes
 from uncork.concurrency import renews_locks
+from uncork.errors import InputError
 from uncork.files import MappedFile
 from uncork.ir.model import Model
 from uncork.ir.symbols import infer_symbolic
@@ -105,8 +106,6 @@ class PlanSet:
         best = self._every or self._scoped(Scope.EVERY_SIZE, shapes)
         if best is None:
             raise Refused
-        if any(0 in shape for shape in shapes):
-            return best  # whose plans take it or leave it to the references: what kernels need shows in other calls
         fewest = best.lacking(hints)
         for scope in NARROWER if fewest else ():
             plans = self._scoped(scope, shapes)
@@ -167,9 +166,19 @@ class PlanSet:
         return self._scopes.get(key) or self._plans_of(scope, narrowed(self._model, key[1]))
 
     def prepare(self, hints: Hints) -> None:
-        """Make a plan for calls of such sizes, with all its kernels, unless there is one."""
-        if self._every is not None and not self._every.serves(hints):
+        """Make a plan for calls of such sizes, with all its kernels, unless there is one.
+
+        Raises InputError for sizes that do not go together.
+        """
+        if self._every is None or self._every.serves(hints):
+            return
+        try:
             self._every.add(hints, self._every.calls)
+        except NoPlan as error:
+            if hints:
+                raise InputError(f"no call has such sizes: {error}") from None
+        for call in self._every.calls[:1]:
+            refuse_wrong_sizes(call.plan, hints)
 
     def native_call(self, inputs: Sequence[Array]) -> NativeCall | None:
         """The native call that takes sizes like those of these inputs; None where there is none."""

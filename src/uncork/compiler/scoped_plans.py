@@ -15,7 +15,7 @@ from uncork.compiler.policy import MOST_FAILURES, MOST_PLANS, MOST_TRIES
 from uncork.compiler.scope import Scope
 from uncork.compiler.size_program import Unbound
 from uncork.concurrency import renews_locks, unforked
-from uncork.errors import UncorkError
+from uncork.errors import InputError, UncorkError
 from uncork.kernels import select
 from uncork.kernels.runtime.kernel_cache import CannotCompile
 from uncork.kernels.runtime.layout import GUARD_FAILED
@@ -75,7 +75,7 @@ class ScopedPlans:
             try:
                 found = lacking(self.look(hints()), hints(), self._target)
                 if found is None:
-                    return 0  # a wrong call: whether kernels need sizes shows in others
+                    return 0  # whether kernels need sizes shows in other calls
                 self._lacking = found
             except NotPlanned as error:
                 self.reason = str(error)
@@ -175,11 +175,18 @@ def _serves(plan: CallPlan, hints: Hints) -> bool:
 
 
 def lacking(plan: CallPlan, hints: Hints, target: Target) -> int | None:
-    """The steps of a plan that a kernel would make if the sizes of such a call were numbers; None for sizes that cannot be right."""
-    if broken_check(plan, hints) is not None:
+    """The steps of a plan that a kernel would make if the sizes of such a call were numbers.
+
+    None for calls that do not tell: wrong ones, and those of nothing, for which there may be no kernel.
+    """
+    steps = [part for part in plan.parts if isinstance(part, ReferenceStep)]
+    if not steps:
+        return 0
+    is_empty = any(size == 0 and not origin.is_element for origin, size in hints.items())
+    if is_empty or _broken_check(plan, hints) is not None:
         return None
     try:
-        return sum(_has_kernel(part, hints, target) for part in plan.parts if isinstance(part, ReferenceStep))
+        return sum(_has_kernel(step, hints, target) for step in steps)
     except _Negative:
         return None
 
@@ -188,13 +195,21 @@ class _Negative(Exception):
     """A size below 0."""
 
 
-def broken_check(plan: CallPlan, hints: Hints) -> Check | None:
+def _broken_check(plan: CallPlan, hints: Hints) -> Check | None:
     """A check that calls of these sizes break, whatever else they are."""
     for relation in plan.relations:
         values = _values(relation.symbols, hints)
         if isinstance(relation, Check) and values is not None and not relation.holds(values):
             return relation
     return None
+
+
+def refuse_wrong_sizes(plan: CallPlan, hints: Hints) -> None:
+    """Raise InputError for sizes that break a check."""
+    if check := _broken_check(plan, hints):
+        known = _values(check.symbols, hints) or {}
+        left, right = check.left.exact_value(known), check.right.exact_value(known)
+        raise InputError(f"expected {check}, got {left} and {right}", check.where)
 
 
 def _values(symbols: Collection[Symbol], hints: Hints) -> dict[Symbol, int] | None:
