@@ -1,4 +1,4 @@
-"""The plans of one scope: one for all its calls, and a further one for each way in which a guard can fail."""
+"""The plans of one scope: one for all its calls, and another for each way a guard can fail."""
 
 from __future__ import annotations
 
@@ -32,11 +32,14 @@ HintsOf = Callable[[], Hints]
 
 
 class Refused(Exception):
-    """References make this call: they tell what is wrong with it, or compute what kernels do not."""
+    """References make this call: they say what is wrong, or compute what kernels do not."""
 
 
 class NoPlan(Refused):
-    """No plan could be made for this call. Where the references make it all the same, `plans.fail` is to be told."""
+    """No plan could be made for this call.
+
+    Where the references make it all the same, `plans.fail` is to be told.
+    """
 
     def __init__(self, plans: ScopedPlans, why: str) -> None:
         super().__init__(why)
@@ -44,17 +47,24 @@ class NoPlan(Refused):
 
 
 class ScopedPlans:
-    """Plans at the first call of its scope, and again where a guard fails. May be used from several threads."""
+    """Plans at the first call of its scope, and again where a guard fails.
+
+    May be used from several threads.
+    """
 
     def __init__(self, scope: Scope, plan: Callable[[Hints, bool], CallPlan], target: Target) -> None:
-        """`plan` makes one for calls like those of its hints, by kernels for `target`; it is told whether to compile these."""
+        """`plan` makes one for calls like those of its hints, by kernels for `target`.
+
+        It is told whether to compile these.
+        """
         self.scope, self._plan, self._target = scope, plan, target
         #: The last one first.
         self.calls: list[PlannedCall] = []
         #: Why there are no plans of this scope; empty while there is one or nobody has tried.
         self.reason = ""
         self._lacking: int | None = None
-        #: Good calls that no plan could be made for, and calls since then for which making one was thought of.
+        #: Good calls that no plan could be made for, and calls since then for which making one was
+        #: thought of.
         self._failures = self._skipped = 0
         self.renew_locks()
         renews_locks(self)
@@ -64,10 +74,12 @@ class ScopedPlans:
         self._lock = threading.Lock()
 
     def lacking(self, hints: HintsOf) -> int:
-        """The steps that a kernel would make if sizes were numbers, for calls like the first one; `hints` gives those of a call.
+        """The steps that a kernel would make if sizes were numbers, for calls like the first one.
 
-        The first plan for every size is made. Of a narrower scope it may turn out that it is of no use: nothing is compiled to tell.
-        Raises NoPlan where there is none for this call.
+        `hints` gives those of a call.
+
+        The first plan for every size is made. Of a narrower scope it may turn out that it is of no
+        use: nothing is compiled to tell. Raises NoPlan where there is none for this call.
         """
         if self._lacking is None and not self.reason:
             if self.scope is Scope.EVERY_SIZE and not self.calls:
@@ -89,7 +101,10 @@ class ScopedPlans:
         return self._lacking == 0 or self.scope is Scope.THESE_SIZES
 
     def run(self, inputs: Sequence[Array], hints: HintsOf) -> tuple[PlannedCall, list[Array]]:
-        """What made the call, and its results. Raises Refused where references have to look at it."""
+        """What made the call, and its results.
+
+        Raises Refused where references have to look at it.
+        """
         tried: list[PlannedCall] = []
         found_here: Hints = {}
         while True:
@@ -108,7 +123,10 @@ class ScopedPlans:
             self.add({**found_here, **hints()}, tried)
 
     def add(self, hints: Hints, tried: Sequence[PlannedCall]) -> None:
-        """See that there is a plan that was not tried, or a reason why there is none. Raises NoPlan where it is this call's."""
+        """See that there is a plan that was not tried, or a reason why there is none.
+
+        Raises NoPlan where it is this call's.
+        """
         with unforked(), self._lock:  # a plan imports what the model needs
             if self.reason or any(call not in tried for call in self.calls):
                 return  # another thread has been here
@@ -129,13 +147,19 @@ class ScopedPlans:
                 self.calls = [made, *self.calls[: MOST_PLANS - 1]]
 
     def fail(self, why: str) -> None:
-        """A good call could not be planned. After some of them nobody tries again, or where others have a plan, ever more rarely."""
+        """A good call could not be planned.
+
+        After some of them nobody tries again, or where others have a plan, ever more rarely.
+        """
         self._failures += 1
         if self._failures >= MOST_FAILURES and not self.calls:
             self.reason = why
 
     def look(self, hints: Hints) -> CallPlan:
-        """The plan of such calls, or what it would be: nothing is compiled or kept. Raises NotPlanned and what inference raises."""
+        """The plan of such calls, or what it would be: nothing is compiled or kept.
+
+        Raises NotPlanned and what inference raises.
+        """
         for call in self.calls:
             if _serves(call.plan, hints):
                 return call.plan
@@ -153,7 +177,7 @@ class ScopedPlans:
         return any(_serves(call.plan, hints) for call in self.calls)
 
     def native_call(self, inputs: Sequence[Array]) -> NativeCall | None:
-        """The plan's native call that takes sizes like those of these inputs; None where none made so far does."""
+        """The native call, of those made so far, that takes sizes like those of these inputs."""
         for call in self.calls:
             if isinstance(call, NativeCall) and call.results(as_planned(call.plan, inputs)) is not None:
                 return call
@@ -161,7 +185,10 @@ class ScopedPlans:
 
 
 def as_planned(plan: CallPlan, inputs: Sequence[Array]) -> list[Array]:
-    """The arrays with element types that are the very objects of NumPy's own arrays: others may be equal to them."""
+    """The arrays with element types that are the very objects of NumPy's own arrays.
+
+    Others may be equal to them.
+    """
     return [array if array.dtype is like.dtype else array.view(like.dtype) for array, like in zip(inputs, plan.likes)]
 
 
@@ -177,7 +204,8 @@ def _serves(plan: CallPlan, hints: Hints) -> bool:
 def lacking(plan: CallPlan, hints: Hints, target: Target) -> int | None:
     """The steps of a plan that a kernel would make if the sizes of such a call were numbers.
 
-    None for calls that do not tell: wrong ones, and those of nothing, for which there may be no kernel.
+    None for calls that do not tell: wrong ones, and those of nothing, for which there may be no
+    kernel.
     """
     steps = [part for part in plan.parts if isinstance(part, ReferenceStep)]
     if not steps:
@@ -225,7 +253,10 @@ def _has_kernel(step: ReferenceStep, hints: Hints, target: Target) -> bool:
     outputs = [_in_numbers(port.spec, hints) for port in step.node.outputs]
     if operation is None or None in inputs or None in outputs:
         return False
-    return not isinstance(select.choose(operation, inputs, [spec for spec in outputs if spec is not None], target), str)
+    return not isinstance(
+        select.choose(operation, inputs, [spec for spec in outputs if spec is not None], target),
+        str,
+    )
 
 
 def _in_numbers(spec: TensorSpec, hints: Hints) -> TensorSpec | None:

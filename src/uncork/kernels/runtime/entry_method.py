@@ -1,4 +1,7 @@
-"""Built-in functions of Python over native segments. An interpreter that differs, such as one without a GIL, goes through ctypes."""
+"""Built-in functions of Python over native segments.
+
+An interpreter that differs, such as one without a GIL, goes through ctypes.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,24 @@ import numpy as np
 
 from uncork.concurrency import once
 from uncork.errors import warn_once
-from uncork.kernels.runtime.cpython_entry import DATA, DTYPE, FLAGS, IN_ORDER, RANK, SHAPE, TYPE, WRITEABLE, functions
+from uncork.kernels.runtime.cpython_entry import (
+    DATA,
+    DTYPE,
+    FLAGS,
+    IN_ORDER,
+    RANK,
+    SHAPE,
+    TYPE,
+    WRITEABLE,
+    functions,
+)
 from uncork.kernels.runtime.kernel_cache import STORE, CannotCompile
 from uncork.types import Array
 
 
 @functools.lru_cache(maxsize=1)
 def native_entry() -> bool:
-    """Objects lie in memory as the entry reads them, and NumPy makes arrays as it asks: tried, not assumed."""
+    """Objects lie in memory as the entry reads them, NumPy makes arrays as it asks: it is tried."""
     probe = np.zeros((2, 3), np.int64)
     word = ctypes.c_int64.from_address
     try:
@@ -43,12 +56,20 @@ def native_entry() -> bool:
     except (AttributeError, ValueError):
         return False
     except CannotCompile as error:
-        warn_once("compile", f"{error}; calls go through ctypes, which takes microseconds longer: please report it")
+        warn_once(
+            "compile",
+            f"{error}; calls go through ctypes, which takes microseconds longer: please report it",
+        )
         return False
 
 
 class _MethodDefinition(ctypes.Structure):
-    _fields_ = (("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
 
 
 _METH_FASTCALL = 0x80
@@ -56,7 +77,10 @@ _METH_FASTCALL = 0x80
 
 @once
 def _definition() -> _MethodDefinition:
-    """The one method table of all segments: their functions keep its address, and Python never copies it."""
+    """The one method table of all segments.
+
+    Their functions keep its address, and Python never copies it.
+    """
 
     def make() -> str:
         from uncork.kernels.runtime.emit_entry import emit_entry
@@ -67,7 +91,7 @@ def _definition() -> _MethodDefinition:
 
 
 def bound(block: Array) -> Callable[..., Any]:
-    """A built-in function whose `self` is a segment's block: a call costs about as much as one of C."""
+    """A built-in function whose `self` is a segment's block: a call costs as much as one of C."""
     create = ctypes.pythonapi.PyCFunction_NewEx
     create.restype = ctypes.py_object
     create.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
