@@ -35,10 +35,12 @@ def available() -> bool:
 
 def program(name: str, make: Callable[[], str], words: Sequence[int]) -> Callable[[], int]:
     """A native call on fixed arguments."""
+    from uncork.kernels.runtime.context import Context
     from uncork.kernels.runtime.kernel_cache import STORE
-    from uncork.kernels.runtime.program import Call, Program
+    from uncork.kernels.runtime.segment import Segment
+    from uncork.kernels.runtime.segment_plan import SegmentPlan, Step
 
-    return Program([Call(STORE.function(name, _source(), make), tuple(words))]).run
+    return Segment(SegmentPlan((Step(STORE.function(name, _source(), make), tuple(words)),)), Context([], 0), 0).run
 
 
 @functools.lru_cache(maxsize=1)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Length, Operand, Out, ReleaseGil, Scratch, Selection
+from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Operand, Out, ReleaseGil, Scratch, Selection
 from uncork.kernels.kernel_spec import KernelSpec, llvm_text
 from uncork.kernels.runtime.target import Target
 
@@ -92,8 +92,6 @@ def _operand(operand: Operand, keep: object) -> str:
         return f"out{operand.position}+{operand.offset}"
     if isinstance(operand, Scratch):
         return f"scratch+{operand.offset}"
-    if isinstance(operand, Length):
-        return f"size{operand.position}.{operand.axis}"
     if isinstance(operand, ReleaseGil):
         return "yield"
     if operand < _LARGEST_SIZE:

@@ -1,4 +1,4 @@
-"""For which calls plans are made: for every size; where a kernel needs a size as a number, for inner sizes or for all."""
+"""For which calls plans are made: every size, or where a kernel needs numbers, inner sizes or all."""
 
 from __future__ import annotations
 
@@ -33,7 +33,11 @@ def kernels(plan: object) -> list[str]:
 def bags() -> uncork.CompiledModel:
     """Rows of an input: kernels of bags are made for their length."""
     b = uncork.Builder("bags")
-    table, ids, offsets = b.parameter("table", "f32", [None, None]), b.parameter("ids", "i64", [None]), b.parameter("offsets", "i64", [None])
+    table, ids, offsets = (
+        b.parameter("table", "f32", [None, None]),
+        b.parameter("ids", "i64", [None]),
+        b.parameter("offsets", "i64", [None]),
+    )
     (sums,) = b.add("EmbeddingBagOffsetsSum", 3, table, ids, offsets)
     b.result(b.add("ReLU", 1, sums)[0], "y")
     return uncork.compile_model(b.model(), threads=1)
@@ -113,6 +117,19 @@ def test_a_rank_that_only_a_call_knows_leaves_the_other_layers_their_kernels() -
     assert found["product"] != "reference"
 
 
+def test_a_wrong_first_call_says_nothing_of_what_kernels_need() -> None:
+    """Its sizes do not go together: which kernels need sizes is found out by a later one."""
+    b = uncork.Builder("wrong")
+    table, ids = b.parameter("table", "f32", [None, None]), b.parameter("ids", "i64", [None])
+    (sums,) = b.add("EmbeddingBagOffsetsSum", 3, table, ids, b.parameter("offsets", "i64", [None]))
+    b.result(b.add("Concat", 1, sums, b.parameter("more", "f32", [None, 1]), axis=1)[0], "y")
+    compiled = uncork.compile_model(b.model(), threads=1)
+    with pytest.raises(InputError, match="Concat"):
+        compiled(numbers(9, 5), np.arange(5), np.array([0, 2]), numbers(3, 1))
+    agree(compiled, numbers(9, 5), np.arange(5), np.array([0, 2]), numbers(2, 1))
+    assert "reference" not in kernels(compiled.plan)
+
+
 @pytest.mark.parametrize(("type_name", "attributes"), [("Concat", {"axis": 1}), ("Add", {})])
 def test_wrong_calls_cost_no_plan(type_name: str, attributes: dict[str, int]) -> None:
     """However often somebody gives sizes that do not go together, the next good call is planned."""
@@ -172,7 +189,11 @@ def test_plan_for_gives_numbers_for_sizes_and_places() -> None:
 def test_refusals_of_plan_for() -> None:
     compiled = bags()
     for given, named, message in (
-        ((), {"tabel": [1, 2]}, r"no input is called 'tabel'; did you mean 'table'\?; inputs: table f32\[\?,\?\]"),
+        (
+            (),
+            {"tabel": [1, 2]},
+            r"no input is called 'tabel'; did you mean 'table'\?; inputs: table f32\[\?,\?\]",
+        ),
         (([1, 2], [3], [4], [5]), {}, r"expected the shapes of 3 inputs \(table f32.*\), got 4"),
         (([1, 2],), {"table": [1, 2]}, "the shape of input 'table' is given twice"),
         (([1, 2, 3],), {}, r"input 'table': expected shape \[\?,\?\], got \[1, 2, 3\]"),
@@ -196,6 +217,9 @@ def test_plan_for_refuses_shapes_that_do_not_go_together() -> None:
     compiled = uncork.compile_model(_with(b, b.add("Add", 1, x, y, name="added")[0]))
     with pytest.raises(uncork.UncorkError, match="added"):
         compiled.plan_for([2, 4], [3, 4])
+    with pytest.raises(InputError, match=r"layer 'added' .*: expected y_0 == 1, got 3 and 1"):
+        compiled.prepare({"x": [2, 4], "y": [3, 4]})
+    compiled.prepare({"x": [3, 4], "y": [3, 4]})
 
 
 def _with(b: uncork.Builder, result: Source) -> uncork.Model:
@@ -204,14 +228,30 @@ def _with(b: uncork.Builder, result: Source) -> uncork.Model:
 
 
 def test_the_plan_says_why_and_what_a_pass_did() -> None:
-    """Two columns: the reason why no kernel runs a step, and what a pass says of it (see tests of `sink_selection`)."""
+    """Two columns: why no kernel runs a step, and what a pass says of it."""
     b = uncork.Builder("columns")
     x = b.parameter("x", "f32", [None, 40])
     (ended,) = b.add("ReLU", 1, b.add("MatMul", 1, x, b.constant(numbers(40, 30)))[0])
-    (normal,) = b.add("MVN", 6, ended, b.constant(np.array([1])), normalize_variance=True, eps=1e-6, eps_mode="inside_sqrt")
+    (normal,) = b.add(
+        "MVN",
+        6,
+        ended,
+        b.constant(np.array([1])),
+        normalize_variance=True,
+        eps=1e-6,
+        eps_mode="inside_sqrt",
+    )
     b.result(normal, "y")
     b.result(
-        b.add("RandomUniform", 8, b.constant(np.array([2])), b.constant(np.float32(0)), b.constant(np.float32(1)), output_type="f32")[0], "z"
+        b.add(
+            "RandomUniform",
+            8,
+            b.constant(np.array([2])),
+            b.constant(np.float32(0)),
+            b.constant(np.float32(1)),
+            output_type="f32",
+        )[0],
+        "z",
     )
     plan = uncork.compile_model(b.model()).plan
     heading = str(plan).splitlines()[0].split()
@@ -223,7 +263,7 @@ def test_the_plan_says_why_and_what_a_pass_did() -> None:
 
 def test_policy_constants_are_printed() -> None:
     text = "\n".join(policy.described())
-    for number in (policy.MOST_PLANS, policy.MOST_SCOPES):
+    for number in (policy.MOST_PLANS, policy.MOST_SCOPES, policy.MOST_TRIES, policy.MOST_FAILURES):
         assert f" {number} " in text
     assert "1.5 ms" in text
     assert "50 us" in text

@@ -1,4 +1,4 @@
-"""Numbers of small inputs that say how large something is: a call is specialised for them, and another number is never taken for one."""
+"""Numbers of small inputs that say how large something is: one plan serves them all, and another number is never taken for one."""
 
 from __future__ import annotations
 

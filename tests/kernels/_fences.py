@@ -23,7 +23,7 @@ from tests.samples._sample import Samples
 from uncork import storage
 from uncork.errors import UncorkError
 from uncork.kernels import select
-from uncork.kernels.kernel_plan import Alias, In, KernelPlan, Length, Operand, Out, ReleaseGil, Scratch, Selection
+from uncork.kernels.kernel_plan import Alias, In, KernelPlan, Operand, Out, ReleaseGil, Scratch, Selection
 from uncork.kernels.runtime.kernel_cache import STORE
 from uncork.kernels.runtime.target import Target, host_target, release_gil
 from uncork.ops import Operation, find
@@ -103,8 +103,6 @@ def run_fenced(
             return scratch.address + operand.offset
         if isinstance(operand, ReleaseGil):
             return release_gil()
-        if isinstance(operand, Length):
-            return int(inputs[operand.position].value.shape[operand.axis])
         for address, size, fence in kept:
             if address <= operand < address + size:
                 return fence.address + operand - address

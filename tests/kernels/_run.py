@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from uncork.kernels.kernel_plan import Alias, In, KernelPlan, Length, Out, ReleaseGil, Scratch, Selection
+from uncork.kernels.kernel_plan import Alias, In, KernelPlan, Out, ReleaseGil, Scratch, Selection
+from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.kernel_cache import STORE
-from uncork.kernels.runtime.program import Address, Call, Program, Size
+from uncork.kernels.runtime.segment import Segment
+from uncork.kernels.runtime.segment_plan import ArgumentAddress, SegmentPlan, Step
 from uncork.kernels.runtime.target import Target, host_target, release_gil
 from uncork.kernels.select import select_kernel
 from uncork.ops import Operation
@@ -66,20 +68,19 @@ def run_native(
 
     def word(operand: object) -> object:
         if isinstance(operand, In):
-            return Address(operand.position, operand.offset)
+            return ArgumentAddress(operand.position, operand.offset)
         if isinstance(operand, Out):
-            return Address(len(given) + operand.position, operand.offset)
-        if isinstance(operand, Length):
-            return Size(operand.position, operand.axis)
+            return ArgumentAddress(len(given) + operand.position, operand.offset)
         if isinstance(operand, ReleaseGil):
             return release_gil()
         if isinstance(operand, Scratch):
-            return Address(len(given) + len(made), operand.offset)
+            return ArgumentAddress(len(given) + len(made), operand.offset)
         return operand
 
-    program = Program([Call(STORE.address(spec, target), tuple(word(o) for o in words)) for spec, words in choice.calls])
+    steps = [Step(STORE.address(spec, target), tuple(word(o) for o in words)) for spec, words in choice.calls]
+    segment = Segment(SegmentPlan(tuple(steps)), Context([], 0), 0)
     everything = [*given, *made, scratch]
-    status = program.run(*(g.array for g in everything))
+    status = segment.run(*(g.array for g in everything))
     for guarded in everything:
         guarded.check()
     return ([g.array for g in made] if status < 0 else None), choice

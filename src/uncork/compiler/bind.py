@@ -9,7 +9,7 @@ import numpy as np
 
 from uncork.compiler.arguments import ModelPort, Results, did_you_mean
 from uncork.errors import InputError, Label
-from uncork.kernels.runtime.program import WELL
+from uncork.kernels.runtime.layout import OK
 from uncork.types import Array, describe_array
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class BoundCall:
     def __call__(self) -> Results:
         """Run the model. The results are the bound outputs; without such, arrays of the bound call's own or of this one."""
         run = self._run
-        if run is not None and run(*self._arrays) == WELL:
+        if run is not None and run(*self._arrays) == OK:
             return self._results
         results = self._compiled(*self._inputs)  # which also says what is wrong
         given = self._given

@@ -9,10 +9,10 @@ from typing import Any, Protocol, Union
 import numpy as np
 
 from uncork.ir.model import Node
-from uncork.kernels.runtime.program import Like
 from uncork.kernels.runtime.segment_plan import (
     ArgumentAddress,
     BufferAddress,
+    Like,
     MadeResult,
     Number,
     SegmentPlan,

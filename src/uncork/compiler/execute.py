@@ -12,8 +12,9 @@ from uncork.compiler.plan import Plan
 from uncork.compiler.plan_set import NoPlan, PlannedCall, PlanSet, Refused
 from uncork.compiler.planned_parts import NotPlanned
 from uncork.compiler.printed_plan import listed, printed
+from uncork.compiler.scoped_plans import refuse_wrong_sizes
 from uncork.concurrency import lazy, unforked
-from uncork.errors import InputError, UncorkError
+from uncork.errors import UncorkError
 from uncork.files import MappedFile
 from uncork.ir.interpret import State, interpret
 from uncork.ir.model import Model
@@ -22,7 +23,7 @@ from uncork.kernels import select
 from uncork.kernels.runtime.target import Target, host_target, with_tiles
 from uncork.ops._body import SubGraphOperation
 from uncork.passes import pipeline
-from uncork.symbolic import Check, Origin
+from uncork.symbolic import Origin
 from uncork.types import Array, PartialShape, TensorSpec
 
 if TYPE_CHECKING:
@@ -252,18 +253,14 @@ class Executor:
             if shapes:
                 raise
             return listed(self._prepared, "any", str(error))
-        for relation in plan.relations:
-            known = {symbol: hints[symbol.origin] for symbol in relation.symbols if symbol.origin in hints}
-            if isinstance(relation, Check) and known.keys() == relation.symbols and not relation.holds(known):
-                left, right = relation.left.exact_value(known), relation.right.exact_value(known)
-                raise InputError(f"expected {relation}, got {left} and {right}", relation.where)
+        refuse_wrong_sizes(plan, hints)
         return printed(plan, scope, hints, len(self.plans.plans))
 
     @property
     def _why_references(self) -> str:
         """Why no kernel runs at all."""
         if self.use_kernels:
-            return "its variables are read and assigned in an order that only the interpreter keeps"
+            return "it has variables that only the interpreter keeps"
         return select.unavailable() or "asked for"
 
     def _with_plans_of_bodies(self, plan: Plan) -> Plan:

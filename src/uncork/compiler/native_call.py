@@ -13,9 +13,8 @@ from uncork.compiler.policy import RELEASE_COST
 from uncork.compiler.working_memory import grow
 from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.layout import BUSY, NO_MEMORY, OK
-from uncork.kernels.runtime.program import Is, Like
 from uncork.kernels.runtime.segment import Segment
-from uncork.kernels.runtime.segment_plan import MadeResult
+from uncork.kernels.runtime.segment_plan import Is, Like, MadeResult
 from uncork.types import Array
 
 

@@ -25,9 +25,8 @@ from uncork.compiler.working_memory import grow
 from uncork.errors import UncorkError
 from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.layout import CHECK_FAILED, NO_MEMORY, OK
-from uncork.kernels.runtime.program import Is
 from uncork.kernels.runtime.segment import Segment
-from uncork.kernels.runtime.segment_plan import ArgumentAddress, TensorAddress
+from uncork.kernels.runtime.segment_plan import ArgumentAddress, Is, TensorAddress
 from uncork.ops._body import EndlessLoop
 from uncork.types import Array, PartialShape, TensorSpec
 

@@ -1,4 +1,7 @@
-"""`Plan`: the steps of a compiled model, printable. What runs, by which kernel, and why by no faster one."""
+"""`Plan`: the steps of a compiled model, printable.
+
+What runs, by which kernel, and why by no faster one.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,16 @@ from dataclasses import dataclass
 from uncork._html import html_table
 
 _HEADING = ("#", "layer", "operation", "kernel", "outputs", "place", "reason", "note")
-#: Cells are cut at so many characters, but for those that end a line.
+#: No column is made wider than this: what is longer moves the rest of its line.
 _WIDEST = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One layer as it runs. `kernel` is "reference" when no kernel was chosen, for the `reason` given.
+    """One layer as it runs.
 
-    `note` is what a pass says of the layer that it made. `place` is where its (first) result lies.
+    `kernel` is "reference" when no kernel was chosen, for the `reason` given. `note` is what a pass
+    says of the layer that it made. `place` is where its (first) result lies.
     """
 
     layer: str
@@ -30,11 +34,12 @@ class Step:
 
 @dataclass(frozen=True)
 class Plan:
-    """All steps, in the order in which they run, the bytes of working memory that they share (None: as many as the sizes of a call
-    need), and what these sizes must keep for the steps to run: a call that does not is planned anew.
+    """All steps, in the order in which they run.
 
-    `made` is the number of plans that calls have needed so far. `remarks` say for which calls this one is, and by which numbers it
-    was decided.
+    `working_bytes` is the working memory that they share (None: as much as the sizes of a call
+    need), `guards` what these sizes must keep for the steps to run: a call that does not is planned
+    anew. `made` is the number of plans that calls have needed so far. `remarks` say for which calls
+    this one is, and by which numbers it was decided.
     """
 
     steps: tuple[Step, ...]

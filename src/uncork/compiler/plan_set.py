@@ -1,8 +1,9 @@
 """The plans of a model: of the widest scope in which every layer that has a kernel gets it.
 
-That is one plan for every size, nearly always. Where the model leaves a size open that a kernel is made for (how long the rows of
-a table are), calls have plans for inner sizes like theirs, else for just their sizes. Those are few: further calls run by the plan
-for every size, or by the references where there is none.
+That is one plan for every size, nearly always. Where the model leaves a size open that a kernel is
+made for (how long the rows of a table are), calls have plans for inner sizes like theirs, else for
+just their sizes. Those are few: further calls run by the plan for every size, or by the references
+where there is none.
 """
 
 from __future__ import annotations
@@ -19,8 +20,18 @@ from uncork.compiler.planned_parts import NotPlanned
 from uncork.compiler.planner import Planner
 from uncork.compiler.policy import MOST_SCOPES
 from uncork.compiler.scope import NARROWER, Scope, Shapes, narrowed, scoped
-from uncork.compiler.scoped_plans import Hints, HintsOf, NoPlan, PlannedCall, Refused, ScopedPlans, lacking
+from uncork.compiler.scoped_plans import (
+    Hints,
+    HintsOf,
+    NoPlan,
+    PlannedCall,
+    Refused,
+    ScopedPlans,
+    lacking,
+    refuse_wrong_sizes,
+)
 from uncork.concurrency import renews_locks
+from uncork.errors import InputError
 from uncork.files import MappedFile
 from uncork.ir.model import Model
 from uncork.ir.symbols import infer_symbolic
@@ -38,7 +49,10 @@ _TOO_MANY = f"{MOST_SCOPES} kinds of sizes have plans of their own already; rele
 
 
 class PlanSet:
-    """Plans a model at its first call, and again where a guard fails. May be used from several threads."""
+    """Plans a model at its first call, and again where a guard fails.
+
+    May be used from several threads.
+    """
 
     def __init__(
         self,
@@ -50,10 +64,11 @@ class PlanSet:
         may_be_empty: Collection[int] = (),
         memory_limit: int | None = None,
     ) -> None:
-        """`rewrite` are the passes that need specs; kernels are selected for `target`; a call uses at most so many `threads`.
+        """`rewrite` are the passes that need specs; kernels are selected for `target`.
 
-        Constants may lie in `files`. Calls with an empty input are left to the references, but for inputs that `may_be_empty`.
-        A call takes at most `memory_limit` bytes of working memory.
+        A call uses at most so many `threads`.
+        Constants may lie in `files`. Calls with an empty input are left to the references, but for
+        inputs that `may_be_empty`. A call takes at most `memory_limit` bytes of working memory.
         """
         self._memory_limit = memory_limit
         self._model, self._rewrite, self._target, self._threads = model, rewrite, target, threads
@@ -66,7 +81,8 @@ class PlanSet:
         renews_locks(self)
         #: What made the last call.
         self.last: PlannedCall | None = None
-        #: The same where no other plan could make a call better that it takes. Safe to run with anything.
+        #: The same where no other plan could make a call better that it takes. Safe to run with
+        #: anything.
         self.fast: PlannedCall | None = None
 
     def renew_locks(self) -> None:
@@ -84,7 +100,7 @@ class PlanSet:
 
     @property
     def plans(self) -> list[tuple[Scope, CallPlan]]:
-        """What was planned so far, for which calls: those of each scope together, the last one first."""
+        """What was planned so far, and for which calls: by scope, the last one of each first."""
         return [(plans.scope, call.plan) for plans in self._all for call in plans.calls]
 
     @property
@@ -106,12 +122,13 @@ class PlanSet:
         return results
 
     def _best(self, shapes: Sequence[tuple[int, ...]], hints: HintsOf) -> ScopedPlans:
-        """The plans for such a call: of the widest scope in which the fewest layers lack a kernel. Raises Refused."""
+        """The plans for such a call: of the widest scope in which the fewest layers lack a kernel.
+
+        Raises Refused.
+        """
         best = self._every or self._scoped(Scope.EVERY_SIZE, shapes)
         if best is None:
             raise Refused
-        if any(0 in shape for shape in shapes):
-            return best  # whose plans take it or leave it to the references: what kernels need shows in other calls
         fewest = best.lacking(hints)
         for scope in NARROWER if fewest else ():
             plans = self._scoped(scope, shapes)
@@ -142,9 +159,10 @@ class PlanSet:
         return found
 
     def look(self, shapes: Sequence[Sequence[int | None] | None], hints: Hints) -> tuple[Scope, CallPlan]:
-        """What makes calls of such shapes, or would: nothing is compiled or kept. Sizes, or shapes, that are None are any.
+        """What makes calls of such shapes, or would: nothing is compiled or kept.
 
-        Raises NotPlanned where that is known at the call only, and ValidationError for shapes that do not go together.
+        Sizes, or shapes, that are None are any. Raises NotPlanned where that is known at the call
+        only, and ValidationError for shapes that do not go together.
         """
         whole = [tuple(size for size in shape if size is not None) for shape in shapes if shape is not None]
         known = len(whole) == len(shapes) and all(len(a) == len(b or ()) for a, b in zip(whole, shapes))
@@ -154,27 +172,37 @@ class PlanSet:
         if every is None:
             raise NotPlanned(_TOO_MANY)
         scope, best = Scope.EVERY_SIZE, every.look(hints)
-        fewest = lacking(best, hints, self._target)
+        fewest = lacking(best, hints, self._target) or 0
         for narrower in NARROWER if known and fewest else ():
             plans = self._peeked(narrower, whole)
             if plans is None:
                 break
             plan = plans.look(hints)
-            if (fewer := lacking(plan, hints, self._target)) < fewest:
+            if (fewer := lacking(plan, hints, self._target) or 0) < fewest:
                 scope, best, fewest = narrower, plan, fewer
         return scope, best
 
     def _peeked(self, scope: Scope, shapes: Sequence[tuple[int, ...]]) -> ScopedPlans | None:
-        """The plans of a scope for such shapes, or some that nobody keeps; None where no more are made."""
+        """The plans of a scope, or some that nobody keeps; None where no more are made."""
         key = scope, scoped(scope, self._model, shapes)
         if key not in self._scopes and len(self._scopes) >= MOST_SCOPES:
             return None
         return self._scopes.get(key) or self._plans_of(scope, narrowed(self._model, key[1]))
 
     def prepare(self, hints: Hints) -> None:
-        """Make a plan for calls of such sizes, with all its kernels, unless there is one."""
-        if self._every is not None and not self._every.serves(hints):
+        """Make a plan for calls of such sizes, with all its kernels, unless there is one.
+
+        Raises InputError for sizes that do not go together.
+        """
+        if self._every is None or self._every.serves(hints):
+            return
+        try:
             self._every.add(hints, self._every.calls)
+        except NoPlan as error:
+            if hints:
+                raise InputError(f"no call has such sizes: {error}") from None
+        for call in self._every.calls[:1]:
+            refuse_wrong_sizes(call.plan, hints)
 
     def extended(self, inputs: Sequence[Array]) -> dict[int, tuple[int, ...]] | None:
         """The shapes that inputs which the call writes to must have at least, by number; None where the model has no plan.
@@ -205,7 +233,10 @@ class PlanSet:
         return plans.native_call(inputs)
 
     def release_memory(self) -> None:
-        """Give the working memory of calls that are not running back, and forget the plans that are not for every size."""
+        """Give the working memory of calls that are not running back.
+
+        Plans that are not for every size are forgotten.
+        """
         self.last = self.fast = None
         with self._lock:
             self._scopes = {}
@@ -239,6 +270,6 @@ def planned(
     hints: Hints,
     compiles: bool,
 ) -> CallPlan:
-    """The plan of a model for sizes like the hints, its parameters being as `specs` say, by node id."""
+    """The plan of a model for sizes like the hints; `specs` say what parameters are, by node id."""
     described, facts = infer_symbolic(model, specs, hints, may_be_empty)
     return Planner(rewrite(described), facts, target, threads, files, compiles).plan()

@@ -38,13 +38,13 @@ from uncork.kernels import kernel_plan, select
 from uncork.kernels.kernel_spec import KernelSpec
 from uncork.kernels.movement.spec_nd_copy import CopyBytes
 from uncork.kernels.runtime.kernel_cache import STORE
-from uncork.kernels.runtime.program import Like
 from uncork.kernels.runtime.segment import entry_functions
 from uncork.kernels.runtime.segment_plan import (
     ArgumentAddress,
     Bind,
     BufferAddress,
     CallTable,
+    Like,
     Number,
     PlacedBuffer,
     SegmentPlan,
@@ -358,8 +358,6 @@ class Planner(BodyPlanner):
             return 0 if scratch is None else BufferAddress(scratch, self.program.number(operand.offset))
         if isinstance(operand, kernel_plan.ReleaseGil):
             return release_gil()
-        if isinstance(operand, kernel_plan.Length):
-            return self.program.number(dimensions(self.model.spec(node.inputs[operand.position]))[operand.axis])
         if isinstance(operand, kernel_plan.In):
             place = places[operand.position]
         else:

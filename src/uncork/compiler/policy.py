@@ -1,28 +1,35 @@
-"""What the compiler decides by: how many plans there are, and from which cost on something pays. Printed with each plan."""
+"""What the compiler decides by: how many plans there are, and from which cost on something pays.
+
+Printed with each plan.
+"""
 
 from __future__ import annotations
 
 #: Plans of one scope that are kept, for the ways in which guards fail; the one made first goes.
 MOST_PLANS = 16
-#: Kinds of calls that have plans of their own, besides those for every size. They stay until memory is released.
+#: Kinds of calls that have plans of their own, besides those for every size. They stay until memory
+#: is released.
 MOST_SCOPES = 16
 #: Plans that are made for one call: a guard on what its steps find shows only when they have run.
 MOST_TRIES = 8
 #: Good calls that no plan could be made for, before a scope counts as one that has none.
 MOST_FAILURES = 4
-#: Work that may take longer than this many nanoseconds (in memory, on a slow machine) is shared by threads: to wake one and wait for
-#: it takes about 40 microseconds.
+#: Work that may take longer than this many nanoseconds (in memory, on a slow machine) is shared by
+#: threads: to wake one and wait for it takes about 40 microseconds.
 SPLIT_COST = 1_500_000
-#: Calls that take longer than this many nanoseconds let other Python threads run meanwhile; for shorter ones handing over costs more.
+#: Calls that take longer than this many nanoseconds let other Python threads run meanwhile; for
+#: shorter ones handing over costs more.
 RELEASE_COST = 50_000.0
-#: Calls that take less than this many nanoseconds do not look whether files are whole: a look takes a tenth of that.
+#: Calls that take less than this many nanoseconds do not look whether files are whole: a look takes
+#: a tenth of that.
 LOOK_COST = 4_000
 
 
 def described() -> tuple[str, ...]:
     """The numbers, for the plan."""
     return (
-        f"plans: at most {MOST_PLANS} for the ways in which guards fail, and for {MOST_SCOPES} kinds of sizes where kernels need these",
-        f"costs: steps of {SPLIT_COST / 1e6:g} ms are shared by threads, calls of {RELEASE_COST / 1e3:g} us let other threads run, "
-        f"those of {LOOK_COST / 1e3:g} us look whether files are whole",
+        f"plans: {MOST_PLANS} for sizes that break guards, {MOST_SCOPES} more kinds of calls where kernels "
+        f"need sizes as numbers, {MOST_TRIES} tries in a call, {MOST_FAILURES} good calls without one",
+        f"costs: steps of {SPLIT_COST / 1e6:g} ms are shared by threads, calls of {RELEASE_COST / 1e3:g} us "
+        f"let other threads run, those of {LOOK_COST / 1e3:g} us look whether files are whole",
     )

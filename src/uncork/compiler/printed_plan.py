@@ -1,4 +1,4 @@
-"""A plan as it is printed: its steps in the words of the model, with numbers for the sizes of a call that are known."""
+"""A plan as it is printed: steps in the words of the model, with numbers for sizes that are known."""
 
 from __future__ import annotations
 
@@ -39,7 +39,13 @@ def printed(plan: CallPlan, scope: Scope, hints: Mapping[Origin, int], made: int
     offsets, needed = _buffers(plan, hints)
     guards = tuple(f"{relation} ({relation.where})" for relation in plan.relations if isinstance(relation, Guard))
     steps = tuple(_step(step, _place(plan, step.place, offsets), hints) for step in plan.steps)
-    return Plan(steps, needed if kept is None else kept, guards, (f"planned for {scope.value}", *policy.described()), made)
+    return Plan(
+        steps,
+        needed if kept is None else kept,
+        guards,
+        (f"planned for {scope.value}", *policy.described()),
+        made,
+    )
 
 
 def listed(model: Model, kernel: str, reason: str) -> Plan:
@@ -50,7 +56,16 @@ def listed(model: Model, kernel: str, reason: str) -> Plan:
         if node.type_name in ("Parameter", "Const", "Result") or all(port.spec.value is not None for port in node.outputs):
             continue
         outputs = " ".join(str(port.spec) for port in node.outputs)
-        steps.append(Step(node.name, operation.label() if operation else node.type_name, kernel, reason, outputs, ""))
+        steps.append(
+            Step(
+                node.name,
+                operation.label() if operation else node.type_name,
+                kernel,
+                reason,
+                outputs,
+                "",
+            )
+        )
     return Plan(tuple(steps))
 
 
@@ -88,7 +103,7 @@ def _place(plan: CallPlan, place: Place | None, offsets: Mapping[int, int]) -> s
 
 
 def _buffers(plan: CallPlan, hints: Mapping[Origin, int]) -> tuple[dict[int, int], int | None]:
-    """The offset of each buffer and the bytes of all for a call of these sizes; nothing where they do not tell."""
+    """The offset of each buffer and the bytes of all; nothing where these sizes do not tell."""
     numbers = _numbers(plan, hints)
     buffers = [buffer for part in plan.parts if isinstance(part, NativeStep) for buffer in part.segment.buffers]
     sized = [(buffer, numbers[buffer.bytes.number]) for buffer in buffers]
@@ -100,7 +115,7 @@ def _buffers(plan: CallPlan, hints: Mapping[Origin, int]) -> tuple[dict[int, int
 
 
 def _numbers(plan: CallPlan, hints: Mapping[Origin, int]) -> list[int | None]:
-    """What the slots of a call hold in the end, where the size program can be walked with what is known."""
+    """What the slots of a call hold in the end, as far as the known sizes tell."""
     numbers: list[int | None] = list(plan.slots)
     for origin, slot in plan.symbols.items():
         numbers[slot.number] = hints.get(origin)

@@ -14,7 +14,10 @@ Shapes = tuple[tuple[int | None, ...], ...]
 
 
 class Scope(Enum):
-    """What a plan takes as numbers. Ranks are always known: a model that leaves one open has plans by rank."""
+    """What a plan takes as numbers.
+
+    Ranks are always known: a model that leaves one open has plans by rank.
+    """
 
     EVERY_SIZE = "every size"
     #: Kernels are made for inner sizes: how long rows are, not how many there are.
@@ -22,7 +25,8 @@ class Scope(Enum):
     THESE_SIZES = "all sizes"
 
 
-#: The scopes that are tried where kernels need numbers that the model leaves open, the widest first.
+#: The scopes that are tried where kernels need numbers that the model leaves open, the widest
+#: first.
 NARROWER = (Scope.INNER_SIZES, Scope.THESE_SIZES)
 
 

@@ -1,10 +1,10 @@
-"""The plans of one scope: one for all its calls, and a further one for each way in which a guard can fail."""
+"""The plans of one scope: one for all its calls, and another for each way a guard can fail."""
 
 from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Union
 
 from uncork.collector import collector_paused
@@ -16,12 +16,12 @@ from uncork.compiler.policy import MOST_FAILURES, MOST_PLANS, MOST_TRIES
 from uncork.compiler.scope import Scope
 from uncork.compiler.size_program import Unbound
 from uncork.concurrency import renews_locks, unforked
-from uncork.errors import UncorkError
+from uncork.errors import InputError, UncorkError
 from uncork.kernels import select
 from uncork.kernels.runtime.kernel_cache import CannotCompile
 from uncork.kernels.runtime.layout import GUARD_FAILED
 from uncork.kernels.runtime.target import Target
-from uncork.symbolic import Guard, Origin, Size
+from uncork.symbolic import Check, Guard, Origin, Size, Symbol
 from uncork.types import Array, PartialShape, TensorSpec
 
 #: Calls of one plan.
@@ -33,11 +33,14 @@ HintsOf = Callable[[], Hints]
 
 
 class Refused(Exception):
-    """References make this call: they tell what is wrong with it, or compute what kernels do not."""
+    """References make this call: they say what is wrong, or compute what kernels do not."""
 
 
 class NoPlan(Refused):
-    """No plan could be made for this call. Where the references make it all the same, `plans.fail` is to be told."""
+    """No plan could be made for this call.
+
+    Where the references make it all the same, `plans.fail` is to be told.
+    """
 
     def __init__(self, plans: ScopedPlans, why: str) -> None:
         super().__init__(why)
@@ -45,17 +48,24 @@ class NoPlan(Refused):
 
 
 class ScopedPlans:
-    """Plans at the first call of its scope, and again where a guard fails. May be used from several threads."""
+    """Plans at the first call of its scope, and again where a guard fails.
+
+    May be used from several threads.
+    """
 
     def __init__(self, scope: Scope, plan: Callable[[Hints, bool], CallPlan], target: Target) -> None:
-        """`plan` makes one for calls like those of its hints, by kernels for `target`; it is told whether to compile these."""
+        """`plan` makes one for calls like those of its hints, by kernels for `target`.
+
+        It is told whether to compile these.
+        """
         self.scope, self._plan, self._target = scope, plan, target
         #: The last one first.
         self.calls: list[PlannedCall] = []
         #: Why there are no plans of this scope; empty while there is one or nobody has tried.
         self.reason = ""
         self._lacking: int | None = None
-        #: Calls that no plan could be made for, and those for which none was tried any more.
+        #: Good calls that no plan could be made for, and calls since then for which making one was
+        #: thought of.
         self._failures = self._skipped = 0
         self.renew_locks()
         renews_locks(self)
@@ -65,16 +75,21 @@ class ScopedPlans:
         self._lock = threading.Lock()
 
     def lacking(self, hints: HintsOf) -> int:
-        """The steps that a kernel would make if sizes were numbers, for calls like the first one; `hints` gives those of a call.
+        """The steps that a kernel would make if sizes were numbers, for calls like the first one.
 
-        The first plan for every size is made. Of a narrower scope it may turn out that it is of no use: nothing is compiled to tell.
-        Raises NoPlan where there is none for this call.
+        `hints` gives those of a call.
+
+        The first plan for every size is made. Of a narrower scope it may turn out that it is of no
+        use: nothing is compiled to tell. Raises NoPlan where there is none for this call.
         """
         if self._lacking is None and not self.reason:
             if self.scope is Scope.EVERY_SIZE and not self.calls:
                 self.add(hints(), ())
             try:
-                self._lacking = lacking(self.look(hints()), hints(), self._target)
+                found = lacking(self.look(hints()), hints(), self._target)
+                if found is None:
+                    return 0  # whether kernels need sizes shows in other calls
+                self._lacking = found
             except NotPlanned as error:
                 self.reason = str(error)
             except UncorkError as error:
@@ -87,7 +102,10 @@ class ScopedPlans:
         return self._lacking == 0 or self.scope is Scope.THESE_SIZES
 
     def run(self, inputs: Sequence[Array], hints: HintsOf) -> tuple[PlannedCall, list[Array]]:
-        """What made the call, and its results. Raises Refused where references have to look at it."""
+        """What made the call, and its results.
+
+        Raises Refused where references have to look at it.
+        """
         tried: list[PlannedCall] = []
         found_here: Hints = {}
         while True:
@@ -106,9 +124,9 @@ class ScopedPlans:
             self.add({**found_here, **hints()}, tried)
 
     def add(self, hints: Hints, tried: Sequence[PlannedCall]) -> None:
-        """See that there is a plan that was not tried, or a reason why there is none. Raises NoPlan where it is this call's.
+        """See that there is a plan that was not tried, or a reason why there is none.
 
-        Where many calls had none, fewer and fewer such calls are tried, which costs milliseconds each: the others are refused.
+        Raises NoPlan where it is this call's.
         """
         with unforked(), collector_paused(), self._lock:  # a plan imports what the model needs
             if self.reason or any(call not in tried for call in self.calls):
@@ -122,21 +140,27 @@ class ScopedPlans:
                 made: PlannedCall = NativeCall(plan) if plan.is_native else PartedCall(plan)
             except CannotCompile as error:
                 self.reason = select.falls_back(error)
+            except UncorkError as error:  # which may be a ValueError, too
+                raise NoPlan(self, str(error)) from None
             except (NotPlanned, Unbound, ValueError, TypeError) as error:
                 self.reason = str(error)
-            except UncorkError as error:
-                raise NoPlan(self, str(error)) from None
             else:
                 self.calls = [made, *self.calls[: MOST_PLANS - 1]]
 
     def fail(self, why: str) -> None:
-        """A good call could not be planned. After some of them nobody tries again."""
+        """A good call could not be planned.
+
+        After some of them nobody tries again, or where others have a plan, ever more rarely.
+        """
         self._failures += 1
         if self._failures >= MOST_FAILURES and not self.calls:
             self.reason = why
 
     def look(self, hints: Hints) -> CallPlan:
-        """The plan of such calls, or what it would be: nothing is compiled or kept. Raises NotPlanned and what inference raises."""
+        """The plan of such calls, or what it would be: nothing is compiled or kept.
+
+        Raises NotPlanned and what inference raises.
+        """
         for call in self.calls:
             if _serves(call.plan, hints):
                 return call.plan
@@ -144,6 +168,8 @@ class ScopedPlans:
             raise NotPlanned(self.reason)
         try:
             return self._plan(hints, False)
+        except UncorkError:  # which may be a ValueError, too
+            raise
         except (Unbound, ValueError, TypeError) as error:
             raise NotPlanned(str(error)) from None
 
@@ -160,7 +186,7 @@ class ScopedPlans:
         return any(_serves(call.plan, hints) for call in self.calls)
 
     def native_call(self, inputs: Sequence[Array]) -> NativeCall | None:
-        """The plan's native call that takes sizes like those of these inputs; None where none made so far does."""
+        """The native call, of those made so far, that takes sizes like those of these inputs."""
         for call in self.calls:
             if isinstance(call, NativeCall) and call.results(as_planned(call.plan, inputs)) is not None:
                 return call
@@ -168,22 +194,66 @@ class ScopedPlans:
 
 
 def as_planned(plan: CallPlan, inputs: Sequence[Array]) -> list[Array]:
-    """The arrays with element types that are the very objects of NumPy's own arrays: others may be equal to them."""
+    """The arrays with element types that are the very objects of NumPy's own arrays.
+
+    Others may be equal to them.
+    """
     return [array if array.dtype is like.dtype else array.view(like.dtype) for array, like in zip(inputs, plan.likes)]
 
 
 def _serves(plan: CallPlan, hints: Hints) -> bool:
     """No guard of the plan is known to fail."""
     for relation in plan.relations:
-        values = {symbol: hints[symbol.origin] for symbol in relation.symbols if symbol.origin in hints}
-        if isinstance(relation, Guard) and values.keys() == relation.symbols and not relation.holds(values):
+        values = _values(relation.symbols, hints)
+        if isinstance(relation, Guard) and values is not None and not relation.holds(values):
             return False
     return True
 
 
-def lacking(plan: CallPlan, hints: Hints, target: Target) -> int:
-    """The steps of a plan that a kernel would make if the sizes of such a call were numbers."""
-    return sum(_has_kernel(part, hints, target) for part in plan.parts if isinstance(part, ReferenceStep))
+def lacking(plan: CallPlan, hints: Hints, target: Target) -> int | None:
+    """The steps of a plan that a kernel would make if the sizes of such a call were numbers.
+
+    None for calls that do not tell: wrong ones, and those of nothing, for which there may be no
+    kernel.
+    """
+    steps = [part for part in plan.parts if isinstance(part, ReferenceStep)]
+    if not steps:
+        return 0
+    is_empty = any(size == 0 and not origin.is_element for origin, size in hints.items())
+    if is_empty or _broken_check(plan, hints) is not None:
+        return None
+    try:
+        return sum(_has_kernel(step, hints, target) for step in steps)
+    except _Negative:
+        return None
+
+
+class _Negative(Exception):
+    """A size below 0."""
+
+
+def _broken_check(plan: CallPlan, hints: Hints) -> Check | None:
+    """A check that calls of these sizes break, whatever else they are."""
+    for relation in plan.relations:
+        values = _values(relation.symbols, hints)
+        if isinstance(relation, Check) and values is not None and not relation.holds(values):
+            return relation
+    return None
+
+
+def refuse_wrong_sizes(plan: CallPlan, hints: Hints) -> None:
+    """Raise InputError for sizes that break a check."""
+    if check := _broken_check(plan, hints):
+        known = _values(check.symbols, hints) or {}
+        left, right = check.left.exact_value(known), check.right.exact_value(known)
+        raise InputError(f"expected {check}, got {left} and {right}", check.where)
+
+
+def _values(symbols: Collection[Symbol], hints: Hints) -> dict[Symbol, int] | None:
+    """The symbols by numbers; None where one is not known."""
+    if any(symbol.origin not in hints for symbol in symbols):
+        return None
+    return {symbol: hints[symbol.origin] for symbol in symbols}
 
 
 def _has_kernel(step: ReferenceStep, hints: Hints, target: Target) -> bool:
@@ -192,7 +262,10 @@ def _has_kernel(step: ReferenceStep, hints: Hints, target: Target) -> bool:
     outputs = [_in_numbers(port.spec, hints) for port in step.node.outputs]
     if operation is None or None in inputs or None in outputs:
         return False
-    return not isinstance(select.select_kernel(operation, inputs, [spec for spec in outputs if spec is not None], target, step.node.hints), str)
+    return not isinstance(
+        select.select_kernel(operation, inputs, [spec for spec in outputs if spec is not None], target, step.node.hints),
+        str,
+    )
 
 
 def _in_numbers(spec: TensorSpec, hints: Hints) -> TensorSpec | None:
@@ -203,9 +276,11 @@ def _in_numbers(spec: TensorSpec, hints: Hints) -> TensorSpec | None:
     for dim in spec.shape.dims:
         size = dim.size
         if isinstance(size, Size):
-            values = {symbol: hints[symbol.origin] for symbol in size.symbols if symbol.origin in hints}
-            size = size.evaluate(values) if values.keys() == size.symbols else None
+            values = _values(size.symbols, hints)
+            size = None if values is None else size.evaluate(values)
         if size is None:
             return None
+        if size < 0:
+            raise _Negative
         sizes.append(size)
     return TensorSpec(spec.element_type, PartialShape(sizes), spec.value)

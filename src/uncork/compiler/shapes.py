@@ -10,18 +10,24 @@ from uncork.errors import InputError
 from uncork.ir.ports import ModelPort, find_port, listed, no_such_port
 from uncork.types import PartialShape
 
-Shape = Sequence[Any]
 
+def shapes_of(
+    ports: Sequence[ModelPort],
+    positional: Sequence[Any],
+    named: Mapping[Any, Any],
+) -> dict[int, Sequence[int | None]]:
+    """The shapes that are given, by the numbers of inputs.
 
-def shapes_of(ports: Sequence[ModelPort], positional: Sequence[Any], named: Mapping[Any, Any]) -> dict[int, Sequence[int | None]]:
-    """The shapes that are given, by the numbers of inputs. Raises InputError for ones that inputs cannot have."""
+    Raises InputError for ones that inputs cannot have.
+    """
     only = positional[0] if len(positional) == 1 else None
     if isinstance(only, Mapping):
         positional, named = [], {**only, **named}
-    elif isinstance(only, (list, tuple)) and len(ports) > 1 and only and all(isinstance(shape, (list, tuple)) for shape in only):
+    elif isinstance(only, (list, tuple)) and len(ports) > 1 and _are_shapes(only):
         positional = only
     if len(positional) > len(ports):
-        raise InputError(f"expected the shapes of {len(ports)} inputs ({listed(ports)}), got {len(positional)}")
+        expected = f"{len(ports)} inputs ({listed(ports)})"
+        raise InputError(f"expected the shapes of {expected}, got {len(positional)}")
     found: dict[int, Sequence[int | None]] = {}
     for key, shape in [*enumerate(positional), *named.items()]:
         number = find_port(ports, key)
@@ -31,6 +37,10 @@ def shapes_of(ports: Sequence[ModelPort], positional: Sequence[Any], named: Mapp
             raise InputError(f"the shape of input '{ports[number].name}' is given twice")
         found[number] = _checked(ports[number], shape)
     return found
+
+
+def _are_shapes(given: Sequence[Any]) -> bool:
+    return bool(given) and all(isinstance(shape, (list, tuple)) for shape in given)
 
 
 def _checked(port: ModelPort, shape: Any) -> Sequence[int | None]:

@@ -25,7 +25,8 @@ from uncork.functional._call import Call
 from uncork.ir.bodies import configure
 from uncork.ir.build import Builder
 from uncork.ir.model import Source
-from uncork.kernels.runtime.program import OTHERS, Is, Like
+from uncork.kernels.runtime.layout import OTHER_ARGUMENTS
+from uncork.kernels.runtime.segment_plan import Is, Like
 from uncork.kernels.select import warn_if_unavailable
 from uncork.types import Array, ElementType, TensorSpec, is_masked
 
@@ -75,7 +76,7 @@ def _returning(function: Function, result: str) -> Function:
 
 def _nothing(*arguments: Any) -> int:
     """Before anything is compiled."""
-    return OTHERS
+    return OTHER_ARGUMENTS
 
 
 class _Calls:

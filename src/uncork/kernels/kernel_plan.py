@@ -35,19 +35,11 @@ class Scratch:
 
 
 @dataclass(frozen=True, slots=True)
-class Length:
-    """The size of an input along an axis: it may differ from call to call when the kernel says so in `free`."""
-
-    position: int
-    axis: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class ReleaseGil:
     """The address of the system's function that lets other threads run; see `target.let_run`."""
 
 
-Operand = Union[int, Size, In, Out, Scratch, Length, ReleaseGil]
+Operand = Union[int, Size, In, Out, Scratch, ReleaseGil]
 
 
 @dataclass(frozen=True, slots=True)

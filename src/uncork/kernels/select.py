@@ -221,17 +221,3 @@ def is_view(operation: Operation | None) -> bool:
 
 
 _views: set[type[Operation]] = set()
-
-
-def free_lengths(operation: Operation, position: int) -> bool:
-    """The first dimension of this input may differ from call to call: its kernels take it as an operand."""
-    _imported(operation.type_name)
-    return (type(operation), position) in _free
-
-
-_free: set[tuple[type[Operation], int]] = set()
-
-
-def takes_any_length(operations: Sequence[type[Operation]], positions: Sequence[int]) -> None:
-    """Declare inputs whose first dimension the kernels take as an operand."""
-    _free.update((operation, position) for operation in operations for position in positions)

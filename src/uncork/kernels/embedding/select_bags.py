@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from uncork.internal_ops.fused import NarrowedBag
 from uncork.kernels.embedding.spec_bags import Bag, Segments
 from uncork.kernels.extents import extents, nanoseconds, product
-from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Length, Operand, Out, Scratch, Selection, Stages, shares
+from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Operand, Out, Scratch, Selection, Stages, shares
 from uncork.kernels.runtime.packed_weights import begins_a_line
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects, takes_any_length
+from uncork.kernels.select import selects
 from uncork.ops import Operation
 from uncork.ops.embedding_bag_offsets import EmbeddingBagOffsets15, EmbeddingBagOffsetsSum3
 from uncork.ops.embedding_bag_packed import EmbeddingBagPacked15, EmbeddingBagPackedSum3
@@ -20,8 +20,6 @@ from uncork.types import TensorSpec
 
 #: Nanoseconds for a row of 64 bytes that is not in a cache: what the cost of a call is guessed from.
 _ROW_COST = 5.0
-#: Indices that a bag is taken to have where only the call knows.
-_BAG = 20
 
 
 def _table(table: TensorSpec) -> tuple[SizeLike, int] | str:
@@ -46,10 +44,9 @@ def padded(inputs: Sequence[TensorSpec | None], count: int) -> list[TensorSpec |
     return [*inputs, *[None] * (count - len(inputs))]
 
 
-def cost_of_rows(indices: TensorSpec, bags: SizeLike, row_bytes: float) -> float | Size:
-    """What a kernel costs that reads a row for each index, in nanoseconds. `bags` counts where nothing tells how many there are."""
-    count = indices.shape.size.size
-    return nanoseconds(_BAG * bags if count is None else count, _ROW_COST * max(1.0, row_bytes / 64))
+def cost_of_rows(indices: SizeLike, row_bytes: float) -> float | Size:
+    """What a kernel costs that reads a row for each index, in nanoseconds."""
+    return nanoseconds(indices, _ROW_COST * max(1.0, row_bytes / 64))
 
 
 def shared_bags(call: KernelCall, bags: SizeLike, threads: int) -> list[KernelCall]:
@@ -71,17 +68,15 @@ def select_bag(operation: Operation, inputs: Sequence[TensorSpec | None], output
     mean = isinstance(bag, EmbeddingBagOffsets15) and bag.takes_mean()
     index = indices.element_type.name if bag is operation else "narrowed"
     spec = Bag(table.element_type.name, index, size[1], target.lanes, weights is not None, mean, "offsets", bag.strict, _at_lines(table))
-    words: list[Operand] = [In(0), size[0], In(1), Length(1), In(2), bags]
+    (count,) = extents(indices)
+    words: list[Operand] = [In(0), size[0], In(1), count, In(2), bags]
     words += [0 if default is None else In(3), 0 if weights is None else In(4), Out(0), 0, bags]
     call = (spec, words)
 
     def split(threads: int) -> Stages:
         return Stages([shared_bags(call, bags, threads)], 0)
 
-    return KernelPlan(spec.name, [call], cost=cost_of_rows(indices, bags, size[1] * table.element_type.dtype.itemsize), split=split)
-
-
-takes_any_length((EmbeddingBagOffsetsSum3, EmbeddingBagOffsets15, NarrowedBag), (1, 4))
+    return KernelPlan(spec.name, [call], cost=cost_of_rows(count, size[1] * table.element_type.dtype.itemsize), split=split)
 
 
 @selects(EmbeddingBagPackedSum3, EmbeddingBagPacked15)
@@ -102,7 +97,7 @@ def select_packed(operation: Operation, inputs: Sequence[TensorSpec | None], out
     def split(threads: int) -> Stages:
         return Stages([shared_bags(call, bags, threads)], 0)
 
-    return KernelPlan(spec.name, [call], cost=cost_of_rows(indices, bags, size[1] * table.element_type.dtype.itemsize), split=split)
+    return KernelPlan(spec.name, [call], cost=cost_of_rows(bags * each, size[1] * table.element_type.dtype.itemsize), split=split)
 
 
 @selects(EmbeddingSegmentsSum3)
@@ -121,16 +116,14 @@ def select_segments(operation: Operation, inputs: Sequence[TensorSpec | None], o
     # Sorted ids are turned into offsets; unsorted ones are refused by the kernel and summed by the reference.
     finder = Segments(ids.element_type.name)
     spec = Bag(table.element_type.name, indices.element_type.name, size[1], target.lanes, weights is not None, at_lines=_at_lines(table))
-    words: list[Operand] = [In(0), size[0], In(1), Length(1), Scratch(), segments]
+    (entries,), (owners,) = extents(indices), extents(ids)
+    words: list[Operand] = [In(0), size[0], In(1), entries, Scratch(), segments]
     words += [0 if default is None else In(4), 0 if weights is None else In(5), Out(0), 0, segments]
-    find: KernelCall = (finder, [In(2), Length(2), segments, Scratch()])
+    find: KernelCall = (finder, [In(2), owners, segments, Scratch()])
     call = (spec, words)
 
     def split(threads: int) -> Stages:
         return Stages([[find], shared_bags(call, segments, threads)], segments * 8)
 
-    cost = cost_of_rows(indices, segments, size[1] * table.element_type.dtype.itemsize)
+    cost = cost_of_rows(entries, size[1] * table.element_type.dtype.itemsize)
     return KernelPlan(spec.name, [find, call], scratch=segments * 8, cost=cost, split=split)
-
-
-takes_any_length((EmbeddingSegmentsSum3,), (1, 2, 5))

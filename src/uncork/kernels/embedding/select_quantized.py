@@ -17,10 +17,10 @@ from uncork.kernels.embedding.select_bags import cost_of_rows, padded, shared_ba
 from uncork.kernels.embedding.spec_bags import Segments
 from uncork.kernels.embedding.spec_quantized import QuantisedBag, QuantisedGather, Rows
 from uncork.kernels.extents import extents, has_extents, product
-from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Length, Operand, Out, Scratch, Selection, Stages
+from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Operand, Out, Scratch, Selection, Stages
 from uncork.kernels.runtime.packed_weights import begins_a_line
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects, takes_any_length
+from uncork.kernels.select import selects
 from uncork.ops import Operation
 from uncork.ops._common.embedding import ReducedEmbedding
 from uncork.ops.gather import Gather1, Gather7
@@ -53,8 +53,8 @@ def _refused(table: CompressedTable) -> str:
     return "" if table.columns else "rows without elements"
 
 
-def _cost(indices: TensorSpec, bags: SizeLike, table: CompressedTable) -> float | Size:
-    return cost_of_rows(indices, bags, table.columns * table.element_type.bits / 8)
+def _cost(indices: SizeLike, table: CompressedTable) -> float | Size:
+    return cost_of_rows(indices, table.columns * table.element_type.bits / 8)
 
 
 def _bag(operation: CompressedLookup, indices: TensorSpec, weighted: bool, target: Target) -> QuantisedBag:
@@ -89,13 +89,10 @@ def select_bag(operation: Operation, inputs: Sequence[TensorSpec | None], output
         return "the number of bags is known at the call only"
     spec = replace(_bag(operation, indices, weights is not None, target), strict=operation.strict)
     words, keep = _start(operation.table)
-    (bags,) = extents(offsets)
-    words += [In(0), Length(0), In(1), bags]
+    (bags,), (entries,) = extents(offsets), extents(indices)
+    words += [In(0), entries, In(1), bags]
     words += [0 if default is None else In(2), 0 if weights is None else In(3), Out(0), 0, bags]
-    return _native(spec, words, keep, _cost(indices, bags, operation.table), bags)
-
-
-takes_any_length((CompressedBag,), (0, 3))
+    return _native(spec, words, keep, _cost(entries, operation.table), bags)
 
 
 @selects(CompressedPacked)
@@ -111,7 +108,7 @@ def select_packed(operation: Operation, inputs: Sequence[TensorSpec | None], out
     spec = replace(_bag(operation, indices, weights is not None, target), bags="fixed")
     words, keep = _start(operation.table)
     words += [In(0), bags * each, each, bags, 0, 0 if weights is None else In(1), Out(0), 0, bags]
-    return _native(spec, words, keep, _cost(indices, bags, operation.table), bags)
+    return _native(spec, words, keep, _cost(bags * each, operation.table), bags)
 
 
 @selects(CompressedSegments)
@@ -129,14 +126,12 @@ def select_segments(operation: Operation, inputs: Sequence[TensorSpec | None], o
     finder = Segments(ids.element_type.name)
     spec = _bag(operation, indices, weights is not None, target)
     words, keep = _start(operation.table)
-    words += [In(0), Length(0), Scratch(), segments]
+    (entries,), (owners,) = extents(indices), extents(ids)
+    words += [In(0), entries, Scratch(), segments]
     words += [0 if default is None else In(3), 0 if weights is None else In(4), Out(0), 0, segments]
-    finder_words: list[Operand] = [In(1), Length(1), segments, Scratch()]
+    finder_words: list[Operand] = [In(1), owners, segments, Scratch()]
     find: KernelCall = finder, finder_words
-    return _native(spec, words, keep, _cost(indices, segments, operation.table), segments, find)
-
-
-takes_any_length((CompressedSegments,), (0, 1, 4))
+    return _native(spec, words, keep, _cost(entries, operation.table), segments, find)
 
 
 @selects(CompressedGather)
@@ -152,4 +147,4 @@ def select_gather(operation: Operation, inputs: Sequence[TensorSpec | None], out
     count = product(extents(indices))
     words, keep = _start(operation.table)
     words += [In(0), count, Out(0)]
-    return KernelPlan(spec.name, [(spec, words)], keep=keep, cost=_cost(indices, 0, operation.table))
+    return KernelPlan(spec.name, [(spec, words)], keep=keep, cost=_cost(count, operation.table))

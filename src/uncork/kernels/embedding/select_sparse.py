@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from uncork.internal_ops.sparse_lookup import SparseLookup
 from uncork.kernels.embedding.spec_sparse import Lookup
-from uncork.kernels.extents import extents, has_extents, is_empty, largest, nanoseconds, same
-from uncork.kernels.kernel_plan import In, KernelPlan, Length, Operand, Out, Selection
+from uncork.kernels.extents import extents, has_extents, is_empty, largest, nanoseconds, product, same
+from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Selection
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import selects, takes_any_length
+from uncork.kernels.select import selects
 from uncork.ops import Operation
 from uncork.symbolic import SizeLike
 from uncork.types import ElementType, TensorSpec
@@ -33,17 +33,13 @@ def select_lookup(operation: Operation, inputs: Sequence[TensorSpec | None], out
     if values.shape[0].is_static and indices.shape[0].is_static and values.shape[0] != indices.shape[0]:
         return "no kernel for more indices than values, or fewer"
     spec = Lookup(columns, values.element_type.name, indices.element_type.name, operation.pick is not None, operation.mean, target.lanes)
-    words: list[Operand] = [*(In(i) for i in range(4)), Out(0), Length(1), _with_places(rows, values, indices), extents(table)[0]]
-    entries = values.shape.size.size
-    return KernelPlan(spec.name, [(spec, words)], cost=nanoseconds(rows if entries is None else entries, 3 + columns / target.lanes))
+    words: list[Operand] = [*(In(i) for i in range(4)), Out(0), extents(values)[0], _with_places(rows, values, indices), extents(table)[0]]
+    return KernelPlan(spec.name, [(spec, words)], cost=nanoseconds(product(extents(values)), 3 + columns / target.lanes))
 
 
 def _with_places(rows: SizeLike, values: TensorSpec, indices: TensorSpec) -> SizeLike:
     """The number of rows; where the call has fewer places than values another one, which makes the kernel give up."""
-    many, places = values.shape[0].size, indices.shape[0].size
-    if many is None or places is None or same(many, places):
+    many, places = extents(values)[0], extents(indices)[0]
+    if same(many, places):
         return rows
     return rows - largest(0, many - places)
-
-
-takes_any_length((SparseLookup,), (1, 2))

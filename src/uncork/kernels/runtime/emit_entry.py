@@ -1,6 +1,6 @@
 """The native entry of a segment: a function of CPython's calling convention that looks at its arguments, binds sizes and runs.
 
-It knows how CPython and NumPy lay out their objects (see `kernels.entry`, which tries that on real objects before it is used).
+It knows how CPython and NumPy lay out their objects (see `cpython_entry`; `entry_method` tries that on real objects before it is used).
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _look_at_arguments(e: _Entry) -> None:
     e.need(likes.equals(0) | likes.equals(e.count))
     with k.loop(0, likes) as i:
         argument = e.argument(i)
-        kind, rank, flags, sizes, same = tables.entry("like_table", i, LIKE)
+        kind, rank, flags, sizes = tables.entry("like_table", i, LIKE)
         with k.if_else(rank >= 0) as (array, object_):
             with object_:
                 e.need(argument.equals(kind))
@@ -98,9 +98,6 @@ def _look_at_arguments(e: _Entry) -> None:
                 with k.loop(0, rank) as axis:
                     size = k.load(sizes + axis * 8, I64)
                     e.need(size.equals(-1) | size.equals(k.load(shape + axis * 8, I64)))
-                with k.if_(same >= 0):  # an array before this one, so it has been looked at
-                    other = k.load(e.argument(same) + SHAPE, I64)
-                    e.need(k.load(shape, I64).equals(k.load(other, I64)))
 
 
 def _bind_sizes(e: _Entry) -> None:
@@ -118,8 +115,6 @@ def _bind_sizes(e: _Entry) -> None:
                     size.set(k.load(k.load(e.argument(argument) + DATA, I64) + detail, I64))
                 with k.if_(kind.equals(BIND_I32)):
                     size.set(k.load(k.load(e.argument(argument) + DATA, I64) + detail, I32).to(I64))
-                with k.if_(kind > BIND_I32):  # a word that a kernel has written
-                    size.set(k.load(detail, I64))
         with k.if_(k.load(slot, I64).equals(size.get()).equals(0)):
             k.store(size.get(), slot)
             changed.set(k.integer(1))

@@ -25,11 +25,11 @@ HEAD = (
 #: grows whenever a size changes, and the number of the check that failed. Slots follow.
 CONTEXT = ("memory", "capacity", "needed", "version", "failed")
 
-#: (element type, rank or -1 for an object, flags, address of sizes, argument of the same first size or -1)
-LIKE = ("kind", "rank", "flags", "sizes", "same")
-#: (kind, argument, axis or offset or address, slot): sizes of this call.
+#: (element type, rank or -1 for an object, flags, address of sizes)
+LIKE = ("kind", "rank", "flags", "sizes")
+#: (kind, argument, axis or offset, slot): sizes of this call.
 BIND = ("kind", "argument", "detail", "slot")
-BIND_SHAPE, BIND_I64, BIND_I32, BIND_WORD = range(4)
+BIND_SHAPE, BIND_I64, BIND_I32 = range(3)
 #: (operation, address of a, address of b, address of the result)
 OP = ("operation", "a", "b", "result")
 OPERATIONS = ("mul", "add", "sub", "floordiv", "max", "min", "greater_equal", "equal", "and")

@@ -14,32 +14,31 @@ from typing import Any
 
 import numpy as np
 
-from uncork.concurrency import in_child, once
+from uncork.concurrency import in_child
 from uncork.kernels.runtime import layout
 from uncork.kernels.runtime.context import Context
-from uncork.kernels.runtime.cpython_entry import IN_ORDER, WRITEABLE, functions, native_entry
+from uncork.kernels.runtime.cpython_entry import IN_ORDER, WRITEABLE, functions
+from uncork.kernels.runtime.entry_method import ENTRY, bound, native_entry
 from uncork.kernels.runtime.kernel_cache import STORE, Wanted
 from uncork.kernels.runtime.layout import BUSY, HEAD, OK, OTHER_ARGUMENTS
-from uncork.kernels.runtime.program import Is, Like
 from uncork.kernels.runtime.segment_plan import (
     ArgumentAddress,
     Bind,
-    BodyAddress,
     BodyTable,
     BufferAddress,
     CallTable,
+    Is,
+    Like,
     MadeResult,
     Number,
     SegmentPlan,
     SizeCheck,
     Slot,
-    SlotAddress,
     Step,
     StepBody,
     TensorAddress,
     Word,
 )
-from uncork.types import Array
 
 
 class _Block(np.ndarray):
@@ -123,7 +122,7 @@ class Segment:
         self._addresses = [(argument, offset, more, address(target)) for argument, offset, more, target in addresses]
         slot = context.slot
         rows: dict[str, list[int]] = {
-            "like_table": [address(v) if n % 5 == 3 else v for n, v in enumerate(tables["likes"])],
+            "like_table": [address(v) if n % 4 == 3 else v for n, v in enumerate(tables["likes"])],
             "bind_table": [w for b in plan.binds for w in self._bind_row(b)],
             "op_table": [
                 w for o in plan.ops for w in (layout.OPERATIONS.index(o.operation), slot(o.a.number), slot(o.b.number), slot(o.result.number))
@@ -156,16 +155,16 @@ class Segment:
         everything += words
         block[:] = everything
         _blocks[base] = block
-        self.run: Callable[..., Any] = _bound(block) if native_entry() else self.run_by_ctypes
+        self.run: Callable[..., Any] = bound(block) if native_entry() else self.run_by_ctypes
 
     def _layout_likes(self, tables: dict[str, list[int]], words: list[int]) -> None:
         rows: list[int] = []
         for like in self._likes:
             if isinstance(like, Is):
-                rows += [id(like.what), -1, 0, 0, -1]
+                rows += [id(like.what), -1, 0, 0]
             else:
                 flags = IN_ORDER | (WRITEABLE if like.written else 0)
-                rows += [id(like.dtype), len(like.shape), flags, len(words), -1 if like.same is None else like.same]
+                rows += [id(like.dtype), len(like.shape), flags, len(words)]
                 words += [-1 if size is None else size for size in like.shape]
         tables["likes"] = rows
 
@@ -216,11 +215,6 @@ class Segment:
                 words[target] = word
             elif isinstance(word, Slot):
                 patches.append((True, target, 8, 0, context.slot(word.number), zero, zero))
-            elif isinstance(word, SlotAddress):
-                words[target] = context.slot(word.slot)
-            elif isinstance(word, BodyAddress):
-                table = self._table(word.body)
-                words[target] = table.place(word.kind, word.number, word.axis) if word.kind else table.address
             elif isinstance(word, TensorAddress):
                 words[target] = context.tensor(word.first) + word.offset
             elif isinstance(word, ArgumentAddress):
@@ -285,7 +279,7 @@ class Segment:
 
     def run_by_ctypes(self, *arguments: Any) -> Any:
         """`run` without the native entry, for interpreters whose objects it does not know."""
-        if self._likes and (len(arguments) != len(self._likes) or not all(like.fits(a, arguments) for like, a in zip(self._likes, arguments))):
+        if self._likes and (len(arguments) != len(self._likes) or not all(like.fits(a) for like, a in zip(self._likes, arguments))):
             return OTHER_ARGUMENTS
         block = self._block
         if block[HEAD.index("busy")]:
@@ -330,43 +324,14 @@ def _resize_text() -> str:
     return emit_resize()
 
 
-def _entry_text() -> str:
-    from uncork.kernels.runtime.emit_entry import emit_entry
-
-    return emit_entry()
-
-
 _RESIZE = Wanted("resize", "resize", _resize_text)
-_ENTRY = Wanted("segment_entry", "segment_entry", _entry_text)
 
 
 def entry_functions() -> tuple[Wanted, ...]:
     """What calls of segments go through, for whoever has it compiled with the kernels of a model."""
-    return _RESIZE, _ENTRY
+    return _RESIZE, ENTRY
 
 
 def resize_function() -> int:
     """The address of the function that binds new sizes."""
     return STORE.address_of(_RESIZE)
-
-
-class _MethodDefinition(ctypes.Structure):
-    _fields_ = (("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
-
-
-_METH_FASTCALL = 0x80
-
-
-@once
-def _definition() -> _MethodDefinition:
-    """The one method table of all segments: their functions keep its address, and Python never copies it."""
-    return _MethodDefinition(b"run", STORE.address_of(_ENTRY), _METH_FASTCALL, None)
-
-
-def _bound(block: Array) -> Callable[..., Any]:
-    """A built-in function whose `self` is a segment's block: a call costs about as much as one of C."""
-    create = ctypes.pythonapi.PyCFunction_NewEx
-    create.restype = ctypes.py_object
-    create.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    function: Callable[..., Any] = create(ctypes.addressof(_definition()), block, None)
-    return function

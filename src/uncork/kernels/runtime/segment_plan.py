@@ -37,13 +37,6 @@ class BufferAddress:
 
 
 @dataclass(frozen=True, slots=True)
-class SlotAddress:
-    """The address of a slot itself: a kernel writes a size there that it finds."""
-
-    slot: int
-
-
-@dataclass(frozen=True, slots=True)
 class TensorAddress:
     """The address of a small tensor that is made of sizes, in bytes from the first of them, plus an offset in bytes."""
 
@@ -95,7 +88,7 @@ class BodyAddress:
     axis: int = 0
 
 
-Word = Union[int, Slot, ArgumentAddress, BufferAddress, SlotAddress, TensorAddress, CallTable, BodyAddress]
+Word = Union[int, Slot, ArgumentAddress, BufferAddress, TensorAddress, CallTable, BodyAddress]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +116,36 @@ class Step:
             for word in self.words
         )
         return replace(self, words=tuple(words))
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    """What an array of the call must be: exactly of this type, in C order, of these sizes. None is any size.
+
+    `written`: it is written to. `dtype` is the very object that NumPy gives its own arrays.
+    """
+
+    dtype: np.dtype[Any]
+    shape: tuple[int | None, ...]
+    written: bool = False
+
+    def fits(self, array: Any) -> bool:
+        """The array is as it must be; the native entry looks in the same way."""
+        if type(array) is not np.ndarray or array.dtype is not self.dtype or array.ndim != len(self.shape):
+            return False
+        if not array.flags.c_contiguous or (self.written and not array.flags.writeable):
+            return False
+        return all(want is None or want == got for want, got in zip(self.shape, array.shape))
+
+
+@dataclass(frozen=True, slots=True)
+class Is:
+    """An argument of the call that is no array: it must be this very object."""
+
+    what: object
+
+    def fits(self, argument: Any) -> bool:
+        return argument is self.what
 
 
 @dataclass(frozen=True, slots=True)

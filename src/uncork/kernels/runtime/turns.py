@@ -13,9 +13,8 @@ import numpy as np
 from uncork.kernels.runtime import layout
 from uncork.kernels.runtime.context import Context
 from uncork.kernels.runtime.kernel_cache import STORE
-from uncork.kernels.runtime.program import Like
 from uncork.kernels.runtime.segment import Segment
-from uncork.kernels.runtime.segment_plan import Bind, MadeResult, Number, SegmentPlan
+from uncork.kernels.runtime.segment_plan import Bind, Like, MadeResult, Number, SegmentPlan
 from uncork.kernels.runtime.turns_layout import TURNS_HEAD
 
 
