@@ -49,6 +49,8 @@ class LoopRun:
     def __init__(self, operation: Iteration, body: KernelBody) -> None:
         self._operation, self._body = operation, body
         self._idle: dict[CallPlan, list[LoopCall]] = {}
+        #: Plans by which native code cannot make turns.
+        self._unfit: set[CallPlan] = set()
         #: The plans of the body that have made the first turn of the last loop, and turns after it.
         self._first: CallPlan | None = None
         self._later: CallPlan | None = None
@@ -79,7 +81,7 @@ class LoopRun:
         """Plans that may make the next turns natively, the likely one first; none before any call."""
         executor = self._body.executor
         plans = [] if executor is None else executor.call_plans()
-        known = [plan for plan in plans if plan.is_native]
+        known = [plan for plan in plans if plan.is_native and plan not in self._unfit]
         likely = self._later if turns.turn else self._first
         return sorted(known, key=lambda plan: plan is not likely)
 
@@ -110,9 +112,12 @@ class LoopRun:
     def _made(self, plan: CallPlan) -> LoopCall | None:
         """Memory for a plan; None where its turns cannot be made natively."""
         if len(self._idle) > _MOST:  # plans that the body has no more
-            self._idle = {plan: []}
+            self._idle, self._unfit = {plan: []}, set()
         turns = turn_plan(self._operation.map, plan)
         try:
-            return None if turns is None else LoopCall(plan, turns)
+            if turns is not None:
+                return LoopCall(plan, turns)
         except CannotCompile:
-            return None
+            pass  # turn by turn, then
+        self._unfit.add(plan)
+        return None
