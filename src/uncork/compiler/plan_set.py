@@ -137,7 +137,7 @@ class PlanSet:
             if plan is not None:
                 try:
                     return {number: tuple(_value(size, hints) for size in shape) for number, shape in plan.extended}
-                except ValueError:
+                except (KeyError, ValueError):
                     return {}
             self._add(hints, self._calls)
         return None if self.reason else {}
