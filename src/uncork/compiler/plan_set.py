@@ -216,7 +216,7 @@ class PlanSet:
         try:
             plan = plans.made_for(hints)
             return None if plan is None else {number: tuple(_value(size, hints) for size in shape) for number, shape in plan.extended}
-        except (NoPlan, ValueError):
+        except (NoPlan, KeyError, ValueError):
             return {}
 
     def native_call(self, inputs: Sequence[Array]) -> NativeCall | None:

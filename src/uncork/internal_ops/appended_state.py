@@ -24,7 +24,7 @@ _ONE = PartialShape([1])
 
 
 class StateLength(Parameter):
-    """The length of a variable before the call, i64 [1]: an input that shapes read, never negative."""
+    """The length of a variable before the call, i64 [1], never negative: shapes read this input."""
 
     def __init__(self) -> None:
         super().__init__(element_type=ElementType.i64, shape=_ONE)

@@ -88,7 +88,7 @@ def _by_numpy(node: Node) -> bool:
 
 
 def _without_axis(model: Model, source: Source, axis: int, sizes: Sequence[SizeLike]) -> Source:
-    """The tensor that had an axis of size 1 put in, if its layer does that; else the tensor itself."""
+    """The tensor that had an axis of size 1 put in, if its layer does that; else itself."""
     node = model.by_id[source.node]
     if is_view(node.operation):
         before = sizes_of(model, node.inputs[0])

@@ -4,10 +4,12 @@ codes, which pass from layer to layer.
 The rule, for a product whose data hold levels of a FakeQuantize:
 
 1. at most 256 levels, with limits that are constants, one for all elements, the lower ones first;
-2. weights of whole numbers of one byte times a scale for each output (`quantized_weights`, `compressed_products`);
+2. weights of whole numbers of one byte times a scale for each output (`quantized_weights`,
+   `compressed_products`);
 3. where windows reach out of the data, a code stands for 0;
 4. sums fit 32 bits;
-5. between the FakeQuantize and the product there are only layers that choose among numbers or move them.
+5. between the FakeQuantize and the product there are only layers that choose among numbers or
+   move them.
 
 Sums are exact then. A result differs from that of f32 by at most what f32 itself loses, and where
 that is rounded to levels again, by one level for numbers at the border of two.
@@ -303,5 +305,5 @@ class _Rewriting:
 
 
 def _as_read(held: Held) -> Held:
-    """How a tensor is held, for those who read it: what was rounded to its codes does not matter."""
+    """How a tensor is held, for its readers: what was rounded to its codes does not matter."""
     return held if held.grid is None else replace(held, grid=of_values(held.grid))

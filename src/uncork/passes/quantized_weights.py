@@ -50,7 +50,7 @@ def quantized_weights(model: Model) -> Model:
 def weights_of(
     model: Model, source: Source, product: Operation
 ) -> tuple[QuantizedWeights, Array] | None:
-    """The small numbers that constant weights of a product are made of, and the weights themselves."""
+    """The small numbers that constant weights of a product are made of, and the weights."""
     if isinstance(model.by_id[source.node].operation, Const):
         return None
     scale, whole = _scale(model, source), _value(model, source)
