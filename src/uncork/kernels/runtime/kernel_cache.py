@@ -143,11 +143,14 @@ class ObjectStore:
                     self._functions[found] = address
             if missing and threads > 1:
                 _load_compiler()
-            made = SideBySide(missing.values(), lambda one: one.make(), lambda one, text: _compiled(one.name, text, target), _progress.get())
-            for one, compiled in made.run(threads).items():
-                found = one.name, one.description, target
-                with contextlib.suppress(CannotCompile):
-                    self._functions[found] = self._loaded(_key(*found), one.name, compiled)
+            work = SideBySide(missing.values(), lambda one: one.make(), lambda one, text: _compiled(one.name, text, target), _progress.get())
+            try:
+                work.run(threads)
+            finally:  # an interrupt leaves what is done
+                for one, compiled in work.made.items():
+                    found = one.name, one.description, target
+                    with contextlib.suppress(CannotCompile):
+                        self._functions[found] = self._loaded(_key(*found), one.name, compiled)
 
     def _stored(self, key: str, name: str) -> int | None:
         """The address of a kernel that a file holds; None where no file can be used."""
