@@ -141,11 +141,16 @@ class ObjectStore:
                     missing[one.name, one.description] = one
                 else:
                     self._functions[found] = address
-            made = SideBySide(missing.values(), lambda one: one.make(), lambda one, text: _compiled(one.name, text, target), _progress.get())
-            for one, compiled in made.run(threads).items():
-                found = one.name, one.description, target
-                with contextlib.suppress(CannotCompile):
-                    self._functions[found] = self._loaded(_key(*found), one.name, compiled)
+            if missing and threads > 1:
+                _load_compiler()
+            work = SideBySide(missing.values(), lambda one: one.make(), lambda one, text: _compiled(one.name, text, target), _progress.get())
+            try:
+                work.run(threads)
+            finally:  # an interrupt leaves what is done
+                for one, compiled in work.made.items():
+                    found = one.name, one.description, target
+                    with contextlib.suppress(CannotCompile):
+                        self._functions[found] = self._loaded(_key(*found), one.name, compiled)
 
     def _stored(self, key: str, name: str) -> int | None:
         """The address of a kernel that a file holds; None where no file can be used."""
@@ -198,6 +203,15 @@ class ObjectStore:
 def _key(name: str, description: str, target: Target) -> str:
     words = [name, description, versions(), target.cpu, target.features]
     return hashlib.sha256("\n".join(words).encode()).hexdigest()[:32]
+
+
+def _load_compiler() -> None:
+    """Import what compiles, and have LLVM loaded, in this thread: a fork waits for it, and does not know of those that help."""
+    with contextlib.suppress(Exception):  # it is told by the first kernel
+        import uncork.kernels.runtime.elf_link  # noqa: F401
+        from uncork.kernels.runtime import llvm
+
+        llvm.load()
 
 
 def _compiled(name: str, text: str, target: Target) -> _Compiled:

@@ -47,6 +47,12 @@ def host() -> tuple[str, str]:
     return binding.get_host_cpu_name(), text
 
 
+def load() -> None:
+    """Load the library and set it up, which two threads must not do at once."""
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+
+
 def compiled(text: str, cpu: str, features: str) -> bytes:
     """The object file of LLVM assembly. Threads that compile at once do so side by side, each in a context of its own."""
     machine = _target_machine(cpu, features)
@@ -120,8 +126,7 @@ def loaded(code: bytes, function: str) -> int:
 
 
 def _target_machine(cpu: str, features: str) -> Any:
-    binding.initialize_native_target()
-    binding.initialize_native_asmprinter()
+    load()
     target = binding.Target.from_default_triple()
     if can_map():  # one piece of code that finds its constants by their distance
         return target.create_target_machine(cpu=cpu, features=features, opt=3, reloc="pic", codemodel="small")

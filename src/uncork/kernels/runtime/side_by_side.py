@@ -33,12 +33,13 @@ class SideBySide(Generic[Key, Made]):
         """Keys for which `write` or `finish` raises an Exception have no result."""
         self._keys, self._write, self._finish, self._progress = list(keys), write, finish, progress
         self._written: PriorityQueue[tuple[int, int, str]] = PriorityQueue()
-        self._made: dict[Key, Made] = {}
+        #: What is finished: of an interrupted run, too.
+        self.made: dict[Key, Made] = {}
         self._done = 0
         self._count = threading.Lock()
 
-    def run(self, threads: int) -> dict[Key, Made]:
-        """The results. An interrupt is raised when what was begun has ended; the rest is not begun."""
+    def run(self, threads: int) -> None:
+        """Finish all. An interrupt is raised when what was begun has ended; the rest is not begun."""
         helpers: list[threading.Thread] = []
         try:
             for _ in range(min(threads, len(self._keys)) - 1):
@@ -61,7 +62,6 @@ class SideBySide(Generic[Key, Made]):
                     self._written.get_nowait()
             self._end(len(helpers))
             _joined(helpers)
-        return self._made
 
     def _end(self, threads: int) -> None:
         for _ in range(threads):
@@ -73,7 +73,7 @@ class SideBySide(Generic[Key, Made]):
             if order == _END:
                 return
             with contextlib.suppress(Exception):
-                self._made[self._keys[number]] = self._finish(self._keys[number], text)
+                self.made[self._keys[number]] = self._finish(self._keys[number], text)
             self._say()
 
     def _say(self) -> None:
