@@ -56,7 +56,8 @@ class Layer:
         bias = (generator.integers(-64, 64, outputs) * 2 + 1) / np.float32(2**15)
         arrays.append(bias.astype(np.float32).reshape(1, -1, 1, 1) if windows else bias.astype(np.float32))
         held.append(PLAIN)
-        counts = [(n + 2 * self.pad - (self.filters[2] - 1) * self.dilation - 1) // self.stride + 1 for n in self.sizes[1:]] if windows else []
+        reaches = [2 * self.pad - (taps - 1) * self.dilation - 1 for taps in self.filters[2:]]
+        counts = [(n + reach) // self.stride + 1 for n, reach in zip(self.sizes[1:], reaches)]
         lead = [self.sizes[0], *counts] if windows else list(self.sizes)
         if isinstance(self.other, Grid):
             arrays.append(generator.integers(0, self.other.levels, (*lead, in_words(outputs))).astype(np.uint8))

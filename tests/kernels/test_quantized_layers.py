@@ -68,6 +68,9 @@ LAYERS = {
     "1x1": Layer((32, 20, 1, 1), sizes=(2, 7, 7)),
     "1x1 by 2": Layer((100, 24, 1, 1), sizes=(2, 5, 9), stride=2),
     "dilated": Layer((16, 8, 3, 3), sizes=(1, 12, 12), pad=2, dilation=2),
+    "each channel": Layer((32, 1, 3, 3), sizes=(2, 9, 14), pad=1, groups=32),
+    "each channel by 2": Layer((20, 1, 5, 3), sizes=(1, 11, 13), stride=2, pad=2, groups=20),
+    "each channel, dilated": Layer((4, 1, 3, 3), sizes=(1, 12, 9), pad=2, dilation=2, groups=4),
     "a product": Layer((48, 40), sizes=(3, 29)),
     "a row": Layer((300, 64), sizes=(1, 1)),
 }

@@ -6,15 +6,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from uncork.internal_ops.quantized import WORD, QuantizedProduct, Reheld
+from uncork.internal_ops.quantized import PLAIN, WORD, QuantizedProduct, Reheld
 from uncork.kernels.convolution.geometry import Axis, Geometry, geometry
 from uncork.kernels.extents import KernelDeclined, extents, is_empty, nanoseconds, product
 from uncork.kernels.kernel_plan import Choice, In, KernelCall, Native, Operand, Out, Stages, shares
 from uncork.kernels.movement.select_transpose import blocks_fit, turning
 from uncork.kernels.movement.strided_copy import placing
+from uncork.kernels.quantized.apart import sums_apart
 from uncork.kernels.quantized.endings import end_of
 from uncork.kernels.quantized.grids import numbers_of
-from uncork.kernels.quantized.products import Work, sums_of_codes
+from uncork.kernels.quantized.layout import Work
+from uncork.kernels.quantized.products import sums_of_codes
 from uncork.kernels.quantized.spec import CODES, Codes
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import chooses
@@ -24,8 +26,8 @@ from uncork.ops.matmul import MatMul
 from uncork.symbolic import SizeLike
 from uncork.types import Array, TensorSpec
 
-#: The largest sum that 32 bits hold, of codes of one byte.
-_LARGEST_SUM, _LARGEST_CODE = 2**31 - 1, 255
+#: The largest sums that 32 bits hold, as integers and as f32; the largest code.
+_LARGEST_SUM, _LARGEST_IN_F32, _LARGEST_CODE = 2**31 - 1, 2**24, 255
 
 
 def work_of(operation: QuantizedProduct, inputs: Sequence[TensorSpec | None]) -> Work:
@@ -41,12 +43,13 @@ def work_of(operation: QuantizedProduct, inputs: Sequence[TensorSpec | None]) ->
         raise KernelDeclined("no kernel for empty tensors")
     if not g.inside and grid.zero is None:
         raise KernelDeclined("no code stands for the zeros around the data")
-    largest = np.abs(codes.reshape(g.outputs, -1).astype(np.int64)).sum(1).max()
-    if largest * (_LARGEST_CODE + abs(grid.nearest_zero)) > _LARGEST_SUM:
+    outputs = operation.weights.outputs
+    largest = np.abs(codes.reshape(outputs, -1).astype(np.int64)).sum(1).max() * (_LARGEST_CODE + abs(grid.nearest_zero))
+    if largest > (_LARGEST_SUM if g.groups == 1 else _LARGEST_IN_F32):
         raise KernelDeclined("sums of 32 bits do not hold so many products")
     end = end_of(operation, plain, result, -1 if isinstance(operation.product, MatMul) else 1)
     coded = operation.result.grid is not None
-    if g.outputs % WORD and ((coded and end.operands) or CODES in end.ending.operands):
+    if outputs % WORD and ((coded and end.operands) or CODES in end.ending.operands):
         raise KernelDeclined("no kernel ends codes that fill no words")
     if not (np.isfinite(weights.scales).all() and np.isfinite(end.bias).all()):
         raise KernelDeclined("no kernel for scales and biases that are not finite")
@@ -73,14 +76,19 @@ def _windows(operation: QuantizedProduct, data: TensorSpec, result: TensorSpec) 
         raise KernelDeclined(found)
     g, ordered = found
     if g.groups > 1:
-        raise KernelDeclined("no kernel for groups of channels")
+        if not g.channels == g.outputs == 1:
+            raise KernelDeclined("no kernel for groups of several channels")
+        if operation.result == PLAIN or (operation.result.grid is None and g.groups % WORD):
+            raise KernelDeclined("no kernel ends codes that fill no words")
+        return g, ordered.reshape(g.groups, *ordered.shape[2:])
     return g, ordered[0]
 
 
 @chooses(QuantizedProduct)
 def choose_product(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
     assert isinstance(operation, QuantizedProduct)
-    return sums_of_codes(work_of(operation, inputs), target)
+    work = work_of(operation, inputs)
+    return sums_of_codes(work, target) if work.geometry.groups == 1 else sums_apart(work, target)
 
 
 @chooses(Reheld)

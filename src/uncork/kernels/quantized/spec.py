@@ -106,6 +106,39 @@ class Dots:
 
 
 @dataclass(frozen=True, slots=True)
+class Apart:
+    """Sums of products of the codes of each channel for itself: `rows` x `columns` taps, `widths` pixels of a row at a time.
+
+    The sums are of f32, which holds them exactly. A pixel has `pixel` bytes, and so many channels.
+    """
+
+    emitter: ClassVar[str] = "uncork.kernels.quantized.emit_apart:emit_apart"
+    arguments_of_call: ClassVar[tuple[str, ...]] = (
+        *("source", "target", "weights", "start", "scale", "shift", "numbers", "images", "source_image", "target_image", "rows"),
+        *("source_row", "tap_row", "target_row", *(f"tiles_{kind}" for kind in range(KINDS))),
+    )
+    lanes: int
+    rows: int
+    columns: int
+    stride: int
+    dilation: int
+    pixel: int
+    widths: tuple[int, ...]
+    end: Ending
+
+    @property
+    def name(self) -> str:
+        widths = "_".join(map(str, self.widths))
+        taps = f"{self.rows}x{self.columns}_by{self.stride}_{self.dilation}"
+        return f"apart_{taps}_{self.pixel}x{self.lanes}_{widths}{self.end.name}"
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The kernel's arguments."""
+        return (*self.arguments_of_call, *self.end.arguments)
+
+
+@dataclass(frozen=True, slots=True)
 class Surround:
     """Copies rows of codes, as 16 bits when `wide`, with a code around them: `above` rows, and `left` and `right` bytes."""
 
