@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from uncork.internal_ops.fused import FusedProduct
+from uncork.internal_ops.pooled_values import PooledValues
 from uncork.ops._operation import Operation
 from uncork.ops._ports import ANY, Input, Output
 from uncork.ops.parameter import Const
@@ -235,6 +236,11 @@ class QuantizedPool(OnCodes):
     """A MaxPool of codes: the largest code stands for the largest number."""
 
     type_name, opset = "QuantizedPool", 0
+
+    @property
+    def pool(self) -> Operation:
+        """The pooling itself."""
+        return self.operation.pool if isinstance(self.operation, PooledValues) else self.operation
 
 
 def _plain(held: Held, spec: TensorSpec) -> TensorSpec:

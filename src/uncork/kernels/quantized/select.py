@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 
-from uncork.internal_ops.quantized import PLAIN, WORD, QuantizedProduct, Reheld
+from uncork.internal_ops.quantized import PLAIN, WORD, QuantizedPool, QuantizedProduct, Reheld
 from uncork.kernels.convolution.geometry import Axis, Geometry, geometry
 from uncork.kernels.extents import KernelDeclined, extents, is_empty, nanoseconds, product
 from uncork.kernels.kernel_plan import Choice, In, KernelCall, Native, Operand, Out, Stages, shares
@@ -16,11 +17,13 @@ from uncork.kernels.quantized.apart import sums_apart
 from uncork.kernels.quantized.endings import end_of
 from uncork.kernels.quantized.grids import numbers_of
 from uncork.kernels.quantized.layout import Work
+from uncork.kernels.quantized.pool import pooled_codes
 from uncork.kernels.quantized.products import sums_of_codes
 from uncork.kernels.quantized.spec import CODES, Codes
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import chooses
 from uncork.ops import Operation
+from uncork.ops.avg_pool import Pooling
 from uncork.ops.convolution import Convolution1
 from uncork.ops.matmul import MatMul
 from uncork.symbolic import SizeLike
@@ -89,6 +92,18 @@ def choose_product(operation: Operation, inputs: Sequence[TensorSpec | None], ou
     assert isinstance(operation, QuantizedProduct)
     work = work_of(operation, inputs)
     return sums_of_codes(work, target) if work.geometry.groups == 1 else sums_apart(work, target)
+
+
+@chooses(QuantizedPool)
+def choose_pool(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+    assert isinstance(operation, QuantizedPool)
+    (data,) = operation.plain(inputs)
+    (result,) = operation.operation.describe([data])
+    assert data is not None
+    if is_empty((*extents(data), *extents(result))):
+        return "no kernel for empty tensors"
+    pool = cast("Pooling", operation.pool)
+    return pooled_codes(pool, pool.kernel, extents(data), extents(result), target)
 
 
 @chooses(Reheld)
