@@ -23,7 +23,9 @@ from uncork.types import Array, TensorSpec
 #: The limits of the word, which a rounding to levels, since it keeps numbers in order, lets become limits of the levels.
 _RELU = (0.0, math.inf)
 #: Words that make no NaN of finite numbers.
-_TAME = frozenset({"relu", "clamp", "add", ROUNDED})
+_TAME = frozenset(
+    {"abs", "add", "clamp", "erf", "gelu", "gelu_tanh", "hsigmoid", "hswish", "negative", "relu", "sigmoid", "swish", "tanh", ROUNDED}
+)
 
 
 @dataclass(frozen=True)
