@@ -133,6 +133,67 @@ def test_products(how: str) -> None:
         agree(model, GENERATOR.standard_normal(sizes).astype(np.float32), level=6 / 255)
 
 
+def apart(b: uncork.Builder, x: Source, channels: int, stride: int = 1) -> Source:
+    """A convolution of each channel for itself, as converters write it: its filters are reshaped."""
+    around = {"strides": [stride] * 2, "dilations": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1]}
+    (filters,) = b.add("Reshape", 1, weights(b, channels, 1, 3, 3), b.constant(np.array([channels, 1, 1, 3, 3])), special_zero=False)
+    (y,) = b.add("GroupConvolution", 1, x, filters, **around)
+    return b.add("Clamp", 1, y, min=0.0, max=6.0)[0]
+
+
+def test_each_channel_for_itself() -> None:
+    b = uncork.Builder("apart")
+    x = rounded(b, b.parameter("x", "f32", [None, 16, None, None]), -4, 4 * 127 / 128)
+    x = rounded(b, convolved(b, x, 16, 24, taps=1), 0, 2)
+    x = rounded(b, apart(b, x, 24, 2), 0, 1)
+    b.result(convolved(b, x, 24, 8, taps=1, relu=False), "y")
+    model = b.model()
+    compiled = compile_model(model, threads=1)
+    compiled(np.zeros((1, 16, 5, 5), np.float32))
+    assert [step.operation for step in compiled.plan.steps] == ["Reheld-0", *["QuantizedProduct-0"] * 3, "Reheld-0"]
+    for sizes in ((1, 16, 12, 13), (2, 16, 5, 40), (1, 16, 1, 1)):
+        agree(model, image(*sizes), level=2 / 255)
+
+
+@pytest.mark.parametrize("opset", [1, 8, 14])
+def test_pooling_chooses_among_codes(opset: int) -> None:
+    b = uncork.Builder("pooled")
+    x = rounded(b, convolved(b, rounded(b, b.parameter("x", "f32", [2, 3, 21, 20]), -4, 4 * 127 / 128), 3, 16), 0, 2)
+    window = {"kernel": [3, 3], "strides": [2, 2], "pads_begin": [1, 1], "pads_end": [1, 0], "rounding_type": "ceil"}
+    (x, *_) = b.add("MaxPool", opset, x, **window)
+    b.result(convolved(b, x, 16, 8), "y")
+    model = b.model()
+    assert operations(model) == ["Reheld", "QuantizedProduct", "QuantizedPool", "QuantizedProduct", "Reheld"]
+    agree(model, GENERATOR.standard_normal((2, 3, 21, 20)).astype(np.float32), level=2 / 255)
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_codes_of_one_grid_are_brought_together(same: bool) -> None:
+    """Of two grids numbers are."""
+    b = uncork.Builder("together")
+    x = rounded(b, b.parameter("x", "f32", [1, 16, 9, 9]), 0, 4)
+    parts = [rounded(b, convolved(b, x, 16, outputs), 0, high) for outputs, high in ((8, 2), (12, 2 if same else 2.8284))]
+    (y,) = b.add("Concat", 1, *parts, axis=1)
+    (z,) = b.add("Concat", 1, rounded(b, y, 0, 2), x, axis=1) if not same else (y,)
+    b.result(convolved(b, rounded(b, z, 0, 2) if not same else z, 20 if same else 36, 8), "y")
+    model = b.model()
+    found = operations(model)
+    assert found == (["Reheld", "QuantizedProduct", "QuantizedProduct", "Concat", "QuantizedProduct", "Reheld"] if same else found)
+    assert found.count("QuantizedProduct") == 3
+    agree(model, image(1, 16, 9, 9), level=3 / 255)
+
+
+def test_groups_of_several_channels_stay() -> None:
+    b = uncork.Builder("groups")
+    x = rounded(b, b.parameter("x", "f32", [1, 16, 9, 9]), 0, 4)
+    around = {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1]}
+    (filters,) = b.add("Reshape", 1, weights(b, 8, 8, 3, 3), b.constant(np.array([2, 4, 8, 3, 3])), special_zero=False)
+    b.result(b.add("GroupConvolution", 1, x, filters, **around)[0], "y")
+    model = b.model()
+    assert "QuantizedProduct" not in operations(model)
+    agree(model, image(1, 16, 9, 9), level=4 / 255)
+
+
 def near(b: uncork.Builder, x: Source, why: str) -> Source:
     """A convolution that is not one of whole numbers, or that no kernel has."""
     if why == "no rounding":
