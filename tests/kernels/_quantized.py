@@ -7,7 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from uncork.internal_ops.fused import FusedConvolution, FusedLinear, FusedMember
-from uncork.internal_ops.quantized import PLAIN, Grid, Held, QuantizedProduct, QuantizedWeights, in_words
+from uncork.internal_ops.quantized import (
+    PLAIN,
+    Grid,
+    Held,
+    QuantizedProduct,
+    QuantizedWeights,
+    in_words,
+)
 from uncork.ops import Operation, find
 from uncork.types import ElementType, PartialShape, TensorSpec
 
@@ -23,7 +30,11 @@ POSITIVE, SIGNED, ODD = grid(0, 255 / 16), grid(-128 / 16, 127 / 16), grid(-1.23
 
 
 def spec(array: np.ndarray) -> TensorSpec:
-    return TensorSpec(ElementType.parse({"f": "f32", "u": "u8"}[array.dtype.kind]), PartialShape(array.shape), array)
+    return TensorSpec(
+        ElementType.parse({"f": "f32", "u": "u8"}[array.dtype.kind]),
+        PartialShape(array.shape),
+        array,
+    )
 
 
 @dataclass
@@ -65,7 +76,16 @@ class Layer:
         elif self.other:
             arrays.append((generator.integers(-99, 99, (*lead, outputs)) / 16).astype(np.float32))
             held.append(Held(None, True, outputs) if windows else PLAIN)
-        limits = [] if self.result is None else [self.result.input_low, self.result.input_high, self.result.output_low, self.result.output_high]
+        limits = (
+            []
+            if self.result is None
+            else [
+                self.result.input_low,
+                self.result.input_high,
+                self.result.output_low,
+                self.result.output_high,
+            ]
+        )
         arrays += [np.array(limit, np.float32) for limit in limits]
         held += [PLAIN] * len(limits)
         first = len(arrays)

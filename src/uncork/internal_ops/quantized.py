@@ -68,7 +68,11 @@ class Grid:
 
     def same_values(self, other: Grid) -> bool:
         """Codes of both stand for the same numbers."""
-        return (self.levels, self.output_low, self.output_high) == (other.levels, other.output_low, other.output_high)
+        return (self.levels, self.output_low, self.output_high) == (
+            other.levels,
+            other.output_low,
+            other.output_high,
+        )
 
     def codes(self, values: Array) -> Array:
         """The codes of numbers, by the formula of FakeQuantize."""
@@ -204,7 +208,13 @@ class OnCodes(Operation):
         (result,) = self.operation.evaluate(self.plain(specs))
         assert result.value is not None
         value = self.result.hold(result.value)
-        return (TensorSpec(ElementType.f32 if self.result.grid is None else ElementType.u8, PartialShape(value.shape), value),)
+        return (
+            TensorSpec(
+                ElementType.f32 if self.result.grid is None else ElementType.u8,
+                PartialShape(value.shape),
+                value,
+            ),
+        )
 
 
 class QuantizedProduct(OnCodes):
@@ -228,7 +238,11 @@ class QuantizedProduct(OnCodes):
     def plain(self, specs: Sequence[TensorSpec | None]) -> list[TensorSpec | None]:
         plain = super().plain(specs)
         known = plain[0] is not None and plain[0].value is not None
-        weights = TensorSpec(ElementType.f32, PartialShape(self.weights.shape), self.weights.values() if known else None)
+        weights = TensorSpec(
+            ElementType.f32,
+            PartialShape(self.weights.shape),
+            self.weights.values() if known else None,
+        )
         return [plain[0], weights, *plain[1:]]
 
 

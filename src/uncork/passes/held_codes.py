@@ -70,7 +70,15 @@ class Rewriting:
                 self.states[Source(node.id, 0)] = _as_read(step.result)
                 port = replace(port, spec=step.result.spec(port.spec.shape))
             operation = step.operation
-            self.nodes.append(replace(node, inputs=inputs, outputs=(port,), operation=operation, type_name=operation.type_name))
+            self.nodes.append(
+                replace(
+                    node,
+                    inputs=inputs,
+                    outputs=(port,),
+                    operation=operation,
+                    type_name=operation.type_name,
+                )
+            )
         return replaced(replace(self.old, nodes=tuple(self.nodes)), {})
 
     def _held(self, source: Source, wanted: Held) -> Source:

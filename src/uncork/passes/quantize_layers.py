@@ -21,7 +21,14 @@ import numpy as np
 
 from uncork.internal_ops.compressed_linear import CompressedLinear, FusedCompressedLinear
 from uncork.internal_ops.fused import FusedConvolution, FusedLinear, FusedProduct
-from uncork.internal_ops.quantized import PLAIN, WORD, Held, QuantizedConstant, QuantizedProduct, QuantizedWeights
+from uncork.internal_ops.quantized import (
+    PLAIN,
+    WORD,
+    Held,
+    QuantizedConstant,
+    QuantizedProduct,
+    QuantizedWeights,
+)
 from uncork.ir.model import Model, Node, Source
 from uncork.kernels.epilogue import ELEMENT
 from uncork.kernels.extents import KernelDeclined, extents, has_extents
@@ -90,7 +97,11 @@ class _Layers:
     """The layers of a model that are to be on codes, with what ends them."""
 
     def __init__(self, model: Model, products: Mapping[int, QuantizedWeights]) -> None:
-        ending = ended(model, [node for node in model.nodes if node.id in products], lambda s: model.spec(s).value is None)
+        ending = ended(
+            model,
+            [node for node in model.nodes if node.id in products],
+            lambda s: model.spec(s).value is None,
+        )
         last = {product.id: fused.id for product, fused in ending}
         weights = {last.get(number, number): (number, found) for number, found in products.items()}
         self.model = replaced(model, {fused.id: fused for _, fused in ending}) if ending else model
@@ -135,7 +146,10 @@ class _Layers:
             into = Held(grid, windows, outputs) if grid is not None or windows else PLAIN
             made = QuantizedProduct(operation, weights, held, into)
             try:
-                work_of(made, [held.spec(spec.shape) if held != PLAIN else spec for held, spec in zip(made.held, specs)])
+                work_of(
+                    made,
+                    [held.spec(spec.shape) if held != PLAIN else spec for held, spec in zip(made.held, specs)],
+                )
             except KernelDeclined:
                 continue
             return made

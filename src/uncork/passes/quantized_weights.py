@@ -123,5 +123,17 @@ def _scale(model: Model, source: Source) -> Array | None:
 def _constant(node: Node, weights: QuantizedWeights, value: Array) -> Node:
     operation = QuantizedConstant(element_type=ElementType.f32, shape=PartialShape(value.shape))
     operation.value, operation.weights = value, weights
-    port = Port(TensorSpec(ElementType.f32, PartialShape(value.shape), value), node.outputs[0].names, node.outputs[0].extras)
-    return replace(node, type_name="Const", opset="opset1", attributes={}, inputs=(), outputs=(port,), operation=operation)
+    port = Port(
+        TensorSpec(ElementType.f32, PartialShape(value.shape), value),
+        node.outputs[0].names,
+        node.outputs[0].extras,
+    )
+    return replace(
+        node,
+        type_name="Const",
+        opset="opset1",
+        attributes={},
+        inputs=(),
+        outputs=(port,),
+        operation=operation,
+    )

@@ -8,7 +8,17 @@ from uncork.kernels.quantized.emit_rounding import Guard
 from uncork.kernels.quantized.spec import Apart
 from uncork.kernels.runtime.target import Target
 
-_GIVEN = ("source", "target", "weights", "start", "scale", "shift", "numbers", "tap_row", "target_pixel")
+_GIVEN = (
+    "source",
+    "target",
+    "weights",
+    "start",
+    "scale",
+    "shift",
+    "numbers",
+    "tap_row",
+    "target_pixel",
+)
 
 
 def emit_apart(spec: Apart, machine: Target) -> str:
@@ -25,7 +35,11 @@ def emit_apart(spec: Apart, machine: Target) -> str:
         for kind, (width, function) in enumerate(zip(spec.widths, tiles)):
             with k.loop(0, a[f"tiles_{kind}"]):
                 made = first + x.get() * spec.pixel
-                own = {**a, "source": source + x.get() * (spec.stride * spec.pixel), "target": a["target"] + made * size}
+                own = {
+                    **a,
+                    "source": source + x.get() * (spec.stride * spec.pixel),
+                    "target": a["target"] + made * size,
+                }
                 own |= {"target_pixel": pixel, **moved(spec.end, a, made, k.integer(0))}
                 status = k.call(function, [own[name] for name in (*_GIVEN, *spec.end.arguments)])
                 if spec.end.guarded:

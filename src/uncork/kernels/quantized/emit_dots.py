@@ -13,7 +13,19 @@ from uncork.kernels.runtime.target import Target
 _CHAINS = 8
 #: Steps that are written out.
 _UNROLLED = 2
-_GIVEN = ("source", "target", "weights", "table", "runs", "run", "start", "scale", "shift", "numbers", "target_pixel")
+_GIVEN = (
+    "source",
+    "target",
+    "weights",
+    "table",
+    "runs",
+    "run",
+    "start",
+    "scale",
+    "shift",
+    "numbers",
+    "target_pixel",
+)
 
 
 def emit_dots(spec: Dots, machine: Target) -> str:
@@ -33,10 +45,20 @@ def emit_dots(spec: Dots, machine: Target) -> str:
             with k.loop(0, a[f"tiles_{kind}"]):
                 seen, place = source + x.get() * spec.step, first + x.get() * a["target_pixel"]
 
-                def run(group: Value, seen: Value = seen, place: Value = place, function: Kernel = function) -> None:
+                def run(
+                    group: Value,
+                    seen: Value = seen,
+                    place: Value = place,
+                    function: Kernel = function,
+                ) -> None:
                     column = group * spec.width
                     made = place + column
-                    own = {**a, "source": seen, "weights": a["weights"] + group * a["group"], "target": a["target"] + made * size}
+                    own = {
+                        **a,
+                        "source": seen,
+                        "weights": a["weights"] + group * a["group"],
+                        "target": a["target"] + made * size,
+                    }
                     own |= {name: a[name] + column * 4 for name in ("start", "scale", "shift")}
                     own |= moved(spec.end, a, made, column)
                     status = k.call(function, [own[name] for name in (*_GIVEN, *spec.end.arguments)])

@@ -22,10 +22,21 @@ def moved(end: Ending, a: dict[str, Value], made: Value, column: Value) -> dict[
     return found
 
 
-def stored(k: Kernel, end: Ending, a: dict[str, Value], value: Value, pixel: int, column: int, guard: Guard | None) -> None:
+def stored(
+    k: Kernel,
+    end: Ending,
+    a: dict[str, Value],
+    value: Value,
+    pixel: int,
+    column: int,
+    guard: Guard | None,
+) -> None:
     """A piece of the result: its end, and perhaps its codes."""
     place = a["target_pixel"] * pixel + column
-    values = [value, *(_operand(k, a, number, kind, place, column, value.lanes) for number, kind in enumerate(end.operands))]
+    values = [
+        value,
+        *(_operand(k, a, number, kind, place, column, value.lanes) for number, kind in enumerate(end.operands)),
+    ]
     for word in end.words:
         given = [values[number] for number in word.arguments]
         if word.word == ROUNDED:

@@ -24,7 +24,22 @@ from uncork.types import Array, TensorSpec
 _RELU = (0.0, math.inf)
 #: Words that make no NaN of finite numbers.
 _TAME = frozenset(
-    {"abs", "add", "clamp", "erf", "gelu", "gelu_tanh", "hsigmoid", "hswish", "negative", "relu", "sigmoid", "swish", "tanh", ROUNDED}
+    {
+        "abs",
+        "add",
+        "clamp",
+        "erf",
+        "gelu",
+        "gelu_tanh",
+        "hsigmoid",
+        "hswish",
+        "negative",
+        "relu",
+        "sigmoid",
+        "swish",
+        "tanh",
+        ROUNDED,
+    }
 )
 
 
@@ -62,7 +77,13 @@ class End:
 class _Builder:
     """Reads members one after the other."""
 
-    def __init__(self, operation: QuantizedProduct, others: Sequence[TensorSpec], result: TensorSpec, axis: int) -> None:
+    def __init__(
+        self,
+        operation: QuantizedProduct,
+        others: Sequence[TensorSpec],
+        result: TensorSpec,
+        axis: int,
+    ) -> None:
         self.held = [held.grid for held in operation.held]
         self.result, self.axis, self.outputs = result, axis, operation.weights.outputs
         own = operation.operation
@@ -139,7 +160,10 @@ class _Builder:
         if len(own) != 1 or len(outside) != 1 or any(own[0] in other.arguments for other in self.members[place + 1 :]):
             return False
         value = self.specs[outside[0]].value
-        if value is None or kind_of(value.shape, self.result.shape, self.axis) not in (CHANNEL, NUMBER):
+        if value is None or kind_of(value.shape, self.result.shape, self.axis) not in (
+            CHANNEL,
+            NUMBER,
+        ):
             return False
         self.bias += np.broadcast_to(value.reshape(-1).astype(np.float64), self.outputs)
         return True

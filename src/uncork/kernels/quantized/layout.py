@@ -99,7 +99,10 @@ class Laid:
         rows, columns = g.rows.cells(0, self.height), g.columns.cells(0, self.width)
         source_row = g.columns.size * channels
         words: dict[str, Operand] = {
-            "source": In(0, images[0] * g.rows.size * source_row + rows.first * source_row + columns.first * channels),
+            "source": In(
+                0,
+                images[0] * g.rows.size * source_row + rows.first * source_row + columns.first * channels,
+            ),
             "target": Room(0),
             "images": images[1],
             "source_image": g.rows.size * source_row,

@@ -14,7 +14,13 @@ from uncork.ops._common.spatial import Sliding
 from uncork.symbolic import SizeLike
 
 
-def pooled_codes(pool: Sliding, kernel: Sequence[int], shape: Sequence[SizeLike], result: Sequence[SizeLike], target: Target) -> Choice:
+def pooled_codes(
+    pool: Sliding,
+    kernel: Sequence[int],
+    shape: Sequence[SizeLike],
+    result: Sequence[SizeLike],
+    target: Target,
+) -> Choice:
     """The plan for data of this plain shape."""
     windows = windows_of(pool, shape[2:], result[2:], kernel)
     written_out = taps_written_out(windows)
@@ -26,7 +32,11 @@ def pooled_codes(pool: Sliding, kernel: Sequence[int], shape: Sequence[SizeLike]
     words = in_words(channels)
     sizes: dict[str, SizeLike] = {"n": shape[0], "c": words}
     for window in windows:
-        sizes |= {window.axis: window.count, window.tap: window.kernel, PADS[window.place]: window.begin}
+        sizes |= {
+            window.axis: window.count,
+            window.tap: window.kernel,
+            PADS[window.place]: window.begin,
+        }
     views = {
         "X": View(In(0), "u8", (shape[0], *(w.size for w in windows), words)),
         "Y": View(Out(0), "u8", (shape[0], *(w.count for w in windows), words)),

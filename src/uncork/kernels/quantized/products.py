@@ -71,7 +71,10 @@ class _Maker(Laid):
         width = self.tiles.blocks * self.lanes
         groups, rest = divmod(self.columns, width)
         #: Runs of groups of outputs: vectors of a group, the first column, groups, columns of each.
-        runs = [(self.tiles.blocks, 0, groups, width), (-(-rest // self.lanes), groups * width, 1, rest)]
+        runs = [
+            (self.tiles.blocks, 0, groups, width),
+            (-(-rest // self.lanes), groups * width, 1, rest),
+        ]
         self.runs = [run for run in runs if run[2] and run[3]]
         self.merged = g.columns.dilation == 1
         key = ("quantised", self.how, self.lanes, self.columns, self.tiles.blocks, work.codes.shape)
@@ -115,7 +118,10 @@ class _Maker(Laid):
         """Runs: how many along rows and columns of taps, bytes from one to the next in the table and in the data."""
         g = self.g
         columns = 1 if self.merged else g.columns.taps
-        return [(g.rows.taps, columns * ENTRY, g.rows.dilation * self.row), (columns, ENTRY, g.columns.dilation * self.pixel)]
+        return [
+            (g.rows.taps, columns * ENTRY, g.rows.dilation * self.row),
+            (columns, ENTRY, g.columns.dilation * self.pixel),
+        ]
 
     def _table(self) -> Operand:
         if not is_known(self.row):
@@ -131,7 +137,13 @@ class _Maker(Laid):
 
     # ---- the products
 
-    def compute(self, images: tuple[SizeLike, SizeLike], number: int, rows: tuple[SizeLike, SizeLike], groups: tuple[int, int]) -> KernelCall:
+    def compute(
+        self,
+        images: tuple[SizeLike, SizeLike],
+        number: int,
+        rows: tuple[SizeLike, SizeLike],
+        groups: tuple[int, int],
+    ) -> KernelCall:
         """Some rows of the result, for some groups of a run."""
         g, work = self.g, self.work
         blocks, first_column, _, columns = self.runs[number]

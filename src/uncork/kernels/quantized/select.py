@@ -88,14 +88,24 @@ def _windows(operation: QuantizedProduct, data: TensorSpec, result: TensorSpec) 
 
 
 @chooses(QuantizedProduct)
-def choose_product(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+def choose_product(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Choice:
     assert isinstance(operation, QuantizedProduct)
     work = work_of(operation, inputs)
     return sums_of_codes(work, target) if work.geometry.groups == 1 else sums_apart(work, target)
 
 
 @chooses(QuantizedPool)
-def choose_pool(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+def choose_pool(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Choice:
     assert isinstance(operation, QuantizedPool)
     (data,) = operation.plain(inputs)
     (result,) = operation.operation.describe([data])
@@ -107,7 +117,12 @@ def choose_pool(operation: Operation, inputs: Sequence[TensorSpec | None], outpu
 
 
 @chooses(Reheld)
-def choose_reheld(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Choice:
+def choose_reheld(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Choice:
     assert isinstance(operation, Reheld) and inputs[0] is not None
     source, held = operation.source, operation.target
     plain = extents(TensorSpec(outputs[0].element_type, source.plain_shape(inputs[0].shape)))
@@ -120,6 +135,8 @@ def choose_reheld(operation: Operation, inputs: Sequence[TensorSpec | None], out
     if grid is None:
         return _moved(plain, held.last, target)
     moves = source.last != held.last
+    if moves and source.last != back:
+        return "no kernel for codes whose channels are where they were"
     apart = moves and not all(isinstance(size, int) and size == 1 for size in plain[2:])
     if apart:
         images, channels, pixels = plain[0], plain[1], product(plain[2:])

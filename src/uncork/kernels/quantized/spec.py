@@ -32,7 +32,12 @@ class Way:
     weights: int
 
 
-WAYS: Mapping[str, Way] = {FOUR_MIXED: Way(4, 1, 4), FOUR_SIGNED: Way(4, 1, 4), PAIRS: Way(2, 2, 4), SINGLE: Way(1, 2, 2)}
+WAYS: Mapping[str, Way] = {
+    FOUR_MIXED: Way(4, 1, 4),
+    FOUR_SIGNED: Way(4, 1, 4),
+    PAIRS: Way(2, 2, 4),
+    SINGLE: Way(1, 2, 2),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +79,29 @@ class Dots:
 
     emitter: ClassVar[str] = "uncork.kernels.quantized.emit_dots:emit_dots"
     arguments_of_call: ClassVar[tuple[str, ...]] = (
-        *("source", "target", "weights", "table", "runs", "run", "start", "scale", "shift", "numbers"),
-        *("images", "source_image", "target_image", "rows", "source_row", "target_row", "target_pixel", "groups", "group"),
+        *(
+            "source",
+            "target",
+            "weights",
+            "table",
+            "runs",
+            "run",
+            "start",
+            "scale",
+            "shift",
+            "numbers",
+        ),
+        *(
+            "images",
+            "source_image",
+            "target_image",
+            "rows",
+            "source_row",
+            "target_row",
+            "target_pixel",
+            "groups",
+            "group",
+        ),
         *(f"tiles_{kind}" for kind in range(KINDS)),
     )
     how: str
@@ -114,7 +140,19 @@ class Apart:
 
     emitter: ClassVar[str] = "uncork.kernels.quantized.emit_apart:emit_apart"
     arguments_of_call: ClassVar[tuple[str, ...]] = (
-        *("source", "target", "weights", "start", "scale", "shift", "numbers", "images", "source_image", "target_image", "rows"),
+        *(
+            "source",
+            "target",
+            "weights",
+            "start",
+            "scale",
+            "shift",
+            "numbers",
+            "images",
+            "source_image",
+            "target_image",
+            "rows",
+        ),
         *("source_row", "tap_row", "target_row", *(f"tiles_{kind}" for kind in range(KINDS))),
     )
     lanes: int
@@ -144,7 +182,20 @@ class Surround:
 
     emitter: ClassVar[str] = "uncork.kernels.quantized.emit_surround:emit_surround"
     arguments: ClassVar[tuple[str, ...]] = (
-        *("source", "target", "images", "source_image", "rows", "above", "inside", "source_row", "left", "copied", "right", "code"),
+        *(
+            "source",
+            "target",
+            "images",
+            "source_image",
+            "rows",
+            "above",
+            "inside",
+            "source_row",
+            "left",
+            "copied",
+            "right",
+            "code",
+        ),
     )
     wide: bool
     lanes: int
@@ -159,7 +210,16 @@ class Codes:
     """Numbers to codes, or (`back`) codes to numbers: of rows of channels, or with `planes` of images whose channels are planes."""
 
     emitter: ClassVar[str] = "uncork.kernels.quantized.emit_codes:emit_codes"
-    arguments: ClassVar[tuple[str, ...]] = ("source", "target", "numbers", "images", "channels", "pixels", "first", "count")
+    arguments: ClassVar[tuple[str, ...]] = (
+        "source",
+        "target",
+        "numbers",
+        "images",
+        "channels",
+        "pixels",
+        "first",
+        "count",
+    )
     lanes: int
     planes: bool
     back: bool
