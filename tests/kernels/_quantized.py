@@ -25,7 +25,8 @@ def grid(low: float, high: float, levels: int = 256) -> Grid:
     return Grid(levels, *ends, *ends)
 
 
-#: Limits from 0 on, through 0 with a code for it, and without one. Steps of powers of 2 make sums that f32 holds.
+#: Limits from 0 on, through 0 with a code for it, and without one. Steps of powers of 2 make sums
+#: that f32 holds.
 POSITIVE, SIGNED, ODD = grid(0, 255 / 16), grid(-128 / 16, 127 / 16), grid(-1.234, 5.1)
 
 

@@ -1,4 +1,4 @@
-"""Products of codes in integers, by every way that processors have for them, against the layers of the file, between forbidden pages."""
+"""Products of codes in integers, by every way that processors have, against the file's layers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers between FakeQuantize layers in models: which are computed on codes, which come near and are not, and the results."""
+"""Layers between FakeQuantize layers in models: which are on codes, which come near, results."""
 
 from __future__ import annotations
 

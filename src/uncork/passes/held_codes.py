@@ -26,7 +26,10 @@ class Step:
 
 
 def choosing(model: Model, node: Node, grids: Mapping[Source, Grid]) -> Step | None:
-    """How a layer that chooses among numbers of a grid, or brings such together, does so with codes, channels last; None where it cannot."""
+    """How a layer that chooses among numbers of a grid, or joins them, does so with codes.
+
+    Channels are last. None where it cannot.
+    """
     operation = node.operation
     if not isinstance(operation, (*POOLS, Concat1)):
         return None
@@ -46,7 +49,7 @@ def choosing(model: Model, node: Node, grids: Mapping[Source, Grid]) -> Step | N
 
 
 class Rewriting:
-    """Makes the other model: each tensor is brought into every way in which layers want it held, once."""
+    """Makes the other model: each tensor is brought once into every way that layers want."""
 
     def __init__(self, model: Model, new: Mapping[int, Step], inputs: Callable[[Node], Sequence[Source]]) -> None:
         """`inputs` are those that the new operation of a node takes."""
@@ -118,5 +121,5 @@ class Rewriting:
 
 
 def _as_read(held: Held) -> Held:
-    """How a tensor is held, for those who read it: what was rounded to its codes does not matter."""
+    """How a tensor is held, for those who read it: what its codes were made of does not matter."""
     return held if held.grid is None else replace(held, grid=of_values(held.grid))

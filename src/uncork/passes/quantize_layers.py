@@ -1,15 +1,17 @@
-"""Products and convolutions of what FakeQuantize rounded, with weights of 8 bits, are computed on codes, which pass from layer to layer.
+"""Layers between FakeQuantize layers are computed on codes, which pass from layer to layer.
 
-The rule, for a product whose data hold levels of a FakeQuantize:
+The rule, for a product or convolution whose data hold levels of a FakeQuantize:
 
 1. at most 256 levels, with limits that are constants, one for all elements, the lower ones first;
-2. weights of whole numbers of one byte times a scale for each output (`quantized_weights`, `compressed_products`);
+2. weights of whole numbers of one byte times a scale for each output (`quantized_weights`,
+   `compressed_products`);
 3. where windows reach out of the data, a code stands for 0;
 4. sums fit 32 bits;
-5. between the FakeQuantize and the product there are only layers that choose among numbers or move them.
+5. between the FakeQuantize and the product there are only layers that choose among numbers or
+   move them.
 
-Sums are exact then. A result differs from that of f32 by at most what f32 itself loses, and where that is rounded to levels again,
-by one level for numbers at the border of two.
+Sums are exact then. A result differs from that of f32 by at most what f32 itself loses, and where
+that is rounded to levels again, by one level for numbers at the border of two.
 """
 
 from __future__ import annotations
@@ -123,7 +125,7 @@ class _Layers:
             self._leave_numbers()
 
     def _quantized(self, node: Node, weights: QuantizedWeights) -> QuantizedProduct | None:
-        """A layer on codes, which gives codes where it rounds to levels; None where no kernel computes it."""
+        """A layer on codes, which gives codes where it rounds to levels; None without a kernel."""
         operation = _with_matrix(node.operation)
         specs = [self.model.spec(source) for source in _inputs(node)]
         result = node.outputs[0].spec
@@ -156,7 +158,7 @@ class _Layers:
         return None
 
     def _pass_codes_on(self) -> None:
-        """Layers between that choose among codes, or bring them together, do so where a layer after them reads codes."""
+        """Layers that choose among codes, or join them, do so where a layer after them reads codes."""
         for node in reversed(self.model.nodes):
             source = Source(node.id, 0)
             if node.id not in self.new and source in self.grids and self._read_as_codes(source):

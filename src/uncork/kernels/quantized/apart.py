@@ -15,7 +15,8 @@ from uncork.kernels.runtime.target import Target
 from uncork.symbolic import SizeLike
 from uncork.types import Array
 
-#: Pixels of a tile, where there are 32 vector registers and 16: neighbours at a stride of 1, and else, when they share fewer cells.
+#: Pixels of a tile, where there are 32 vector registers and 16: neighbours at a stride of 1, and
+#: else, when they share fewer cells.
 _MANY_PIXELS, _FEW_PIXELS = (8, 5), (4, 2)
 #: Rough products in a nanosecond, per lane of a vector.
 _RATE = 3.0

@@ -1,4 +1,4 @@
-"""Sums of products of each channel for itself: the codes of a row that some pixels see are read once, as numbers."""
+"""Sums of products of each channel for itself: codes that several pixels see are read once."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ def _tile(outer: Kernel, spec: Apart, width: int) -> Kernel:
     lanes = spec.lanes
     size = 1 if spec.end.codes else 4
     with k.loop(0, spec.pixel, lanes) as some:
-        # The last channels again, where they are no whole number of vectors: what is written twice is the same.
+        # The last channels again, where they are no whole number of vectors: what is written twice
+        # is the same.
         channel = k.minimum(some, k.integer(spec.pixel - lanes)) if spec.pixel % lanes else some
         begin = k.load(a["start"] + channel * 4, I32, lanes).to(F32)
         sums = [begin] * width

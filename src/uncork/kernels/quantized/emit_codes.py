@@ -1,4 +1,7 @@
-"""Numbers of f32 to codes of a grid and back, of channels that are neighbours or planes. The kernel gives up at a NaN, which has no code."""
+"""Numbers of f32 to codes of a grid and back, of channels that are neighbours or planes.
+
+The kernel gives up at a NaN, which has no code.
+"""
 
 from __future__ import annotations
 

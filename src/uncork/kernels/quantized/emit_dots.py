@@ -1,4 +1,4 @@
-"""Sums of products of codes: tiles of pixels by vectors of outputs in registers, then scale, shift, end and the next code."""
+"""Sums of products of codes: tiles of pixels by vectors of outputs in registers, then the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes after the sums of a quantised layer: the words of its end, and numbers or codes that are stored."""
+"""What comes after the sums of a quantised layer: words, and numbers or codes that are stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How data and results of quantised layers lie for their kernels: what lies around the data, where rows are, tiles of rows."""
+"""How data and results of quantised layers lie for kernels: borders, places of rows, tiles."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ _RUNS = 16
 
 @dataclass(frozen=True)
 class Work:
-    """A product of codes: its geometry (of a matrix: a row of pixels), `codes [outputs, channels, rows, columns]`, grid of the data, end."""
+    """A product of codes: its geometry (of a matrix: a row of pixels), weights, grid and end.
+
+    `codes` are the weights' `[outputs, channels, rows, columns]`.
+    """
 
     geometry: Geometry
     codes: Array
@@ -47,7 +50,7 @@ def has_many_registers(target: Target) -> bool:
 
 
 def tiles_of(count: SizeLike, most: int) -> tuple[tuple[int, ...], list[SizeLike]]:
-    """Tiles of a row of pixels, about the same number of pixels to each: the widths that there are, and how many of each."""
+    """Tiles of a row of pixels, about as large as each other: their widths, and how many of each."""
     if isinstance(count, Size):
         rest = count - count // most * most
         return (most, *_REST), [count // most, rest // _REST[0], rest - rest // _REST[0] * _REST[0]]
@@ -60,7 +63,7 @@ def tiles_of(count: SizeLike, most: int) -> tuple[tuple[int, ...], list[SizeLike
 
 
 class Laid:
-    """The data of a product as its kernels read them: as they lie, or in working memory with a border, perhaps as 16 bits."""
+    """The data of a product as its kernels read them: as they lie, or laid out with a border."""
 
     def __init__(self, work: Work, lanes: int, size: int) -> None:
         self.work, self.g, self.lanes = work, work.geometry, lanes
@@ -119,7 +122,7 @@ class Laid:
         yield spec, [words[name] for name in spec.arguments]
 
     def channel_arrays(self, columns: int, flipped: bool = False) -> Array:
-        """`[start, scale, shift]` of so many columns, 32 bits each; the codes are less 128 where `flipped`."""
+        """`[start, scale, shift]` of so many columns; codes are less 128 where `flipped`."""
         work, grid, outputs = self.work, self.work.grid, self.work.outputs
         sums = work.codes.reshape(outputs, -1).astype(np.int64).sum(1)
         start = -grid.nearest_zero * sums + (128 * sums if flipped else 0)
@@ -132,7 +135,7 @@ class Laid:
         return arrays
 
     def places(self, images: tuple[SizeLike, SizeLike], rows: tuple[SizeLike, SizeLike], column: int) -> dict[str, Operand]:
-        """The operands that say where some rows of the data and of the result are, from a column on, and what ends them."""
+        """The operands that say where some rows are, from a column on, and what ends them."""
         g, work = self.g, self.work
         image = g.pixels * self.columns
         made = images[0] * image + rows[0] * g.columns.count * self.columns + column

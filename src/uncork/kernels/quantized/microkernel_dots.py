@@ -1,6 +1,6 @@
-"""Sums of products of codes and weights of 8 bits, exact in 32 bits, by what the processor has for them.
+"""Sums of products of codes and weights of 8 bits, exact, by what the processor has for them.
 
-No instruction that saturates is among them: of pairs of products as large as codes and weights may be, they would lose some.
+No instruction that saturates is among them: it would lose some of pairs of large products.
 """
 
 from __future__ import annotations

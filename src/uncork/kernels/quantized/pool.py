@@ -1,4 +1,4 @@
-"""The loop nest that pools codes: channels are neighbours, and the largest code is of the largest number."""
+"""The loop nest that pools codes, whose channels are neighbours."""
 
 from __future__ import annotations
 

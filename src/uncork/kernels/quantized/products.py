@@ -115,7 +115,7 @@ class _Maker(Laid):
         return 0 if is_known(self.row) else self.number_of_runs * ENTRY
 
     def _loops(self) -> list[tuple[SizeLike, SizeLike, SizeLike]]:
-        """Runs: how many along rows and columns of taps, bytes from one to the next in the table and in the data."""
+        """Runs along rows and columns of taps: how many, bytes apart in the table and the data."""
         g = self.g
         columns = 1 if self.merged else g.columns.taps
         return [
