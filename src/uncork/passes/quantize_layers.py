@@ -35,7 +35,6 @@ from uncork.ir.model import Model, Node, Source
 from uncork.kernels.epilogue import ELEMENT
 from uncork.kernels.extents import KernelDeclined, extents, has_extents
 from uncork.kernels.quantized.select import work_of
-from uncork.kernels.runtime.target import Target
 from uncork.kernels.select_epilogue import kind_of
 from uncork.ops import Operation
 from uncork.ops.convolution import Convolution1
@@ -47,7 +46,7 @@ from uncork.passes.rewrite import readers, replaced
 from uncork.types import ElementType
 
 
-def quantize_layers(model: Model, target: Target) -> Model:
+def quantize_layers(model: Model) -> Model:
     """The model with such layers on codes."""
     known = grids(model)
     products: dict[int, QuantizedWeights] = {}
