@@ -152,7 +152,6 @@ WITH_SIZES: tuple[Pass, ...] = (
         "quantize_layers",
         "layers between roundings to levels compute with codes",
         frozenset({"FakeQuantize"}),
-        option="target",
     ),
     Pass("fuse_epilogue", "products and convolutions end with what follows element by element"),
     Pass(

@@ -1,11 +1,12 @@
-"""Constant weights of quantised layers that are made of few small numbers become constants that remember these.
+"""Constant weights of quantised layers remember the small numbers that they are made of.
 
-Recognised, as NNCF and POT write them, for the filters of a convolution or the matrix of a product, in f32:
+Recognised, as NNCF and POT write them, for filters of a convolution or the matrix of a product:
 
     Const (i8, u8) -> Convert -> Subtract (zero points) -> Multiply (scales) -> Reshape
     Const (f32, f16) -> FakeQuantize -> Reshape
 
-some steps may be missing. What counts is the value: each output's weights are whole numbers of one byte times one scale.
+some steps may be missing. What counts is the value: each output's weights are whole numbers of one
+byte times one scale.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def quantized_weights(model: Model) -> Model:
 
 
 def weights_of(model: Model, source: Source, product: Operation) -> tuple[QuantizedWeights, Array] | None:
-    """The small numbers that constant weights of a product are made of, and the weights themselves."""
+    """The small numbers that weights of a product are made of, and the weights themselves."""
     if isinstance(model.by_id[source.node].operation, Const):
         return None
     scale, whole = _scale(model, source), _value(model, source)
@@ -93,7 +94,7 @@ def _value(model: Model, source: Source) -> Array | None:
 
 
 def _scale(model: Model, source: Source) -> Array | None:
-    """What whole numbers are multiplied with, as an array that stretches to the tensor; None where there may be none."""
+    """What whole numbers are multiplied with, stretching to the tensor; None where that is open."""
     node = model.by_id[source.node]
     operation, inputs = node.operation, node.inputs
     if isinstance(operation, Convert1):
@@ -123,5 +124,17 @@ def _scale(model: Model, source: Source) -> Array | None:
 def _constant(node: Node, weights: QuantizedWeights, value: Array) -> Node:
     operation = QuantizedConstant(element_type=ElementType.f32, shape=PartialShape(value.shape))
     operation.value, operation.weights = value, weights
-    port = Port(TensorSpec(ElementType.f32, PartialShape(value.shape), value), node.outputs[0].names, node.outputs[0].extras)
-    return replace(node, type_name="Const", opset="opset1", attributes={}, inputs=(), outputs=(port,), operation=operation)
+    port = Port(
+        TensorSpec(ElementType.f32, PartialShape(value.shape), value),
+        node.outputs[0].names,
+        node.outputs[0].extras,
+    )
+    return replace(
+        node,
+        type_name="Const",
+        opset="opset1",
+        attributes={},
+        inputs=(),
+        outputs=(port,),
+        operation=operation,
+    )

@@ -1,4 +1,7 @@
-"""Numbers of f32 to codes of a grid and back, of channels that are neighbours or planes. The kernel gives up at a NaN, which has no code."""
+"""Numbers of f32 to codes of a grid and back, of channels that are neighbours or planes.
+
+The kernel gives up at a NaN, which has no code.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,10 @@ def _rows(k: Kernel, spec: Codes, a: dict[str, Value], guard: Guard) -> None:
     """Rows from `first` on: the channels of each are neighbours."""
     with k.loop(a["first"], a["first"] + a["count"]) as row:
         of_numbers, of_codes = row * a["channels"] * 4, row * a["words"]
-        source, target = a["source"] + (of_codes if spec.back else of_numbers), a["target"] + (of_numbers if spec.back else of_codes)
+        source, target = (
+            a["source"] + (of_codes if spec.back else of_numbers),
+            a["target"] + (of_numbers if spec.back else of_codes),
+        )
         done = k.variable(k.integer(0))
         for some in (spec.lanes * _UNROLLED, spec.lanes, 1):
             with k.loop(done.get(), a["channels"] - (some - 1), some) as i:
@@ -76,7 +82,16 @@ def _planes(k: Kernel, spec: Codes, a: dict[str, Value], guard: Guard, image: Va
                 done.set(pixel + lanes)
 
 
-def _there(k: Kernel, a: dict[str, Value], guard: Guard, planes: Value, words: Value, channel: Value, pixel: Value, lanes: int) -> None:
+def _there(
+    k: Kernel,
+    a: dict[str, Value],
+    guard: Guard,
+    planes: Value,
+    words: Value,
+    channel: Value,
+    pixel: Value,
+    lanes: int,
+) -> None:
     word = k.number(0, I32, lanes)
     for c in range(WORD):
         own = k.minimum(channel + c, a["channels"] - 1)
@@ -93,7 +108,16 @@ def _there(k: Kernel, a: dict[str, Value], guard: Guard, planes: Value, words: V
                 k.store(word.part(lane, 1), words + a["words"] * lane)
 
 
-def _back(k: Kernel, a: dict[str, Value], guard: Guard, planes: Value, words: Value, channel: Value, pixel: Value, lanes: int) -> None:
+def _back(
+    k: Kernel,
+    a: dict[str, Value],
+    guard: Guard,
+    planes: Value,
+    words: Value,
+    channel: Value,
+    pixel: Value,
+    lanes: int,
+) -> None:
     if lanes == 1:
         word = k.load(words, I32)
     else:
