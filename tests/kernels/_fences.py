@@ -311,7 +311,7 @@ def compressed(generator: np.random.Generator) -> Iterator[Case]:
 def quantized(generator: np.random.Generator) -> Iterator[Case]:
     """Layers on codes, whose numbers f32 holds exactly, and the ways in and out of codes."""
     from tests.kernels._quantized import POSITIVE, SIGNED, Layer
-    from uncork.internal_ops.quantized import PLAIN, Held, Reheld
+    from uncork.internal_ops.quantized import PLAIN, Held, QuantizedPool, Reheld
 
     for filters, sizes, pad in (
         *[((48, 4, 3, 3), (2, 5, 15), 1), ((20, 8, 1, 1), (2, 3, 5), 0), ((17, 3, 3, 3), (1, 4, 29), 0), ((33, 12), (2, 7), 0)],
@@ -321,6 +321,12 @@ def quantized(generator: np.random.Generator) -> Iterator[Case]:
             whole = filters[0] % 4 == 0  # what fills words of codes up nobody reads: it is any code
             layer = Layer(filters, data, sizes, pad=pad, other=other if whole else "", result=result if whole else None)
             yield f"{layer}", *layer.made(generator)
+    for channels, columns, stride in product([4, 20, 48], [1, 7, 8, 21], [1, 2]):
+        layer = Layer((channels, 1, 3, 3), SIGNED, (2, 4, columns), stride, pad=1, result=POSITIVE, groups=channels)
+        yield f"{layer}", *layer.made(generator)
+        held, codes = Held(SIGNED, True, channels), spec(generator.integers(0, 256, (2, 4, columns, channels)).astype("u1"), "u8")
+        window = {"kernel": [3, 2], "strides": [stride, 2], "pads_begin": [1, 0], "pads_end": [1, 1]}
+        yield f"pool {channels} {columns} {stride}", QuantizedPool(find("MaxPool", 1)(**window), [held], held), [codes]
     for channels, pixels, last in product([1, 4, 17, 32], [1, 15, 33], [True, False]):
         held = Held(SIGNED, last, channels)
         data = spec(

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from uncork.internal_ops.fused import FusedConvolution, FusedLinear, FusedMember
-from uncork.internal_ops.quantized import PLAIN, Grid, Held, QuantizedProduct, QuantizedWeights, in_words
+from uncork.internal_ops.quantized import (
+    PLAIN,
+    Grid,
+    Held,
+    QuantizedProduct,
+    QuantizedWeights,
+    in_words,
+)
 from uncork.ops import Operation, find
 from uncork.types import ElementType, PartialShape, TensorSpec
 
@@ -18,12 +25,17 @@ def grid(low: float, high: float, levels: int = 256) -> Grid:
     return Grid(levels, *ends, *ends)
 
 
-#: Limits from 0 on, through 0 with a code for it, and without one. Steps of powers of 2 make sums that f32 holds.
+#: Limits from 0 on, through 0 with a code for it, and without one. Steps of powers of 2 make sums
+#: that f32 holds.
 POSITIVE, SIGNED, ODD = grid(0, 255 / 16), grid(-128 / 16, 127 / 16), grid(-1.234, 5.1)
 
 
 def spec(array: np.ndarray) -> TensorSpec:
-    return TensorSpec(ElementType.parse({"f": "f32", "u": "u8"}[array.dtype.kind]), PartialShape(array.shape), array)
+    return TensorSpec(
+        ElementType.parse({"f": "f32", "u": "u8"}[array.dtype.kind]),
+        PartialShape(array.shape),
+        array,
+    )
 
 
 @dataclass
@@ -56,7 +68,8 @@ class Layer:
         bias = (generator.integers(-64, 64, outputs) * 2 + 1) / np.float32(2**15)
         arrays.append(bias.astype(np.float32).reshape(1, -1, 1, 1) if windows else bias.astype(np.float32))
         held.append(PLAIN)
-        counts = [(n + 2 * self.pad - (self.filters[2] - 1) * self.dilation - 1) // self.stride + 1 for n in self.sizes[1:]] if windows else []
+        reaches = [2 * self.pad - (taps - 1) * self.dilation - 1 for taps in self.filters[2:]]
+        counts = [(n + reach) // self.stride + 1 for n, reach in zip(self.sizes[1:], reaches)]
         lead = [self.sizes[0], *counts] if windows else list(self.sizes)
         if isinstance(self.other, Grid):
             arrays.append(generator.integers(0, self.other.levels, (*lead, in_words(outputs))).astype(np.uint8))
@@ -64,7 +77,16 @@ class Layer:
         elif self.other:
             arrays.append((generator.integers(-99, 99, (*lead, outputs)) / 16).astype(np.float32))
             held.append(Held(None, True, outputs) if windows else PLAIN)
-        limits = [] if self.result is None else [self.result.input_low, self.result.input_high, self.result.output_low, self.result.output_high]
+        limits = (
+            []
+            if self.result is None
+            else [
+                self.result.input_low,
+                self.result.input_high,
+                self.result.output_low,
+                self.result.output_high,
+            ]
+        )
         arrays += [np.array(limit, np.float32) for limit in limits]
         held += [PLAIN] * len(limits)
         first = len(arrays)

@@ -1,4 +1,4 @@
-"""Products of codes in integers, by every way that processors have for them, against the layers of the file, between forbidden pages."""
+"""Products of codes in integers, by every way that processors have, against the file's layers."""
 
 from __future__ import annotations
 
@@ -68,6 +68,9 @@ LAYERS = {
     "1x1": Layer((32, 20, 1, 1), sizes=(2, 7, 7)),
     "1x1 by 2": Layer((100, 24, 1, 1), sizes=(2, 5, 9), stride=2),
     "dilated": Layer((16, 8, 3, 3), sizes=(1, 12, 12), pad=2, dilation=2),
+    "each channel": Layer((32, 1, 3, 3), sizes=(2, 9, 14), pad=1, groups=32),
+    "each channel by 2": Layer((20, 1, 5, 3), sizes=(1, 11, 13), stride=2, pad=2, groups=20),
+    "each channel, dilated": Layer((4, 1, 3, 3), sizes=(1, 12, 9), pad=2, dilation=2, groups=4),
     "a product": Layer((48, 40), sizes=(3, 29)),
     "a row": Layer((300, 64), sizes=(1, 1)),
 }
@@ -107,7 +110,10 @@ def test_random_layers(data: st.DataObject) -> None:
     channels, outputs = draw(st.integers(1, 40)), draw(st.integers(1, 40))
     pad = draw(st.integers(0, taps))
     least = (taps - 1) * dilation + 1
-    sizes = (draw(st.integers(1, 3)), *(draw(st.integers(max(1, least - 2 * pad), least + 30)) for _ in range(2)))
+    sizes = (
+        draw(st.integers(1, 3)),
+        *(draw(st.integers(max(1, least - 2 * pad), least + 30)) for _ in range(2)),
+    )
     result = draw(st.sampled_from([None, POSITIVE, SIGNED]))
     activation = draw(st.sampled_from(["", "ReLU", "Sigmoid"]))
     layer = Layer(
@@ -129,7 +135,10 @@ def test_a_grid_without_a_code_for_zero() -> None:
     ("layer", "why"),
     [
         (Layer((18, 8, 1, 1), other=POSITIVE), "no kernel ends codes that fill no words"),
-        (Layer((18, 8, 1, 1), other="numbers", result=SIGNED), "no kernel ends codes that fill no words"),
+        (
+            Layer((18, 8, 1, 1), other="numbers", result=SIGNED),
+            "no kernel ends codes that fill no words",
+        ),
         (Layer((4, 70000), sizes=(1, 1)), "sums of 32 bits do not hold so many products"),
     ],
 )
@@ -137,6 +146,23 @@ def test_what_kernels_do_not_compute(layer: Layer, why: str) -> None:
     operation, specs = layer.made(np.random.default_rng(4))
     if layer.filters[1] == 70000:
         operation.weights.codes[...] = 127
+    assert select_kernel(operation, specs, operation.describe(specs), HOST) == why
+
+
+def test_ways_that_lead_over_numbers() -> None:
+    """The pass takes two steps there."""
+    data = spec(np.zeros((2, 5, 3), np.float32))
+    last, codes = Held(None, True, 3), Held(POSITIVE, False, 5)
+    why = "no kernel for codes whose channels are where they were"
+    assert select_kernel(Reheld(last, codes), [data], Reheld(last, codes).describe([data]), HOST) == why
+    coded = spec(np.zeros((2, 3, 8), np.uint8))
+    between = Reheld(codes, Held(SIGNED, False, 5))
+    assert select_kernel(between, [coded], between.describe([coded]), HOST) == "no kernel from codes to codes"
+
+
+def test_groups_of_several_channels_have_no_kernel() -> None:
+    operation, specs = Layer((8, 2, 3, 3), sizes=(1, 6, 6), pad=1, groups=4).made(np.random.default_rng(8))
+    why = "no kernel for groups of several channels"
     assert select_kernel(operation, specs, operation.describe(specs), HOST) == why
 
 
@@ -151,8 +177,16 @@ def test_the_largest_sums() -> None:
 
 
 HELD = [
-    *[(Held(POSITIVE, True, 19), (2, 19, 7, 5)), (Held(SIGNED, True, 3), (2, 3, 9, 9)), (Held(SIGNED, False, 30), (5, 6, 30))],
-    *[(Held(None, True, 17), (2, 17, 5, 6)), (Held(ODD, False, 64), (7, 64)), (Held(ODD, True, 64), (7, 64, 1, 1))],
+    *[
+        (Held(POSITIVE, True, 19), (2, 19, 7, 5)),
+        (Held(SIGNED, True, 3), (2, 3, 9, 9)),
+        (Held(SIGNED, False, 30), (5, 6, 30)),
+    ],
+    *[
+        (Held(None, True, 17), (2, 17, 5, 6)),
+        (Held(ODD, False, 64), (7, 64)),
+        (Held(ODD, True, 64), (7, 64, 1, 1)),
+    ],
     *[(Held(grid(-1, 1, 17), True, 40), (1, 40, 33)), (Held(POSITIVE, False, 5), (3, 5))],
 ]
 
@@ -164,7 +198,11 @@ def test_there_and_back(held: Held, shape: tuple[int, ...], target: str) -> None
     if held.grid is not None:
         x.flat[:3] = np.inf, -np.inf, -0.0
     hold(Reheld(PLAIN, held), [spec(x)], TARGETS[target], exact=False)
-    hold(Reheld(held, PLAIN), [spec(held.hold(np.nan_to_num(x, posinf=9, neginf=-9)))], TARGETS[target])
+    hold(
+        Reheld(held, PLAIN),
+        [spec(held.hold(np.nan_to_num(x, posinf=9, neginf=-9)))],
+        TARGETS[target],
+    )
 
 
 @pytest.mark.parametrize(("held", "shape"), HELD)

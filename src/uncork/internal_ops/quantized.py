@@ -1,5 +1,4 @@
-"""Layers on codes: what FakeQuantize makes of numbers is held as bytes between layers that can read
-those; no file has it.
+"""Layers on codes: what FakeQuantize rounds is held as bytes between layers; no file has it.
 
 The meaning of such a layer is that of the layers of the file: codes stand for the numbers that
 FakeQuantize gives.
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from uncork.internal_ops.fused import FusedProduct
+from uncork.internal_ops.pooled_values import PooledValues
 from uncork.ops._operation import Operation
 from uncork.ops._ports import ANY, Field, Input, Output
 from uncork.ops.parameter import Const
@@ -20,8 +20,8 @@ from uncork.types import Array, ElementType, PartialShape, TensorSpec
 
 #: Codes of channels lie in words of so many bytes.
 WORD = 4
-#: How far from a whole number, in steps, the code of zero may be, and weights may be: what f32
-#: loses of limits.
+#: How far from a whole number, in steps, the code of zero and weights may be: what f32 loses of
+#: limits.
 TOLERANCE = 1e-4
 
 
@@ -32,9 +32,7 @@ def in_words(channels: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The levels of a FakeQuantize whose limits, values of f32, hold for all elements: at most 256,
-    so that codes are bytes.
-    """
+    """The levels, at most 256, of a FakeQuantize whose limits, values of f32, hold for all elements."""
 
     levels: int
     input_low: float
@@ -66,9 +64,7 @@ class Grid:
 
     @property
     def scaling(self) -> tuple[float, float]:
-        """A factor and an addend that make codes of numbers, before they are rounded and kept
-        within the levels.
-        """
+        """A factor and an addend that make codes of numbers, before they are rounded and limited."""
         factor = (self.levels - 1) / (self.input_high - self.input_low)
         return factor, -self.input_low * factor
 
@@ -97,11 +93,10 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """How a tensor of f32 is held: as numbers, or as the codes of a grid; with its channels where
-    they are, or (`last`) moved to the end.
+    """How a tensor of f32 is held: as numbers or codes; with channels where they are, or `last`.
 
-    Channels are along axis 1, or without `last` along the last one. Codes of `channels` channels
-    fill whole words: those behind them nobody reads.
+    Channels are along axis 1, and `last` moves them to the end; without it they are along the last
+    one. Codes of `channels` channels fill whole words: those behind them nobody reads.
     """
 
     grid: Grid | None = None
@@ -154,8 +149,9 @@ PLAIN = Held()
 
 
 class Reheld(Operation):
-    """A tensor that is held in another way: numbers rounded to codes, codes as numbers, channels
-    moved. A NaN has no code.
+    """A tensor that is held in another way: as codes, as numbers, with channels elsewhere.
+
+    A NaN has no code.
     """
 
     type_name, opset = "Reheld", 0
@@ -208,9 +204,7 @@ class QuantizedConstant(Const):
 
 
 class OnCodes(Operation):
-    """An operation of which inputs and the result are held in some way; `held` says it of each
-    input.
-    """
+    """An operation whose inputs and result are held in some way; `held` says it of each input."""
 
     values = Input(ANY, variadic=True)
     output = Output()
@@ -248,8 +242,7 @@ class OnCodes(Operation):
 
 
 class QuantizedProduct(OnCodes):
-    """A convolution or a MatMul, with what ends it, of codes and weights of 8 bits: its sums are
-    whole numbers.
+    """A convolution or MatMul, with its end, of codes and weights of 8 bits: sums are whole numbers.
 
     The operation's second input are the weights, which are none of this one's.
     """
@@ -286,6 +279,11 @@ class QuantizedPool(OnCodes):
     """A MaxPool of codes: the largest code stands for the largest number."""
 
     type_name, opset = "QuantizedPool", 0
+
+    @property
+    def pool(self) -> Operation:
+        """The pooling itself."""
+        return self.operation.pool if isinstance(self.operation, PooledValues) else self.operation
 
 
 def _plain(held: Held, spec: TensorSpec) -> TensorSpec:

@@ -152,7 +152,6 @@ WITH_SIZES: tuple[Pass, ...] = (
         "quantize_layers",
         "layers between roundings to levels compute with codes",
         frozenset({"FakeQuantize"}),
-        option="target",
     ),
     Pass(
         "read_state_in_products",

@@ -1,7 +1,6 @@
-"""Products and convolutions of what FakeQuantize rounded, with weights of 8 bits, are computed on
-codes, which pass from layer to layer.
+"""Layers between FakeQuantize layers are computed on codes, which pass from layer to layer.
 
-The rule, for a product whose data hold levels of a FakeQuantize:
+The rule, for a product or convolution whose data hold levels of a FakeQuantize:
 
 1. at most 256 levels, with limits that are constants, one for all elements, the lower ones first;
 2. weights of whole numbers of one byte times a scale for each output (`quantized_weights`,
@@ -31,24 +30,23 @@ from uncork.internal_ops.quantized import (
     QuantizedConstant,
     QuantizedProduct,
     QuantizedWeights,
-    Reheld,
 )
-from uncork.ir.model import Model, Node, Port, Source
+from uncork.ir.model import Model, Node, Source
 from uncork.kernels.epilogue import ELEMENT
 from uncork.kernels.extents import KernelDeclined, extents, has_extents
 from uncork.kernels.quantized.select import work_of
-from uncork.kernels.runtime.target import Target
 from uncork.kernels.select_epilogue import kind_of
 from uncork.ops import Operation
 from uncork.ops.convolution import Convolution1
 from uncork.ops.matmul import MatMul
 from uncork.passes.fuse_epilogue import ended
-from uncork.passes.quantized_values import grids, of_values, rounding_of
+from uncork.passes.held_codes import Rewriting, Step, choosing
+from uncork.passes.quantized_values import grids, rounding_of
 from uncork.passes.rewrite import readers, replaced
 from uncork.types import ElementType
 
 
-def quantize_layers(model: Model, target: Target) -> Model:
+def quantize_layers(model: Model) -> Model:
     """The model with such layers on codes."""
     known = grids(model)
     products: dict[int, QuantizedWeights] = {}
@@ -123,7 +121,7 @@ class _Layers:
         self.grids = grids(self.model)
         self.read_by = readers(self.model)
         #: The new operation of each layer, and products that have none.
-        self.new: dict[int, QuantizedProduct] = {}
+        self.new: dict[int, Step] = {}
         self.declined: list[int] = []
         for node in self.model.nodes:
             if node.id in weights:
@@ -132,14 +130,13 @@ class _Layers:
                 if operation is None:
                     self.declined.append(number)
                 else:
-                    self.new[node.id] = operation
+                    self.new[node.id] = Step(operation, operation.held, operation.result)
         if not self.declined:
+            self._pass_codes_on()
             self._leave_numbers()
 
     def _quantized(self, node: Node, weights: QuantizedWeights) -> QuantizedProduct | None:
-        """A layer on codes, which gives codes where it rounds to levels; None where no kernel
-        computes it.
-        """
+        """A layer on codes, which gives codes where it rounds to levels; None without a kernel."""
         operation = _with_matrix(node.operation)
         specs = [self.model.spec(source) for source in _inputs(node)]
         result = node.outputs[0].spec
@@ -176,34 +173,45 @@ class _Layers:
             return made
         return None
 
+    def _pass_codes_on(self) -> None:
+        """Layers that choose among codes, or join them, do so where a layer after them reads codes."""
+        for node in reversed(self.model.nodes):
+            source = Source(node.id, 0)
+            if node.id not in self.new and source in self.grids and self._read_as_codes(source):
+                step = choosing(self.model, node, self.grids)
+                if step is not None:
+                    self.new[node.id] = step
+
     def _leave_numbers(self) -> None:
         """Results that no layer reads as codes stay numbers."""
         for node in self.model.nodes:
-            operation = self.new.get(node.id)
-            if operation is None or operation.result.grid is None:
-                continue
-            source = Source(node.id, 0)
-            if not any(
-                self._takes_codes(reader, source) for reader in self.read_by.get(source, ())
+            step = self.new.get(node.id)
+            if (
+                step is None
+                or not isinstance(step.operation, QuantizedProduct)
+                or step.result.grid is None
             ):
-                result = replace(operation.result, grid=None)
-                plain = result if result.last else PLAIN
-                self.new[node.id] = QuantizedProduct(
-                    operation.operation, operation.weights, operation.held, plain
+                continue
+            if not self._read_as_codes(Source(node.id, 0), step.result.last):
+                result = replace(step.result, grid=None) if step.result.last else PLAIN
+                made = QuantizedProduct(
+                    step.operation.operation, step.operation.weights, step.held, result
                 )
+                self.new[node.id] = Step(made, step.held, result)
 
-    def _takes_codes(self, reader: Node, source: Source) -> bool:
-        operation = self.new.get(reader.id)
-        if operation is None:
-            return False
-        return any(
-            own == source and held.grid is not None
-            for own, held in zip(_inputs(reader), operation.held)
-        )
+    def _read_as_codes(self, source: Source, last: bool = True) -> bool:
+        for reader in self.read_by.get(source, ()):
+            step = self.new.get(reader.id)
+            given = () if step is None else zip(_inputs(reader), step.held)
+            if any(
+                own == source and held.grid is not None and held.last == last for own, held in given
+            ):
+                return True
+        return False
 
     def rewritten(self) -> Model:
         """The model on codes."""
-        return _Rewriting(self.model, self.new).model()
+        return Rewriting(self.model, self.new, _inputs).model()
 
 
 def _with_matrix(operation: Operation | None) -> Operation:
@@ -218,92 +226,11 @@ def _with_matrix(operation: Operation | None) -> Operation:
 
 
 def _inputs(node: Node) -> tuple[Source, ...]:
-    """The inputs of a product but its weights."""
+    """The inputs of a layer, of a product without its weights."""
     operation = node.operation
     product = operation.product if isinstance(operation, FusedProduct) else operation
     return (
-        node.inputs if isinstance(product, CompressedLinear) else (node.inputs[0], *node.inputs[2:])
+        (node.inputs[0], *node.inputs[2:])
+        if isinstance(product, (Convolution1, MatMul))
+        else node.inputs
     )
-
-
-class _Rewriting:
-    """Makes the other model: each tensor is brought into every way in which layers want it held,
-    once.
-    """
-
-    def __init__(self, model: Model, new: Mapping[int, QuantizedProduct]) -> None:
-        self.old, self.new = model, new
-        self.nodes: list[Node] = []
-        #: How tensors are held that are not as they were, and tensors held otherwise.
-        self.states: dict[Source, Held] = {}
-        self.made: dict[tuple[Source, Held], Source] = {}
-        self.next_id = max(node.id for node in model.nodes) + 1
-
-    def model(self) -> Model:
-        for node in self.old.nodes:
-            operation = self.new.get(node.id)
-            if operation is None:
-                inputs = tuple(self._held(source, PLAIN) for source in node.inputs)
-                self.nodes.append(replace(node, inputs=inputs) if inputs != node.inputs else node)
-                continue
-            inputs = tuple(
-                self._held(source, held) for source, held in zip(_inputs(node), operation.held)
-            )
-            port = node.outputs[0]
-            if operation.result != PLAIN:
-                self.states[Source(node.id, 0)] = _as_read(operation.result)
-                port = replace(port, spec=operation.result.spec(port.spec.shape))
-            self.nodes.append(replace(node, inputs=inputs, outputs=(port,), operation=operation))
-        return replaced(replace(self.old, nodes=tuple(self.nodes)), {})
-
-    def _held(self, source: Source, wanted: Held) -> Source:
-        """A tensor as it is wanted."""
-        wanted = _as_read(wanted)
-        state = self.states.get(source, PLAIN)
-        if state == wanted:
-            return source
-        key = source, wanted
-        if key not in self.made:
-            self.made[key] = self._made(source, state, wanted)
-        return self.made[key]
-
-    def _made(self, source: Source, state: Held, wanted: Held) -> Source:
-        node = self.old.by_id[source.node]
-        rounding = (
-            rounding_of(self.old, node)
-            if node.id not in self.new and not isinstance(node.operation, FusedProduct)
-            else None
-        )
-        if (
-            wanted.grid is not None and rounding is not None
-        ):  # the codes of what is rounded, without its numbers
-            given = node.inputs[0]
-            before = self.states.get(given, PLAIN)
-            if before.grid is not None or (before.last and not wanted.last):
-                before = replace(wanted, grid=None) if wanted.last else PLAIN
-                given = self._held(given, before)
-            return self._reheld(source, given, before, replace(wanted, grid=rounding))
-        straight = (state.grid is None or wanted.grid is None) and (
-            state.last == wanted.last or PLAIN in (state, wanted)
-        )
-        if state != PLAIN and wanted != PLAIN and not straight:
-            return self._reheld(source, self._held(source, PLAIN), PLAIN, wanted)
-        return self._reheld(source, source, state, wanted)
-
-    def _reheld(self, source: Source, given: Source, state: Held, wanted: Held) -> Source:
-        spec, operation = self.old.spec(source), Reheld(state, wanted)
-        how = "as codes" if wanted.grid is not None else "as numbers"
-        name = (
-            f"{self.old.by_id[source.node].name} ({how}{', channels last' if wanted.last else ''})"
-        )
-        number, self.next_id = self.next_id, self.next_id + 1
-        port = Port(wanted.spec(spec.shape))
-        self.nodes.append(
-            Node(number, name, operation.type_name, "", {}, (given,), (port,), operation)
-        )
-        return Source(number, 0)
-
-
-def _as_read(held: Held) -> Held:
-    """How a tensor is held, for its readers: what was rounded to its codes does not matter."""
-    return held if held.grid is None else replace(held, grid=of_values(held.grid))

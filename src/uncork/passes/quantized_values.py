@@ -1,6 +1,4 @@
-"""Which tensors of a model hold levels of a FakeQuantize: its result, and what only chooses among
-or moves such numbers.
-"""
+"""Which tensors of a model hold levels of a FakeQuantize: it, and what chooses or moves numbers."""
 
 from __future__ import annotations
 

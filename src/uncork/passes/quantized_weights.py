@@ -1,8 +1,6 @@
-"""Constant weights of quantised layers that are made of few small numbers become constants that
-remember these.
+"""Constant weights of quantised layers remember the small numbers that they are made of.
 
-Recognised, as NNCF and POT write them, for the filters of a convolution or the matrix of a product,
-in f32:
+Recognised, as NNCF and POT write them, for filters of a convolution or the matrix of a product:
 
     Const (i8, u8) -> Convert -> Subtract (zero points) -> Multiply (scales) -> Reshape
     Const (f32, f16) -> FakeQuantize -> Reshape
@@ -50,7 +48,7 @@ def quantized_weights(model: Model) -> Model:
 def weights_of(
     model: Model, source: Source, product: Operation
 ) -> tuple[QuantizedWeights, Array] | None:
-    """The small numbers that constant weights of a product are made of, and the weights."""
+    """The small numbers that weights of a product are made of, and the weights themselves."""
     if isinstance(model.by_id[source.node].operation, Const):
         return None
     scale, whole = _scale(model, source), _value(model, source)
@@ -98,9 +96,7 @@ def _value(model: Model, source: Source) -> Array | None:
 
 
 def _scale(model: Model, source: Source) -> Array | None:
-    """What whole numbers are multiplied with, as an array that stretches to the tensor; None where
-    there may be none.
-    """
+    """What whole numbers are multiplied with, stretching to the tensor; None where that is open."""
     node = model.by_id[source.node]
     operation, inputs = node.operation, node.inputs
     if isinstance(operation, Convert1):
@@ -139,5 +135,10 @@ def _constant(node: Node, weights: QuantizedWeights, value: Array) -> Node:
         node.outputs[0].extras,
     )
     return replace(
-        node, opset="opset1", attributes={}, inputs=(), outputs=(port,), operation=operation
+        node,
+        opset="opset1",
+        attributes={},
+        inputs=(),
+        outputs=(port,),
+        operation=operation,
     )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llvmlite import ir
-
+from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, I64, Kernel, Value
 from uncork.kernels.codegen.epilogue import advanced, ended, relative
 from uncork.kernels.convolution.microkernel_blocks import tile

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from llvmlite import ir
-
+from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, Kernel, Value
 from uncork.kernels.codegen.epilogue import advanced, ended, relative
 from uncork.kernels.convolution.emit_blocks import side_by_side

@@ -1,1 +1,1 @@
-"""Products and convolutions of codes in integers, and what brings codes and numbers into each other."""
+"""Products and convolutions of codes in integers, and the ways in and out of codes."""

@@ -1,12 +1,14 @@
-"""Numbers of f32 to codes of a grid and back, of channels that are neighbours or planes. The kernel gives up at a NaN, which has no code."""
+"""Numbers of f32 to codes of a grid and back, of channels that are neighbours or planes.
+
+The kernel gives up at a NaN, which has no code.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from llvmlite import ir
-
 from uncork.internal_ops.quantized import WORD
+from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import F32, I8, I32, U32, Kernel, Value
 from uncork.kernels.quantized.emit_rounding import Guard, from_codes, kept, number, to_word
 from uncork.kernels.quantized.spec import Codes
@@ -43,7 +45,10 @@ def _rows(k: Kernel, spec: Codes, a: dict[str, Value], guard: Guard) -> None:
     """Rows from `first` on: the channels of each are neighbours."""
     with k.loop(a["first"], a["first"] + a["count"]) as row:
         of_numbers, of_codes = row * a["channels"] * 4, row * a["words"]
-        source, target = a["source"] + (of_codes if spec.back else of_numbers), a["target"] + (of_numbers if spec.back else of_codes)
+        source, target = (
+            a["source"] + (of_codes if spec.back else of_numbers),
+            a["target"] + (of_numbers if spec.back else of_codes),
+        )
         done = k.variable(k.integer(0))
         for some in (spec.lanes * _UNROLLED, spec.lanes, 1):
             with k.loop(done.get(), a["channels"] - (some - 1), some) as i:
@@ -76,7 +81,16 @@ def _planes(k: Kernel, spec: Codes, a: dict[str, Value], guard: Guard, image: Va
                 done.set(pixel + lanes)
 
 
-def _there(k: Kernel, a: dict[str, Value], guard: Guard, planes: Value, words: Value, channel: Value, pixel: Value, lanes: int) -> None:
+def _there(
+    k: Kernel,
+    a: dict[str, Value],
+    guard: Guard,
+    planes: Value,
+    words: Value,
+    channel: Value,
+    pixel: Value,
+    lanes: int,
+) -> None:
     word = k.number(0, I32, lanes)
     for c in range(WORD):
         own = k.minimum(channel + c, a["channels"] - 1)
@@ -93,7 +107,16 @@ def _there(k: Kernel, a: dict[str, Value], guard: Guard, planes: Value, words: V
                 k.store(word.part(lane, 1), words + a["words"] * lane)
 
 
-def _back(k: Kernel, a: dict[str, Value], guard: Guard, planes: Value, words: Value, channel: Value, pixel: Value, lanes: int) -> None:
+def _back(
+    k: Kernel,
+    a: dict[str, Value],
+    guard: Guard,
+    planes: Value,
+    words: Value,
+    channel: Value,
+    pixel: Value,
+    lanes: int,
+) -> None:
     if lanes == 1:
         word = k.load(words, I32)
     else:

@@ -1,21 +1,31 @@
-"""Sums of products of codes: tiles of pixels by vectors of outputs in registers, then scale, shift, end and the next code."""
+"""Sums of products of codes: tiles of pixels by vectors of outputs in registers, then the end."""
 
 from __future__ import annotations
 
-from uncork.kernels.codegen.emit import F32, I8, I32, I64, Kernel, Value, Variable, pieces
-from uncork.kernels.codegen.epilogue import spread
-from uncork.kernels.codegen.scalar_ops import SCALAR_OPS
-from uncork.kernels.epilogue import CHANNEL, ELEMENT
-from uncork.kernels.quantized.emit_rounding import Guard, from_codes, kept, to_grid, to_word
+from uncork.kernels.codegen.emit import F32, I32, I64, Kernel, Value, Variable, pieces
+from uncork.kernels.quantized.emit_end import moved, stored
+from uncork.kernels.quantized.emit_rounding import Guard
 from uncork.kernels.quantized.microkernel_dots import added, factor, weights
-from uncork.kernels.quantized.spec import CODES, ENTRY, GRID, ROUNDED, WAYS, Dots, Ending
+from uncork.kernels.quantized.spec import ENTRY, WAYS, Dots
 from uncork.kernels.runtime.target import Target
 
 #: Sums wait for the ones before them: so many at least are on their way.
 _CHAINS = 8
 #: Steps that are written out.
 _UNROLLED = 2
-_GIVEN = ("source", "target", "weights", "table", "runs", "run", "start", "scale", "shift", "numbers", "target_pixel")
+_GIVEN = (
+    "source",
+    "target",
+    "weights",
+    "table",
+    "runs",
+    "run",
+    "start",
+    "scale",
+    "shift",
+    "numbers",
+    "target_pixel",
+)
 
 
 def emit_dots(spec: Dots, machine: Target) -> str:
@@ -35,12 +45,22 @@ def emit_dots(spec: Dots, machine: Target) -> str:
             with k.loop(0, a[f"tiles_{kind}"]):
                 seen, place = source + x.get() * spec.step, first + x.get() * a["target_pixel"]
 
-                def run(group: Value, seen: Value = seen, place: Value = place, function: Kernel = function) -> None:
+                def run(
+                    group: Value,
+                    seen: Value = seen,
+                    place: Value = place,
+                    function: Kernel = function,
+                ) -> None:
                     column = group * spec.width
                     made = place + column
-                    own = {**a, "source": seen, "weights": a["weights"] + group * a["group"], "target": a["target"] + made * size}
+                    own = {
+                        **a,
+                        "source": seen,
+                        "weights": a["weights"] + group * a["group"],
+                        "target": a["target"] + made * size,
+                    }
                     own |= {name: a[name] + column * 4 for name in ("start", "scale", "shift")}
-                    own |= _moved(spec.end, a, made, column)
+                    own |= moved(spec.end, a, made, column)
                     status = k.call(function, [own[name] for name in (*_GIVEN, *spec.end.arguments)])
                     if spec.end.guarded:
                         k.stop_unless(status.equals(0), k.integer(1))
@@ -63,18 +83,6 @@ def emit_dots(spec: Dots, machine: Target) -> str:
     return k.text()
 
 
-def _moved(end: Ending, a: dict[str, Value], made: Value, column: Value) -> dict[str, Value]:
-    """The operands' places for a tile that begins at a number of the result, and at a column."""
-    found = {}
-    for number, kind in enumerate(end.operands):
-        name = f"end_{number}"
-        if kind in (ELEMENT, CODES):
-            found[name] = a[name] + made * (4 if kind == ELEMENT else 1)
-        elif kind == CHANNEL:
-            found[name] = a[name] + column * 4
-    return found
-
-
 def _tile(outer: Kernel, spec: Dots, width: int) -> Kernel:
     k = Kernel(f"tile_{width}", [*_GIVEN, *spec.end.arguments], inside=outer)
     a = dict(zip([*_GIVEN, *spec.end.arguments], k.arguments))
@@ -94,7 +102,7 @@ def _tile(outer: Kernel, spec: Dots, width: int) -> Kernel:
                 for chain in sums[p][v][1:]:
                     total = total + chain.get()
                 value = k.fma(total.part(first, lanes).to(F32), scale, shift)
-                _store(k, spec.end, a, value, p, column, guard)
+                stored(k, spec.end, a, value, p, column, guard)
     if guard is not None:
         guard.stop()
     k.finish()
@@ -126,35 +134,3 @@ def _sum(k: Kernel, spec: Dots, a: dict[str, Value], sums: list[list[list[Variab
                 step(source, panel, position + u * way.codes, u % chains)
         with k.loop(whole, a["run"], way.codes) as position:
             step(source, panel, position, 0)
-
-
-def _store(k: Kernel, end: Ending, a: dict[str, Value], value: Value, pixel: int, column: int, guard: Guard | None) -> None:
-    """A piece of the result: its end, and perhaps its codes."""
-    place = a["target_pixel"] * pixel + column
-    values = [value, *(_operand(k, a, number, kind, place, column, value.lanes) for number, kind in enumerate(end.operands))]
-    for word in end.words:
-        given = [values[number] for number in word.arguments]
-        if word.op == ROUNDED:
-            if guard is not None:
-                guard.look(given[0])
-            values.append(to_grid(k, given[0], a[f"end_{word.arguments[1] - 1}"]))
-        else:
-            values.append(SCALAR_OPS[word.op](k, given, word.numbers))
-    result = values[-1] if end.words else value
-    if not end.codes:
-        k.store(result, a["target"] + place * 4)
-        return
-    if guard is not None:
-        guard.look(result)
-    k.store(to_word(k, kept(k, result, a["numbers"], end.rescaled)).to(I8), a["target"] + place)
-
-
-def _operand(k: Kernel, a: dict[str, Value], number: int, kind: str, place: Value, column: int, lanes: int) -> Value:
-    address = a[f"end_{number}"]
-    if kind == ELEMENT:
-        return k.load(address + place * 4, F32, lanes)
-    if kind == CHANNEL:
-        return k.load(address + column * 4, F32, lanes)
-    if kind == CODES:
-        return from_codes(k, address + place, a[f"grid_{number}"], lanes)
-    return address if kind == GRID else spread(k, k.load(address, F32), lanes)

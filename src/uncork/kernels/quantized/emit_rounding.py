@@ -1,12 +1,17 @@
-"""Numbers to codes and back, in registers. The numbers of a grid lie in memory, in the order of `GRID_NUMBERS`."""
+"""Numbers to codes and back, in registers.
+
+The numbers of a grid lie in memory, in the order of `GRID_NUMBERS`.
+"""
 
 from __future__ import annotations
 
 from uncork.kernels.codegen.emit import F32, I32, U8, Kernel, Value
 
-#: What makes codes of numbers (a factor, an addend), the least and the largest code, what makes numbers of codes (a step, the first level).
+#: What makes codes of numbers (a factor, an addend), the least and the largest code, what makes
+#: numbers of codes (a step, the first level).
 GRID_NUMBERS = ("factor", "addend", "least", "most", "step", "low")
-#: 1.5 * 2^23: a number below 2^22 that is added to it is rounded to a whole one, half to even, which its last bits then are.
+#: 1.5 * 2^23: a number below 2^22 that is added to it is rounded to a whole one, half to even,
+#: which its last bits then are.
 _ROUNDING = 12582912.0
 
 
@@ -34,7 +39,7 @@ class Guard:
 
 
 def kept(k: Kernel, value: Value, numbers: Value, rescaled: bool = True) -> Value:
-    """The value in steps from the first level (which it is already, unless it is to be `rescaled`), kept within the levels."""
+    """The value, in steps from the first level once it is `rescaled`, kept within the levels."""
     lanes = value.lanes
     if rescaled:
         value = k.fma(value, number(k, numbers, "factor", lanes), number(k, numbers, "addend", lanes))
@@ -44,7 +49,7 @@ def kept(k: Kernel, value: Value, numbers: Value, rescaled: bool = True) -> Valu
 
 
 def to_word(k: Kernel, steps: Value) -> Value:
-    """A number of steps, within the levels, as a whole number of 32 bits, of which the last byte is the code."""
+    """A number of steps, within the levels, as 32 bits of which the last byte is the code."""
     return (steps + _ROUNDING).bits_as(I32)
 
 

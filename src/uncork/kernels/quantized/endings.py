@@ -1,4 +1,4 @@
-"""What ends a quantised product: operations element by element as words, a bias as part of the shift, a last FakeQuantize as codes."""
+"""What ends a quantised product: a bias in its shift, operations as words, a last FakeQuantize."""
 
 from __future__ import annotations
 
@@ -20,15 +20,32 @@ from uncork.ops.arithmetic import Add
 from uncork.symbolic import SizeLike
 from uncork.types import Array, TensorSpec
 
-#: The limits of the word, which a rounding to levels, since it keeps numbers in order, lets become limits of the levels.
+#: The limits of the word, which become limits of the levels: rounding keeps numbers in order.
 _RELU = (0.0, math.inf)
 #: Words that make no NaN of finite numbers.
-_TAME = frozenset({"relu", "clamp", "add", ROUNDED})
+_TAME = frozenset(
+    {
+        "abs",
+        "add",
+        "clamp",
+        "erf",
+        "gelu",
+        "gelu_tanh",
+        "hsigmoid",
+        "hswish",
+        "negative",
+        "relu",
+        "sigmoid",
+        "swish",
+        "tanh",
+        ROUNDED,
+    }
+)
 
 
 @dataclass(frozen=True)
 class End:
-    """The end as kernels know it, what each of its operands is, and what is added to the sums of each output before."""
+    """The end as kernels know it, what its operands are, and what is added to each output before."""
 
     ending: Ending
     #: Of each operand the input that it is, or the grid of a rounding between.
@@ -39,7 +56,7 @@ class End:
     numbers: Array = field(default_factory=lambda: np.zeros(6, np.float32))
 
     def words(self, held: Sequence[Grid | None], channel: int, element: SizeLike) -> tuple[list[Operand], list[object]]:
-        """The operands of a call from a channel and an element of the result on, and what they keep alive."""
+        """The operands of a call from a channel and an element on, and what they keep alive."""
         words: list[Operand] = []
         keep: list[object] = []
         for kind, source in self.operands:
@@ -60,7 +77,13 @@ class End:
 class _Builder:
     """Reads members one after the other."""
 
-    def __init__(self, operation: QuantizedProduct, others: Sequence[TensorSpec], result: TensorSpec, axis: int) -> None:
+    def __init__(
+        self,
+        operation: QuantizedProduct,
+        others: Sequence[TensorSpec],
+        result: TensorSpec,
+        axis: int,
+    ) -> None:
         self.held = [held.grid for held in operation.held]
         self.result, self.axis, self.outputs = result, axis, operation.weights.outputs
         own = operation.operation
@@ -68,7 +91,8 @@ class _Builder:
         self.specs = [result, *others]
         self.first = len(self.specs)
         self.bias = np.zeros(self.outputs)
-        #: What a number of members stands for: an operand (True, number), or a value (False, 0 for the sums, else words counted from 1).
+        #: What a number of members stands for: an operand (True, number), or a value (False, 0 for
+        #: the sums, else words counted from 1).
         self.stands: dict[int, tuple[bool, int]] = {0: (False, 0)}
         self.operands: list[tuple[str, int | Grid]] = []
         self.words: list[tuple[str, list[tuple[bool, int]], tuple[float, ...]]] = []
@@ -129,7 +153,7 @@ class _Builder:
         return True, self.operands.index(operand)
 
     def _is_bias(self, place: int, member: FusedMember) -> bool:
-        """Constants of the outputs are added to the sums, of which nothing else is made: they are taken into the shift."""
+        """Constants are added to sums of which nothing else is made: the shift takes them."""
         if not isinstance(member.operation, Add) or self.words or member.operation.auto_broadcast != "numpy":
             return False
         own = [n for n in member.arguments if n == 0 or n >= self.first]
@@ -137,7 +161,10 @@ class _Builder:
         if len(own) != 1 or len(outside) != 1 or any(own[0] in other.arguments for other in self.members[place + 1 :]):
             return False
         value = self.specs[outside[0]].value
-        if value is None or kind_of(value.shape, self.result.shape, self.axis) not in (CHANNEL, NUMBER):
+        if value is None or kind_of(value.shape, self.result.shape, self.axis) not in (
+            CHANNEL,
+            NUMBER,
+        ):
             return False
         self.bias += np.broadcast_to(value.reshape(-1).astype(np.float64), self.outputs)
         return True
@@ -167,6 +194,6 @@ class _Builder:
 
 
 def end_of(operation: QuantizedProduct, plain: Sequence[TensorSpec | None], result: TensorSpec, axis: int) -> End:
-    """What ends the product of an operation whose inputs are `plain`, its channels along an axis. Raises KernelDeclined."""
+    """What ends an operation's product, whose channels are along an axis. Raises KernelDeclined."""
     others = [spec for spec in plain[2:] if spec is not None]
     return _Builder(operation, others, result, axis).end(operation.result.grid)

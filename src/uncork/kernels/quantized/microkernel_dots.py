@@ -1,12 +1,11 @@
-"""Sums of products of codes and weights of 8 bits, exact in 32 bits, by what the processor has for them.
+"""Sums of products of codes and weights of 8 bits, exact, by what the processor has for them.
 
-No instruction that saturates is among them: of pairs of products as large as codes and weights may be, they would lose some.
+No instruction that saturates is among them: it would lose some of pairs of large products.
 """
 
 from __future__ import annotations
 
-from llvmlite import ir
-
+from uncork.kernels.codegen import llvm_ir as ir
 from uncork.kernels.codegen.emit import I16, I32, Kernel, Value
 from uncork.kernels.quantized.spec import FOUR_MIXED, FOUR_SIGNED, PAIRS, SINGLE
 
@@ -14,7 +13,11 @@ from uncork.kernels.quantized.spec import FOUR_MIXED, FOUR_SIGNED, PAIRS, SINGLE
 _HIGHEST = -0x7F7F7F80
 #: Instructions by their lanes.
 _MIXED = {16: "llvm.x86.avx512.vpdpbusd.512", 8: "llvm.x86.avx512.vpdpbusd.256"}
-_PAIRED = {16: "llvm.x86.avx512.pmaddw.d.512", 8: "llvm.x86.avx2.pmadd.wd", 4: "llvm.x86.sse2.pmadd.wd"}
+_PAIRED = {
+    16: "llvm.x86.avx512.pmaddw.d.512",
+    8: "llvm.x86.avx2.pmadd.wd",
+    4: "llvm.x86.sse2.pmadd.wd",
+}
 
 
 def factor(k: Kernel, how: str, address: Value, lanes: int) -> Value:
@@ -45,6 +48,10 @@ def added(k: Kernel, how: str, total: Value, codes: Value, weights: Value) -> Va
         function = k.declared(_MIXED[lanes], kind, [kind, kind, kind])
         return Value(k, k.builder.call(function, [total.llvm, codes.llvm, weights.llvm]), I32, lanes)
     quarters = ir.VectorType(ir.IntType(8), 4 * lanes)
-    function = k.declared(f"llvm.aarch64.neon.sdot.v{lanes}i32.v{4 * lanes}i8", total.llvm.type, [total.llvm.type, quarters, quarters])
+    function = k.declared(
+        f"llvm.aarch64.neon.sdot.v{lanes}i32.v{4 * lanes}i8",
+        total.llvm.type,
+        [total.llvm.type, quarters, quarters],
+    )
     given = [total.llvm, *(k.builder.bitcast(x.llvm, quarters) for x in (codes, weights))]
     return Value(k, k.builder.call(function, given), I32, lanes)

@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 
-from uncork.internal_ops.quantized import WORD, QuantizedProduct, Reheld
+from uncork.internal_ops.quantized import PLAIN, WORD, QuantizedPool, QuantizedProduct, Reheld
 from uncork.kernels.convolution.geometry import Axis, Geometry, geometry
 from uncork.kernels.extents import KernelDeclined, extents, is_empty, nanoseconds, product
 from uncork.kernels.kernel_plan import In, KernelCall, KernelPlan, Operand, Out, Selection, Stages, shares
 from uncork.kernels.movement.select_transpose import blocks_fit, turning
 from uncork.kernels.movement.strided_copy import placing
+from uncork.kernels.quantized.apart import sums_apart
 from uncork.kernels.quantized.endings import end_of
 from uncork.kernels.quantized.grids import numbers_of
-from uncork.kernels.quantized.products import Work, sums_of_codes
+from uncork.kernels.quantized.layout import Work
+from uncork.kernels.quantized.pool import pooled_codes
+from uncork.kernels.quantized.products import sums_of_codes
 from uncork.kernels.quantized.spec import CODES, Codes
 from uncork.kernels.runtime.target import Target
 from uncork.kernels.select import selects
 from uncork.ops import Operation
+from uncork.ops.avg_pool import Pooling
 from uncork.ops.convolution import Convolution1
 from uncork.ops.matmul import MatMul
 from uncork.symbolic import SizeLike
 from uncork.types import Array, TensorSpec
 
-#: The largest sum that 32 bits hold, of codes of one byte.
-_LARGEST_SUM, _LARGEST_CODE = 2**31 - 1, 255
+#: The largest sums that 32 bits hold, as integers and as f32; the largest code.
+_LARGEST_SUM, _LARGEST_IN_F32, _LARGEST_CODE = 2**31 - 1, 2**24, 255
 
 
 def work_of(operation: QuantizedProduct, inputs: Sequence[TensorSpec | None]) -> Work:
@@ -41,12 +46,13 @@ def work_of(operation: QuantizedProduct, inputs: Sequence[TensorSpec | None]) ->
         raise KernelDeclined("no kernel for empty tensors")
     if not g.inside and grid.zero is None:
         raise KernelDeclined("no code stands for the zeros around the data")
-    largest = np.abs(codes.reshape(g.outputs, -1).astype(np.int64)).sum(1).max()
-    if largest * (_LARGEST_CODE + abs(grid.nearest_zero)) > _LARGEST_SUM:
+    outputs = operation.weights.outputs
+    largest = np.abs(codes.reshape(outputs, -1).astype(np.int64)).sum(1).max() * (_LARGEST_CODE + abs(grid.nearest_zero))
+    if largest > (_LARGEST_SUM if g.groups == 1 else _LARGEST_IN_F32):
         raise KernelDeclined("sums of 32 bits do not hold so many products")
     end = end_of(operation, plain, result, -1 if isinstance(operation.product, MatMul) else 1)
     coded = operation.result.grid is not None
-    if g.outputs % WORD and ((coded and end.operands) or CODES in end.ending.operands):
+    if outputs % WORD and ((coded and end.operands) or CODES in end.ending.operands):
         raise KernelDeclined("no kernel ends codes that fill no words")
     if not (np.isfinite(weights.scales).all() and np.isfinite(end.bias).all()):
         raise KernelDeclined("no kernel for scales and biases that are not finite")
@@ -73,18 +79,50 @@ def _windows(operation: QuantizedProduct, data: TensorSpec, result: TensorSpec) 
         raise KernelDeclined(found)
     g, ordered = found
     if g.groups > 1:
-        raise KernelDeclined("no kernel for groups of channels")
+        if not g.channels == g.outputs == 1:
+            raise KernelDeclined("no kernel for groups of several channels")
+        if operation.result == PLAIN or (operation.result.grid is None and g.groups % WORD):
+            raise KernelDeclined("no kernel ends codes that fill no words")
+        return g, ordered.reshape(g.groups, *ordered.shape[2:])
     return g, ordered[0]
 
 
 @selects(QuantizedProduct)
-def select_product(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
+def select_product(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
     assert isinstance(operation, QuantizedProduct)
-    return sums_of_codes(work_of(operation, inputs), target)
+    work = work_of(operation, inputs)
+    return sums_of_codes(work, target) if work.geometry.groups == 1 else sums_apart(work, target)
+
+
+@selects(QuantizedPool)
+def select_pool(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
+    assert isinstance(operation, QuantizedPool)
+    (data,) = operation.plain(inputs)
+    (result,) = operation.operation.describe([data])
+    assert data is not None
+    if is_empty((*extents(data), *extents(result))):
+        return "no kernel for empty tensors"
+    pool = cast("Pooling", operation.pool)
+    return pooled_codes(pool, pool.kernel, extents(data), extents(result), target)
 
 
 @selects(Reheld)
-def select_reheld(operation: Operation, inputs: Sequence[TensorSpec | None], outputs: Sequence[TensorSpec], target: Target) -> Selection:
+def select_reheld(
+    operation: Operation,
+    inputs: Sequence[TensorSpec | None],
+    outputs: Sequence[TensorSpec],
+    target: Target,
+) -> Selection:
     assert isinstance(operation, Reheld) and inputs[0] is not None
     source, held = operation.source, operation.target
     plain = extents(TensorSpec(outputs[0].element_type, source.plain_shape(inputs[0].shape)))
@@ -97,6 +135,8 @@ def select_reheld(operation: Operation, inputs: Sequence[TensorSpec | None], out
     if grid is None:
         return _moved(plain, held.last, target)
     moves = source.last != held.last
+    if moves and source.last != back:
+        return "no kernel for codes whose channels are where they were"
     apart = moves and not all(isinstance(size, int) and size == 1 for size in plain[2:])
     if apart:
         images, channels, pixels = plain[0], plain[1], product(plain[2:])

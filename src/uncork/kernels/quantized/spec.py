@@ -10,7 +10,7 @@ from typing import ClassVar
 from uncork.kernels.epilogue import ScalarOp
 from uncork.kernels.names import flags
 
-#: Further operands of an end: codes that lie on the result, with their step and first level; the five numbers of a grid.
+#: Further operands of an end: codes that lie on the result, with the numbers of their grid; a grid.
 CODES, GRID = "codes", "grid"
 #: The word for a number, and a grid, as the number that its code stands for.
 ROUNDED = "rounded"
@@ -18,28 +18,37 @@ ROUNDED = "rounded"
 KINDS = 3
 #: Bytes of an entry of the table of runs.
 ENTRY = 8
-#: How products are summed: by instructions for four bytes of both signs (VNNI), for four signed ones (NEON), for pairs of
-#: 16 bits, or one by one.
+#: How products are summed: by instructions for four bytes of both signs (VNNI), for four signed
+#: ones (NEON), for pairs of 16 bits, or one by one.
 FOUR_MIXED, FOUR_SIGNED, PAIRS, SINGLE = "four_mixed", "four_signed", "pairs", "single"
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One way to sum products: a step takes so many `codes` of a pixel, `size` bytes each, and bytes of `weights` of each column."""
+    """One way to sum products, step by step.
+
+    A step takes so many `codes` of a pixel, `size` bytes each, and `weights` bytes of each column.
+    """
 
     codes: int
     size: int
     weights: int
 
 
-WAYS: Mapping[str, Way] = {FOUR_MIXED: Way(4, 1, 4), FOUR_SIGNED: Way(4, 1, 4), PAIRS: Way(2, 2, 4), SINGLE: Way(1, 2, 2)}
+WAYS: Mapping[str, Way] = {
+    FOUR_MIXED: Way(4, 1, 4),
+    FOUR_SIGNED: Way(4, 1, 4),
+    PAIRS: Way(2, 2, 4),
+    SINGLE: Way(1, 2, 2),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What comes after the sums have been scaled and shifted: words said of 0, then of the operands, then of words before them.
+    """What comes after the sums have been scaled and shifted, as words.
 
-    With `codes` the last one is rounded to a code; `rescaled` before that, unless scale and shift have done so already.
+    They are said of 0, then of the operands, then of words before them. With `codes` the last one
+    is rounded to a code; `rescaled` before that, unless scale and shift have done so already.
     """
 
     operands: tuple[str, ...] = ()
@@ -58,7 +67,7 @@ class Ending:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """The kernel's arguments for it: of each operand an address, and of codes another one, of their numbers."""
+        """The kernel's arguments for it: addresses of operands, and of the numbers of codes."""
         found: list[str] = []
         for number, kind in enumerate(self.operands):
             found += [f"end_{number}", f"grid_{number}"] if kind == CODES else [f"end_{number}"]
@@ -67,15 +76,37 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class Dots:
-    """Sums of products of codes: `widths` pixels times `blocks` vectors of outputs at a time, of which the first `columns` exist.
+    """Sums of products of codes: `widths` pixels times `blocks` vectors of outputs at a time.
 
-    What a sum sees of the data are runs of bytes that a table places; neighbouring pixels see what lies `step` bytes apart.
+    The first `columns` outputs exist. What a sum sees of the data are runs of bytes that a table
+    places; neighbouring pixels see what lies `step` bytes apart.
     """
 
     emitter: ClassVar[str] = "uncork.kernels.quantized.emit_dots:emit_dots"
     arguments_of_call: ClassVar[tuple[str, ...]] = (
-        *("source", "target", "weights", "table", "runs", "run", "start", "scale", "shift", "numbers"),
-        *("images", "source_image", "target_image", "rows", "source_row", "target_row", "target_pixel", "groups", "group"),
+        *(
+            "source",
+            "target",
+            "weights",
+            "table",
+            "runs",
+            "run",
+            "start",
+            "scale",
+            "shift",
+            "numbers",
+        ),
+        *(
+            "images",
+            "source_image",
+            "target_image",
+            "rows",
+            "source_row",
+            "target_row",
+            "target_pixel",
+            "groups",
+            "group",
+        ),
         *(f"tiles_{kind}" for kind in range(KINDS)),
     )
     how: str
@@ -84,7 +115,7 @@ class Dots:
     columns: int
     widths: tuple[int, ...]
     step: int
-    #: All outputs of a tile come before the next tile, so that the data are read once; else the weights are.
+    #: All outputs of a tile come before the next tile: the data are read once, else the weights.
     inside: bool
     end: Ending
 
@@ -106,12 +137,70 @@ class Dots:
 
 
 @dataclass(frozen=True, slots=True)
+class Apart:
+    """Sums of products of each channel for itself, `widths` pixels of a row at a time.
+
+    There are `rows` x `columns` taps. The sums are of f32, which holds them exactly. A pixel has `pixel` bytes, and so many channels.
+    """
+
+    emitter: ClassVar[str] = "uncork.kernels.quantized.emit_apart:emit_apart"
+    arguments_of_call: ClassVar[tuple[str, ...]] = (
+        *(
+            "source",
+            "target",
+            "weights",
+            "start",
+            "scale",
+            "shift",
+            "numbers",
+            "images",
+            "source_image",
+            "target_image",
+            "rows",
+        ),
+        *("source_row", "tap_row", "target_row", *(f"tiles_{kind}" for kind in range(KINDS))),
+    )
+    lanes: int
+    rows: int
+    columns: int
+    stride: int
+    dilation: int
+    pixel: int
+    widths: tuple[int, ...]
+    end: Ending
+
+    @property
+    def name(self) -> str:
+        widths = "_".join(map(str, self.widths))
+        taps = f"{self.rows}x{self.columns}_by{self.stride}_{self.dilation}"
+        return f"apart_{taps}_{self.pixel}x{self.lanes}_{widths}{self.end.name}"
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The kernel's arguments."""
+        return (*self.arguments_of_call, *self.end.arguments)
+
+
+@dataclass(frozen=True, slots=True)
 class Surround:
-    """Copies rows of codes, as 16 bits when `wide`, with a code around them: `above` rows, and `left` and `right` bytes."""
+    """Copies rows of codes, as 16 bits when `wide`, with a code around them."""
 
     emitter: ClassVar[str] = "uncork.kernels.quantized.emit_surround:emit_surround"
     arguments: ClassVar[tuple[str, ...]] = (
-        *("source", "target", "images", "source_image", "rows", "above", "inside", "source_row", "left", "copied", "right", "code"),
+        *(
+            "source",
+            "target",
+            "images",
+            "source_image",
+            "rows",
+            "above",
+            "inside",
+            "source_row",
+            "left",
+            "copied",
+            "right",
+            "code",
+        ),
     )
     wide: bool
     lanes: int
@@ -123,10 +212,22 @@ class Surround:
 
 @dataclass(frozen=True, slots=True)
 class Codes:
-    """Numbers to codes, or (`back`) codes to numbers: of rows of channels, or with `planes` of images whose channels are planes."""
+    """Numbers to codes, or (`back`) codes to numbers, of rows of channels.
+
+    With `planes` the numbers are images whose channels are planes.
+    """
 
     emitter: ClassVar[str] = "uncork.kernels.quantized.emit_codes:emit_codes"
-    arguments: ClassVar[tuple[str, ...]] = ("source", "target", "numbers", "images", "channels", "pixels", "first", "count")
+    arguments: ClassVar[tuple[str, ...]] = (
+        "source",
+        "target",
+        "numbers",
+        "images",
+        "channels",
+        "pixels",
+        "first",
+        "count",
+    )
     lanes: int
     planes: bool
     back: bool

@@ -1,0 +1,85 @@
+"""Quantised convolutions of each channel for itself as calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from uncork.kernels.extents import nanoseconds
+from uncork.kernels.kernel_plan import KernelCall, KernelPlan, Operand, Stages, shares
+from uncork.kernels.quantized.layout import Laid, Work, has_many_registers, tiles_of
+from uncork.kernels.quantized.spec import Apart
+from uncork.kernels.runtime.packed_weights import packed
+from uncork.kernels.runtime.target import Target
+from uncork.symbolic import SizeLike
+from uncork.types import Array
+
+#: Pixels of a tile, where there are 32 vector registers and 16: neighbours at a stride of 1, and
+#: else, when they share fewer cells.
+_MANY_PIXELS, _FEW_PIXELS = (8, 5), (4, 2)
+#: Rough products in a nanosecond, per lane of a vector.
+_RATE = 3.0
+
+
+class _Maker(Laid):
+    """The calls of one convolution."""
+
+    def __init__(self, work: Work, target: Target) -> None:
+        lanes = target.lanes
+        while lanes > 4 and lanes > work.outputs:
+            lanes //= 2
+        super().__init__(work, lanes, 1)
+        g = self.g
+        pixels = _MANY_PIXELS if has_many_registers(target) else _FEW_PIXELS
+        self.widths, self.counts = tiles_of(g.columns.count, pixels[g.columns.stride > 1])
+        self.packing = packed([work.weights.codes], ("apart", self.channels, g.weights), self._packed)
+        self.channel = self.channel_arrays(self.channels)
+        self.keep += [self.packing, self.channel]
+
+    def _packed(self) -> list[Array]:
+        """`[tap, channel]` as numbers."""
+        found = np.zeros((self.g.rows.taps * self.g.columns.taps, self.channels), np.float32)
+        found[:, : self.work.outputs] = self.work.codes.reshape(self.work.outputs, -1).T
+        return [found]
+
+    def compute(self, images: tuple[SizeLike, SizeLike], rows: tuple[SizeLike, SizeLike]) -> KernelCall:
+        """Some rows of the result."""
+        g, work = self.g, self.work
+        end = work.end.ending
+        spec = Apart(
+            self.lanes, g.rows.taps, g.columns.taps, g.columns.stride, g.columns.dilation, self.channels, self.widths, end
+        )  # fmt: skip
+        channel, across = int(self.channel.ctypes.data), self.channel.shape[1] * 4
+        words: dict[str, Operand] = {
+            **self.places(images, rows, 0),
+            "weights": int(self.packing.arrays[0].ctypes.data),
+            "start": channel,
+            "scale": channel + across,
+            "shift": channel + 2 * across,
+            "tap_row": g.rows.dilation * self.row,
+            **{f"tiles_{kind}": count for kind, count in enumerate(self.counts)},
+        }
+        return spec, [words[name] for name in spec.arguments]
+
+    def stages(self, threads: int) -> Stages:
+        found: list[list[KernelCall]] = []
+        for images in self.images:
+            found += [[call] for call in self.lay_out(images)]
+            found.append(list(self._shared(images, threads)))
+        return Stages(found, self.laid_out)
+
+    def _shared(self, images: tuple[SizeLike, SizeLike], threads: int) -> Iterator[KernelCall]:
+        for rows in shares(self.g.rows.count, threads):
+            yield self.compute(images, rows)
+
+
+def sums_apart(work: Work, target: Target) -> KernelPlan:
+    """The calls of a quantised convolution of each channel for itself."""
+    maker = _Maker(work, target)
+    alone = maker.stages(1)
+    calls = [call for stage in alone.stages for call in stage]
+    g = work.geometry
+    name = next(spec.name for spec, _ in calls if isinstance(spec, Apart))
+    cost = nanoseconds(g.images * g.pixels, work.outputs * g.inner / (_RATE * maker.lanes))
+    return KernelPlan(name, calls, alone.scratch, maker.keep, cost, maker.stages)

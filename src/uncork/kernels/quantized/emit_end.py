@@ -1,0 +1,65 @@
+"""What comes after the sums of a quantised layer: words, and numbers or codes that are stored."""
+
+from __future__ import annotations
+
+from uncork.kernels.codegen.emit import F32, I8, Kernel, Value
+from uncork.kernels.codegen.epilogue import spread
+from uncork.kernels.codegen.scalar_ops import SCALAR_OPS
+from uncork.kernels.epilogue import CHANNEL, ELEMENT
+from uncork.kernels.quantized.emit_rounding import Guard, from_codes, kept, to_grid, to_word
+from uncork.kernels.quantized.spec import CODES, GRID, ROUNDED, Ending
+
+
+def moved(end: Ending, a: dict[str, Value], made: Value, column: Value) -> dict[str, Value]:
+    """The operands' places for a tile that begins at a number of the result, and at a column."""
+    found = {}
+    for number, kind in enumerate(end.operands):
+        name = f"end_{number}"
+        if kind in (ELEMENT, CODES):
+            found[name] = a[name] + made * (4 if kind == ELEMENT else 1)
+        elif kind == CHANNEL:
+            found[name] = a[name] + column * 4
+    return found
+
+
+def stored(
+    k: Kernel,
+    end: Ending,
+    a: dict[str, Value],
+    value: Value,
+    pixel: int,
+    column: int,
+    guard: Guard | None,
+) -> None:
+    """A piece of the result: its end, and perhaps its codes."""
+    place = a["target_pixel"] * pixel + column
+    values = [
+        value,
+        *(_operand(k, a, number, kind, place, column, value.lanes) for number, kind in enumerate(end.operands)),
+    ]
+    for word in end.words:
+        given = [values[number] for number in word.arguments]
+        if word.op == ROUNDED:
+            if guard is not None:
+                guard.look(given[0])
+            values.append(to_grid(k, given[0], a[f"end_{word.arguments[1] - 1}"]))
+        else:
+            values.append(SCALAR_OPS[word.op](k, given, word.numbers))
+    result = values[-1] if end.words else value
+    if not end.codes:
+        k.store(result, a["target"] + place * 4)
+        return
+    if guard is not None:
+        guard.look(result)
+    k.store(to_word(k, kept(k, result, a["numbers"], end.rescaled)).to(I8), a["target"] + place)
+
+
+def _operand(k: Kernel, a: dict[str, Value], number: int, kind: str, place: Value, column: int, lanes: int) -> Value:
+    address = a[f"end_{number}"]
+    if kind == ELEMENT:
+        return k.load(address + place * 4, F32, lanes)
+    if kind == CHANNEL:
+        return k.load(address + column * 4, F32, lanes)
+    if kind == CODES:
+        return from_codes(k, address + place, a[f"grid_{number}"], lanes)
+    return address if kind == GRID else spread(k, k.load(address, F32), lanes)

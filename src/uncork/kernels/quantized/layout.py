@@ -1,0 +1,156 @@
+"""How data and results of quantised layers lie for kernels: borders, places of rows, tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from uncork.internal_ops.quantized import Grid, QuantizedWeights, in_words
+from uncork.kernels.convolution.geometry import Geometry, known
+from uncork.kernels.extents import is_known, smallest
+from uncork.kernels.kernel_plan import In, KernelCall, Operand, Out, Scratch, shares
+from uncork.kernels.quantized.endings import End
+from uncork.kernels.quantized.spec import KINDS, Surround
+from uncork.kernels.runtime.target import Target
+from uncork.symbolic import Size, SizeLike
+from uncork.types import Array
+
+#: Pixels of tiles for what is left of a row whose length only the call knows.
+_REST = (4, 1)
+#: As many runs of images as there are where only the call knows how many images come.
+_RUNS = 16
+
+
+@dataclass(frozen=True)
+class Work:
+    """A product of codes: its geometry (of a matrix: a row of pixels), weights, grid and end.
+
+    `codes` are the weights' `[outputs, channels, rows, columns]`.
+    """
+
+    geometry: Geometry
+    codes: Array
+    weights: QuantizedWeights
+    grid: Grid
+    end: End
+    #: The grids that inputs are on, where they are codes.
+    held: Sequence[Grid | None]
+    coded: bool
+
+    @property
+    def outputs(self) -> int:
+        return self.geometry.groups * self.geometry.outputs
+
+
+def has_many_registers(target: Target) -> bool:
+    """Vectors of sums have 32 registers, not 16."""
+    return target.has("avx512f") or target.arch in ("aarch64", "arm64")
+
+
+def tiles_of(count: SizeLike, most: int) -> tuple[tuple[int, ...], list[SizeLike]]:
+    """Tiles of a row of pixels, about as large as each other: their widths, and how many of each."""
+    if isinstance(count, Size):
+        rest = count - count // most * most
+        return (most, *_REST), [count // most, rest // _REST[0], rest - rest // _REST[0] * _REST[0]]
+    tiles = -(-count // most)
+    wide = -(-count // tiles)
+    of_wide = count - tiles * (wide - 1)
+    kept = [(width, number) for width, number in ((wide, of_wide), (wide - 1, tiles - of_wide)) if number]
+    counts: list[SizeLike] = [number for _, number in kept]
+    return tuple(width for width, _ in kept), counts + [0] * (KINDS - len(counts))
+
+
+class Laid:
+    """The data of a product as its kernels read them: as they lie, or laid out with a border."""
+
+    def __init__(self, work: Work, lanes: int, size: int) -> None:
+        self.work, self.g, self.lanes = work, work.geometry, lanes
+        g = self.g
+        self.channels = in_words(g.groups * g.channels)
+        #: Columns that are stored: codes fill their words.
+        self.columns = in_words(work.outputs) if work.coded else work.outputs
+        self.size = size
+        self.laid = not g.inside or size > 1
+        self.height = g.rows.reach(g.rows.count) if self.laid else g.rows.size
+        self.width = g.columns.reach(g.columns.count) if self.laid else g.columns.size
+        self.pixel = self.channels * size
+        self.row = self.width * self.pixel
+        self.image = self.height * self.row
+        images = g.images
+        self.images = shares(images, _RUNS if not isinstance(images, int) else images) if self.laid else [(0, images)]
+        self.most = max(known(n) for _, n in self.images) if is_known(images) else -(-images // len(self.images))
+        #: What lies at addresses among the operands.
+        self.keep: list[object] = []
+
+    def kept(self, array: Array) -> int:
+        """The address of an array, which is kept."""
+        self.keep.append(array)
+        return int(array.ctypes.data)
+
+    @property
+    def laid_out(self) -> SizeLike:
+        """Bytes of the data with a border, of the most images at a time."""
+        return (self.most * self.image + 63) // 64 * 64 if self.laid else 0
+
+    def lay_out(self, images: tuple[SizeLike, SizeLike]) -> Iterator[KernelCall]:
+        """The data of some images with the code of zero around them."""
+        if not self.laid:
+            return
+        g, channels = self.g, self.channels
+        rows, columns = g.rows.cells(0, self.height), g.columns.cells(0, self.width)
+        source_row = g.columns.size * channels
+        words: dict[str, Operand] = {
+            "source": In(
+                0,
+                images[0] * g.rows.size * source_row + rows.first * source_row + columns.first * channels,
+            ),
+            "target": Scratch(0),
+            "images": images[1],
+            "source_image": g.rows.size * source_row,
+            "rows": self.height,
+            "above": smallest(rows.place, self.height),
+            "inside": rows.number,
+            "source_row": source_row,
+            "left": columns.place * channels,
+            "copied": columns.number * channels,
+            "right": (self.width - columns.place - columns.number) * channels,
+            "code": self.work.grid.zero or 0,
+        }
+        spec = Surround(self.size > 1, self.lanes)
+        yield spec, [words[name] for name in spec.arguments]
+
+    def channel_arrays(self, columns: int, flipped: bool = False) -> Array:
+        """`[start, scale, shift]` of so many columns; codes are less 128 where `flipped`."""
+        work, grid, outputs = self.work, self.work.grid, self.work.outputs
+        sums = work.codes.reshape(outputs, -1).astype(np.int64).sum(1)
+        start = -grid.nearest_zero * sums + (128 * sums if flipped else 0)
+        scales = work.weights.scales.astype(np.float64)
+        factor, addend = work.end.scaling
+        arrays = np.zeros((3, columns), np.float32)
+        arrays[0, :outputs] = start.astype(np.int32).view(np.float32)
+        arrays[1, :outputs] = grid.step * scales * factor
+        arrays[2, :outputs] = (work.end.bias + grid.rest * scales * sums) * factor + addend
+        return arrays
+
+    def places(self, images: tuple[SizeLike, SizeLike], rows: tuple[SizeLike, SizeLike], column: int) -> dict[str, Operand]:
+        """The operands that say where some rows are, from a column on, and what ends them."""
+        g, work = self.g, self.work
+        image = g.pixels * self.columns
+        made = images[0] * image + rows[0] * g.columns.count * self.columns + column
+        seen = rows[0] * g.rows.stride * self.row
+        own, kept = work.end.words(work.held, column, made)
+        self.keep += kept
+        return {
+            "source": Scratch(seen) if self.laid else In(0, images[0] * self.image + seen),
+            "target": Out(0, made * (1 if work.coded else 4)),
+            "numbers": self.kept(work.end.numbers),
+            "images": images[1],
+            "source_image": self.image,
+            "target_image": image,
+            "rows": rows[1],
+            "source_row": g.rows.stride * self.row,
+            "target_row": g.columns.count * self.columns,
+            **dict(zip(work.end.ending.arguments, own)),
+        }

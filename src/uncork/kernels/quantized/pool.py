@@ -1,0 +1,47 @@
+"""The loop nest that pools codes, whose channels are neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from uncork.internal_ops.quantized import in_words
+from uncork.kernels.extents import product
+from uncork.kernels.kernel_plan import In, Out, Selection
+from uncork.kernels.loops.nest_call import Call, View
+from uncork.kernels.loops.windows import PADS, taps_written_out, windows_of
+from uncork.kernels.runtime.target import Target
+from uncork.ops._common.spatial import Sliding
+from uncork.symbolic import SizeLike
+
+
+def pooled_codes(
+    pool: Sliding,
+    kernel: Sequence[int],
+    shape: Sequence[SizeLike],
+    result: Sequence[SizeLike],
+    target: Target,
+) -> Selection:
+    """The plan for data of this plain shape."""
+    windows = windows_of(pool, shape[2:], result[2:], kernel)
+    written_out = taps_written_out(windows)
+    cells, places = ", ".join(w.cell() for w in windows), ", ".join(w.axis for w in windows)
+    taps = " ".join(w.loop(written_out) for w in windows)
+    text = f"n {places.replace(',', '')} c*:\n  {taps}: m = max(pad(X[n, {cells}, c], lowest))\n  Y[n, {places}, c] = m"
+    channels = shape[1]
+    assert isinstance(channels, int)
+    words = in_words(channels)
+    sizes: dict[str, SizeLike] = {"n": shape[0], "c": words}
+    for window in windows:
+        sizes |= {
+            window.axis: window.count,
+            window.tap: window.kernel,
+            PADS[window.place]: window.begin,
+        }
+    views = {
+        "X": View(In(0), "u8", (shape[0], *(w.size for w in windows), words)),
+        "Y": View(Out(0), "u8", (shape[0], *(w.count for w in windows), words)),
+    }
+    work = product((shape[0], *(w.count for w in windows))) * words
+    for window in windows:
+        work = work * window.kernel
+    return Call("max_pool_codes", text, sizes, views, target, 2, work // 32, shared=("n", "c")).native()

@@ -1,0 +1,147 @@
+"""Models in which some tensors are held in other ways: as codes, or with their channels last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from uncork.internal_ops.fused import FusedProduct
+from uncork.internal_ops.quantized import PLAIN, WORD, Grid, Held, QuantizedPool, Reheld
+from uncork.ir.model import Model, Node, Port, Source
+from uncork.kernels.extents import has_extents
+from uncork.ops import Operation
+from uncork.ops._common.indices import normalised_axis
+from uncork.ops.concat import Concat1
+from uncork.passes.quantized_values import POOLS, of_values, rounding_of
+from uncork.passes.rewrite import replaced
+
+
+@dataclass(frozen=True)
+class Step:
+    """A node's new operation, how it takes its inputs, and how its result is held."""
+
+    operation: Operation
+    held: Sequence[Held]
+    result: Held
+
+
+def choosing(model: Model, node: Node, grids: Mapping[Source, Grid]) -> Step | None:
+    """How a layer that chooses among numbers of a grid, or joins them, does so with codes.
+
+    Channels are last. None where it cannot.
+    """
+    operation = node.operation
+    if not isinstance(operation, (*POOLS, Concat1)):
+        return None
+    specs = [model.spec(source) for source in node.inputs]
+    rank = specs[0].rank
+    if (
+        rank is None
+        or rank < 3
+        or len(node.outputs) != 1
+        or not all(has_extents(spec) for spec in specs)
+    ):
+        return None
+    if not all(spec.shape[1].is_static for spec in specs):
+        return None
+    counts = [int(spec.shape[1]) for spec in specs]
+    held = [Held(grids[source], True, count) for source, count in zip(node.inputs, counts)]
+    if isinstance(operation, POOLS):
+        return Step(QuantizedPool(operation, held, held[0]), held, held[0])
+    if normalised_axis(operation, operation.axis, rank) != 1 or any(
+        count % WORD for count in counts[:-1]
+    ):
+        return None
+    return Step(Concat1(axis=rank - 1), held, replace(held[0], channels=sum(counts)))
+
+
+class Rewriting:
+    """Makes the other model: each tensor is brought once into every way that layers want."""
+
+    def __init__(
+        self, model: Model, new: Mapping[int, Step], inputs: Callable[[Node], Sequence[Source]]
+    ) -> None:
+        """`inputs` are those that the new operation of a node takes."""
+        self.old, self.new, self.inputs = model, new, inputs
+        self.nodes: list[Node] = []
+        #: How tensors are held that are not as they were, and tensors held otherwise.
+        self.states: dict[Source, Held] = {}
+        self.made: dict[tuple[Source, Held], Source] = {}
+        self.next_id = max(node.id for node in model.nodes) + 1
+
+    def model(self) -> Model:
+        for node in self.old.nodes:
+            step = self.new.get(node.id)
+            if step is None:
+                inputs = tuple(self._held(source, PLAIN) for source in node.inputs)
+                self.nodes.append(replace(node, inputs=inputs) if inputs != node.inputs else node)
+                continue
+            inputs = tuple(
+                self._held(source, held) for source, held in zip(self.inputs(node), step.held)
+            )
+            port = node.outputs[0]
+            if step.result != PLAIN:
+                self.states[Source(node.id, 0)] = _as_read(step.result)
+                port = replace(port, spec=step.result.spec(port.spec.shape))
+            operation = step.operation
+            self.nodes.append(
+                replace(
+                    node,
+                    inputs=inputs,
+                    outputs=(port,),
+                    operation=operation,
+                )
+            )
+        return replaced(replace(self.old, nodes=tuple(self.nodes)), {})
+
+    def _held(self, source: Source, wanted: Held) -> Source:
+        """A tensor as it is wanted."""
+        wanted = _as_read(wanted)
+        state = self.states.get(source, PLAIN)
+        if state == wanted:
+            return source
+        key = source, wanted
+        if key not in self.made:
+            self.made[key] = self._made(source, state, wanted)
+        return self.made[key]
+
+    def _made(self, source: Source, state: Held, wanted: Held) -> Source:
+        node = self.old.by_id[source.node]
+        rounding = (
+            rounding_of(self.old, node)
+            if node.id not in self.new and not isinstance(node.operation, FusedProduct)
+            else None
+        )
+        if (
+            wanted.grid is not None and rounding is not None
+        ):  # the codes of what is rounded, without its numbers
+            given = node.inputs[0]
+            before = self.states.get(given, PLAIN)
+            if before.grid is not None or (before.last and not wanted.last):
+                before = replace(wanted, grid=None) if wanted.last else PLAIN
+                given = self._held(given, before)
+            return self._reheld(source, given, before, replace(wanted, grid=rounding))
+        straight = (state.grid is None or wanted.grid is None) and (
+            state.last == wanted.last or PLAIN in (state, wanted)
+        )
+        if state != PLAIN and wanted != PLAIN and not straight:
+            return self._reheld(source, self._held(source, PLAIN), PLAIN, wanted)
+        return self._reheld(source, source, state, wanted)
+
+    def _reheld(self, source: Source, given: Source, state: Held, wanted: Held) -> Source:
+        spec, operation = self.old.spec(source), Reheld(state, wanted)
+        how = "as codes" if wanted.grid is not None else "as numbers"
+        name = (
+            f"{self.old.by_id[source.node].name} ({how}{', channels last' if wanted.last else ''})"
+        )
+        number, self.next_id = self.next_id, self.next_id + 1
+        port = Port(wanted.spec(spec.shape))
+        self.nodes.append(
+            Node(number, name, operation.type_name, "", {}, (given,), (port,), operation)
+        )
+        return Source(number, 0)
+
+
+def _as_read(held: Held) -> Held:
+    """How a tensor is held, for those who read it: what its codes were made of does not matter."""
+    return held if held.grid is None else replace(held, grid=of_values(held.grid))
