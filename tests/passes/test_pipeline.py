@@ -21,7 +21,7 @@ ALL = (*pipeline.AS_READ, *pipeline.ON_LOAD, *pipeline.WITH_SIZES)
 FOLDER = Path(pipeline.__file__).parent
 #: Modules that are not rewrites of the list: what rewrites share, and variables, which only a
 #: stateful call makes inputs and outputs of.
-OTHERS = {"__init__", "pipeline", "rewrite", "match_selection", "straight_ids"} | {"functionalize_variables"}
+OTHERS = {"between_blocks", "__init__", "pipeline", "rewrite", "match_selection", "straight_ids"} | {"functionalize_variables"}
 
 
 def test_every_module_with_a_rewrite_is_in_the_list() -> None:

@@ -14,7 +14,7 @@ from uncork.internal_ops.blocks import BlockedPooling
 from uncork.ir.model import Model, Node
 from uncork.kernels.convolution.blocks import block_of
 from uncork.kernels.convolution.select_pool import pooling_of, pools_blocks
-from uncork.kernels.elementwise.lowering import Lowered, has_lowering, said
+from uncork.kernels.elementwise.lowering import Lowered, has_lowering, lowered
 from uncork.kernels.extents import KernelDeclined, certainly, extents, has_extents, is_empty, same, same_extents
 from uncork.kernels.runtime.target import Target
 from uncork.ops import Operation
@@ -85,7 +85,7 @@ def _channels(spec: TensorSpec) -> int:
 def _by_element(operation: Operation, specs: Sequence[TensorSpec], result: TensorSpec, block: int) -> Between | None:
     """Every operand has the result's channels, or is one number."""
     try:
-        found = said(operation, specs, result)
+        found = lowered(operation, specs, result)
     except KernelDeclined:
         return None
     if not isinstance(found, Lowered) or found.inputs != tuple(range(len(specs))):
