@@ -123,6 +123,18 @@ def blocks(builder: uncork.Builder) -> list[Source]:
     return [total]
 
 
+def pooled_blocks(builder: uncork.Builder) -> list[Source]:
+    """What stands between convolutions over blocks: a pooling, a gate of each channel, a concatenation."""
+    numbers, around = _numbers(), {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1]}
+    x = builder.parameter("image", "f32", [1, 16, 28, 28])
+    (before,) = builder.add("Convolution", 1, x, builder.constant(numbers(32, 16, 3, 3)), name="before", dilations=[1, 1], **around)
+    (largest,) = builder.add("MaxPool", 1, before, kernel=[3, 3], name="largest", **around)
+    (mean,) = builder.add("ReduceMean", 1, before, builder.constant(np.array([2, 3])), keep_dims=True, name="mean")
+    (gated,) = builder.add("Multiply", 1, largest, mean, name="gated")
+    (both,) = builder.add("Concat", 1, gated, before, axis=1, name="both")
+    return list(builder.add("Convolution", 1, both, builder.constant(numbers(32, 64, 3, 3)), name="after", dilations=[1, 1], **around))
+
+
 def einsum(builder: uncork.Builder) -> list[Source]:
     x, matrices = builder.parameter("x", "f32", [2, 7, 4, 9]), builder.constant(_numbers()(4, 9, 20))
     return list(builder.add("Einsum", 7, x, matrices, equation="bthi,hio->btho", name="grouped"))
@@ -348,6 +360,7 @@ FAMILIES = {
     "compressed": compressed,
     "attention": attention,
     "convolution": convolution,
+    "convolution.pool": pooled_blocks,
     "gemm.einsum": einsum,
     "gemm.state_product": state_product,
     "elementwise": elementwise,

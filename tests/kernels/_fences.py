@@ -246,6 +246,19 @@ def blocks(generator: np.random.Generator) -> Iterator[Case]:
         yield f"apart {columns} {block}", BlockedConvolution(apart, (True, False), block), [blocked, channels]
 
 
+def pooled_blocks(generator: np.random.Generator) -> Iterator[Case]:
+    """Windows that reach out of the data, by rows that are shorter than what is computed at a time, and longer."""
+    from uncork.internal_ops.blocks import BlockedPooling
+    from uncork.internal_ops.pooled_values import PooledValues
+
+    lanes = host_target().lanes
+    for columns, block, stride in product([1, 2, 3, 7, 8, 9, 17, 33], sorted({lanes, max(4, lanes // 2)}), [1, 2]):
+        around = {"kernel": [3, 3], "strides": [stride] * 2, "pads_begin": [1, 1], "pads_end": [1, 1]}
+        for operation in (PooledValues(find("MaxPool", 8)(**around)), find("AvgPool", 1)(exclude_pad=True, **around)):
+            name = f"{operation.type_name} {columns} {block} {stride}"
+            yield name, BlockedPooling(operation, (True,), block), [numbers(generator, 2, 2, 3, columns, block)]
+
+
 def einsum(generator: np.random.Generator) -> Iterator[Case]:
     for rows, columns, inner in product([1, 3, 8, 9], [1, 15, 16, 17, 50], [1, 4, 17]):
         name = f"{rows} {columns} {inner}"
@@ -601,6 +614,7 @@ EDGES = {
     "attention": attention,
     "compressed": compressed,
     "convolution": convolution,
+    "convolution.pool": pooled_blocks,
     "gemm.einsum": einsum,
     "elementwise": elementwise,
     "embedding.bags": embedding,

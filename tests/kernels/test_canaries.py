@@ -20,6 +20,7 @@ LEAST = {
     "attention": 250,
     "compressed": 180,
     "convolution": 300,
+    "convolution.pool": 60,
     "gemm.einsum": 250,
     "elementwise": 300,
     "embedding.bags": 100,

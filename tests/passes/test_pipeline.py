@@ -22,7 +22,7 @@ FOLDER = Path(pipeline.__file__).parent
 #: Modules that are not rewrites of the list: what rewrites share, and variables, which only a
 #: stateful call makes inputs and outputs of.
 OTHERS = {"__init__", "pipeline", "rewrite", "match_selection", "straight_ids", "quantized_values"}
-OTHERS |= {"held_codes", "match_moves", "functionalize_variables", "match_appends"}
+OTHERS |= {"between_blocks", "held_codes", "match_moves", "functionalize_variables", "match_appends"}
 
 
 def test_every_module_with_a_rewrite_is_in_the_list() -> None:
