@@ -18,6 +18,7 @@ def consistent(
     other's: one may have folded what the other computes.
     """
     kept: dict[Source, str] = {}
+    paired: set[str] = set()
     above: dict[Source, frozenset[str]] = {}  # the nearest ancestors in pairs, by the peer's keys
     for node in model.nodes:
         ours = frozenset[str]().union(*(above[source] for source in node.inputs))
@@ -27,9 +28,10 @@ def consistent(
             above[source] = ours
             if key is None or not _fits(port.spec.shape, shapes.get(key)):
                 continue
-            theirs = _nearest(key, inputs, set(kept.values()))
+            theirs = _nearest(key, inputs, paired)
             if bool(ours) == bool(theirs) and (ours <= theirs or theirs <= ours):
                 kept[source] = key
+                paired.add(key)
                 above[source] = frozenset([key])
     return kept
 
