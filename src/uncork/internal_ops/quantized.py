@@ -32,7 +32,7 @@ def in_words(channels: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The levels, at most 256, of a FakeQuantize whose limits, values of f32, hold for all elements."""
+    """The levels, at most 256, of a FakeQuantize whose limits (f32) hold for all elements."""
 
     levels: int
     input_low: float
@@ -64,7 +64,7 @@ class Grid:
 
     @property
     def scaling(self) -> tuple[float, float]:
-        """A factor and an addend that make codes of numbers, before they are rounded and limited."""
+        """A factor and an addend that make codes of numbers, before rounding and limits."""
         factor = (self.levels - 1) / (self.input_high - self.input_low)
         return factor, -self.input_low * factor
 
@@ -242,7 +242,7 @@ class OnCodes(Operation):
 
 
 class QuantizedProduct(OnCodes):
-    """A convolution or MatMul, with its end, of codes and weights of 8 bits: sums are whole numbers.
+    """A convolution or MatMul, with its end, of codes and 8-bit weights: sums are whole numbers.
 
     The operation's second input are the weights, which are none of this one's.
     """

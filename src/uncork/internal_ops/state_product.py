@@ -6,15 +6,13 @@ import numpy as np
 
 from uncork.internal_ops.appended_state import StateValue
 from uncork.ops._operation import Operation
-from uncork.ops._ports import I32_I64, REAL, Input, Output
+from uncork.ops._ports import I32_I64, REAL, Field, Input, Output
 from uncork.ops.matmul import MatMul
 from uncork.types import Array, PartialShape, TensorSpec
 
 
 class StateProduct(Operation):
-    """`a` times the value in a storage (see `StateValue`), each matrix of which serves several of
-    `a`.
-    """
+    """`a` times the value in a storage (see `StateValue`), each matrix of it for several of `a`."""
 
     multiplies = True
     type_name, opset = "StateProduct", 0
@@ -23,9 +21,12 @@ class StateProduct(Operation):
     length = Input(I32_I64)
     output = Output("T")
 
+    product = Field[MatMul]()
+    value = Field[StateValue]()
+    repeats = Field[int]()
+
     def __init__(self, product: MatMul, value: StateValue, repeats: int = 1) -> None:
-        super().__init__()
-        self.product, self.value, self.repeats = product, value, repeats
+        super().__init__(product=product, value=value, repeats=repeats)
 
     def matrices(self, storage: TensorSpec, length: TensorSpec) -> TensorSpec:
         """The value, before it is repeated."""

@@ -234,8 +234,7 @@ def _rewritten(model: Model, chosen: Mapping[int, _Candidate], target: Target) -
 
     def constant(name: str, value: Array, element_type: ElementType) -> Source:
         spec = TensorSpec(element_type, PartialShape(value.shape), value)
-        operation = Const(element_type=spec.element_type, shape=spec.shape)
-        operation.value = value
+        operation = Const(element_type=spec.element_type, shape=spec.shape, value=value)
         return added(name, operation, (), spec)
 
     def turned(source: Source, operation: ToBlocks | FromBlocks, spec: TensorSpec) -> Source:

@@ -174,7 +174,7 @@ class _Layers:
         return None
 
     def _pass_codes_on(self) -> None:
-        """Layers that choose among codes, or join them, do so where a layer after them reads codes."""
+        """Layers that choose among codes, or join them, do so where a later layer reads codes."""
         for node in reversed(self.model.nodes):
             source = Source(node.id, 0)
             if node.id not in self.new and source in self.grids and self._read_as_codes(source):
