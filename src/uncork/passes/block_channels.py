@@ -11,7 +11,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from uncork.internal_ops.blocks import BlockedConvolution, FromBlocks, ToBlocks, blocked_shape, to_blocks
+from uncork.internal_ops.blocks import (
+    BlockedConvolution,
+    FromBlocks,
+    ToBlocks,
+    blocked_shape,
+    to_blocks,
+)
 from uncork.internal_ops.fused import FusedConvolution
 from uncork.ir.model import Model, Node, Port, Source
 from uncork.kernels.convolution.blocks import block_of, is_few, regions_of
