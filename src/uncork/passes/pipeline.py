@@ -129,6 +129,12 @@ ON_LOAD: tuple[Pass, ...] = (
 
 _RECURRENT = frozenset(FAMILIES["recurrent"])
 WITH_SIZES: tuple[Pass, ...] = (
+    # Before `fuse_attention`, which knows attention by its products.
+    Pass(
+        "einsum_to_matmul",
+        "Einsum of two tensors of the call becomes a MatMul",
+        frozenset({"Einsum"}),
+    ),
     Pass(
         "sink_selection",
         "sequences stop at the one step that is read",

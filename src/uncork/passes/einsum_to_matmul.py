@@ -1,0 +1,183 @@
+"""Einsum of two tensors of the call becomes a MatMul, with views and transposes around it.
+
+A label is a batch dimension (in both operands and the output), summed (in both operands alone), or
+a row or column (in one operand and the output). Operands come in the order batch, rows, columns;
+where they lie so already, or with rows and columns exchanged, nothing is moved. What else there is
+stays as it is: more operands or a constant one, a label twice in one operand, or summed in one
+alone, dimensions that stretch, and integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from uncork.internal_ops.view import View
+from uncork.ir.model import Model, Node, Port, Source
+from uncork.kernels.extents import has_extents, same
+from uncork.ops import Operation
+from uncork.ops.einsum import Einsum
+from uncork.ops.matmul import MatMul
+from uncork.ops.parameter import Const
+from uncork.ops.transpose import Transpose1
+from uncork.types import Dimension, ElementType, PartialShape, TensorSpec
+
+_FLOATS = frozenset({"f16", "bf16", "f32", "f64"})
+#: A letter of the equation, or a dimension of its ellipsis.
+_Labels = Sequence[object]
+
+
+@dataclass(frozen=True, slots=True)
+class _Product:
+    """The two operands with their labels, the labels by what they are, and the size of each."""
+
+    operands: tuple[tuple[Source, _Labels], tuple[Source, _Labels]]
+    batch: _Labels
+    rows: _Labels
+    summed: _Labels
+    columns: _Labels
+    output: _Labels
+    sizes: Mapping[Any, Dimension]
+
+
+def einsum_to_matmul(model: Model) -> Model:
+    """See the module."""
+    layers = _Layers(model)
+    changed = False
+    for node in model.nodes:
+        product = _product(model, node)
+        if product is None:
+            layers.nodes.append(node)
+        else:
+            changed = True
+            layers.multiply(node, product)
+    return replace(model, nodes=tuple(layers.nodes)) if changed else model
+
+
+def _product(model: Model, node: Node) -> _Product | None:
+    """What the layer multiplies; None where it is no product of two matrices of the call."""
+    operation = node.operation
+    if not isinstance(operation, Einsum) or len(node.inputs) != 2:
+        return None
+    specs = [model.spec(source) for source in node.inputs]
+    output = node.outputs[0].spec
+    if output.element_type.name not in _FLOATS or not all(map(has_extents, (*specs, output))):
+        return None
+    if any(spec.value is not None for spec in specs):
+        return None
+    subscripts, out = operation.parsed()
+    a, b = (operation.spread(s, len(spec.shape)) for s, spec in zip(subscripts, specs))
+    result = operation.spread(out, len(output.shape))
+    sizes = {**dict(zip(b, specs[1].shape.dims)), **dict(zip(a, specs[0].shape.dims))}
+    twice = len(set(a)) < len(a) or len(set(b)) < len(b)
+    alone = any(label not in result for label in set(a) ^ set(b))
+    both = [label for label in a if label in b]
+    if twice or alone or not all(_same(sizes[n], specs[1].shape[b.index(n)]) for n in both):
+        return None
+    sources = node.inputs
+    if _is_turned(a, b, result):
+        a, b, sources = b, a, (sources[1], sources[0])
+    return _Product(
+        operands=((sources[0], a), (sources[1], b)),
+        batch=[label for label in result if label in a and label in b],
+        rows=[label for label in result if label not in b],
+        summed=[label for label in a if label in b and label not in result],
+        columns=[label for label in result if label not in a],
+        output=result,
+        sizes=sizes,
+    )
+
+
+def _same(one: Dimension, other: Dimension) -> bool:
+    return one.size is not None and other.size is not None and same(one.size, other.size)
+
+
+def _is_turned(a: _Labels, b: _Labels, output: _Labels) -> bool:
+    """The output has what only the second operand has first."""
+    own = [label in a for label in output if (label in a) != (label in b)]
+    return bool(own) and not own[0] and own == sorted(own)
+
+
+class _Layers:
+    """The layers of the new model."""
+
+    def __init__(self, model: Model) -> None:
+        self.nodes: list[Node] = []
+        self._specs: dict[Source, TensorSpec] = {}
+        self._model = model
+        self._next = max((node.id for node in model.nodes), default=0) + 1
+
+    def multiply(self, node: Node, product: _Product) -> None:
+        """Put the product in the place of a layer."""
+        (a, of_a), (b, of_b) = product.operands
+        first, turn_a = self._matrix(node, a, of_a, product, product.rows, product.summed)
+        second, turn_b = self._matrix(node, b, of_b, product, product.summed, product.columns)
+        matmul = MatMul(transpose_a=turn_a, transpose_b=turn_b)
+        made = self._add(f"{node.name}/product", matmul, first, second)
+        labels = [*product.batch, *product.rows, *product.columns]
+        if len(product.rows) != 1 or len(product.columns) != 1:
+            made = self._view(node, made, [product.sizes[label] for label in labels])
+        if labels != list(product.output):
+            made = self._transposed(node, made, [labels.index(n) for n in product.output])
+        # The last layer has the place of the old one, and its name.
+        last = self.nodes.pop()
+        port = node.outputs[0]
+        self.nodes.append(
+            replace(
+                node,
+                inputs=last.inputs,
+                outputs=(replace(port, spec=last.outputs[0].spec),),
+                operation=last.operation,
+                attributes={},
+            )
+        )
+
+    def _matrix(
+        self,
+        node: Node,
+        source: Source,
+        labels: _Labels,
+        product: _Product,
+        rows: _Labels,
+        columns: _Labels,
+    ) -> tuple[Source, bool]:
+        """An operand as matrices, and whether these have their columns first."""
+        turned = list(labels) == [*product.batch, *columns, *rows] and bool(rows)
+        wanted = list(labels) if turned else [*product.batch, *rows, *columns]
+        if list(labels) != wanted:
+            source = self._transposed(node, source, [list(labels).index(n) for n in wanted])
+        if len(rows) != 1 or len(columns) != 1:
+            sizes = [product.sizes[label] for label in product.batch]
+            for part in (columns, rows) if turned else (rows, columns):
+                size = Dimension.of(1)
+                for label in part:
+                    size = size * product.sizes[label]
+                sizes.append(size)
+            source = self._view(node, source, sizes)
+        return source, turned
+
+    def _view(self, node: Node, source: Source, sizes: Sequence[Dimension]) -> Source:
+        return self._add(f"{node.name}/view", View(PartialShape(sizes)), source)
+
+    def _transposed(self, node: Node, source: Source, order: Sequence[int]) -> Source:
+        value = np.asarray(order, np.int64)
+        shape = PartialShape(value.shape)
+        constant = Const(element_type=ElementType.i64, shape=shape, value=value)
+        axes = self._add(f"{node.name}/order", constant)
+        return self._add(f"{node.name}/transposed", Transpose1(), source, axes)
+
+    def _add(self, name: str, operation: Operation, *inputs: Source) -> Source:
+        (spec,) = operation.describe([self._spec(source) for source in inputs])
+        number, self._next = self._next, self._next + 1
+        ports = (Port(spec),)
+        self.nodes.append(
+            Node(number, name, operation.type_name, "opset1", {}, inputs, ports, operation)
+        )
+        self._specs[Source(number, 0)] = spec
+        return Source(number, 0)
+
+    def _spec(self, source: Source) -> TensorSpec:
+        return self._specs.get(source) or self._model.spec(source)

@@ -1,0 +1,112 @@
+"""Einsum of two tensors of the call: what becomes a MatMul, what stays, and the results."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("llvmlite")
+
+import uncork
+from uncork.ir.build import Builder
+
+SIZES = {"b": 2, "h": 3, "q": 5, "k": 4, "d": 7, "e": 6, "x": 2, "y": 3}
+
+
+def model(equation: str, shapes: list[list[int | None]], **options: object) -> uncork.CompiledModel:
+    builder = Builder("products")
+    sources = [builder.parameter(f"x{i}", "f32", shape) for i, shape in enumerate(shapes)]
+    builder.result(builder.add("Einsum", 7, *sources, equation=equation)[0], "y")
+    return uncork.compile_model(builder.model(), threads=1, **options)
+
+
+def operands(equation: str, seed: int = 0) -> list[np.ndarray]:
+    generator = np.random.default_rng(seed)
+    left = equation.partition("->")[0].split(",")
+    parts = [[3, 2] if c == "." else [SIZES[c]] for part in left for c in part.replace("...", ".")]
+    shapes, at = [], 0
+    for part in left:
+        count = len(part.replace("...", "."))
+        shapes.append([size for sizes in parts[at : at + count] for size in sizes])
+        at += count
+    return [generator.standard_normal(shape).astype(np.float32) for shape in shapes]
+
+
+def kernels(compiled: uncork.CompiledModel) -> list[str]:
+    return [step.operation.partition("-")[0] for step in compiled.plan.steps]
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+@pytest.mark.parametrize(
+    "equation",
+    [
+        "qd,dk->qk",  # a product of matrices
+        "qd,kd->qk",
+        "dq,dk->qk",
+        "qd,kd->kq",  # the operands change places
+        "bhqd,bhkd->bhqk",  # scores of attention
+        "bqhd,bkhd->bhqk",  # with heads beside each other
+        "bhqk,bkhd->bqhd",
+        "bd,bde->be",  # a vector times a matrix, in a batch
+        "bde,bd->be",
+        "bd,be->bde",  # nothing is summed
+        "qd,kd->",  # rows and columns are summed alone: stays
+        "bqxy,bkxy->bqk",  # two labels are summed
+        "bqx,byk->bqxyk",
+        "xqd,yke->xyqdke",
+        "...qd,...dk->...qk",
+        "bd,bd->b",  # no rows, no columns
+        "bqd,bkd->qbk",  # the batch is not first
+    ],
+)
+def test_products(equation: str, is_open: bool) -> None:
+    """Against numpy.einsum, for two seeds: with open sizes one plan serves both."""
+    given = operands(equation)
+    compiled = model(equation, [[None if is_open else n for n in a.shape] for a in given])
+    for seed in (0, 1):
+        given = operands(equation, seed)
+        wanted = np.einsum(equation, *given)
+        np.testing.assert_allclose(compiled(*given)[0], wanted, rtol=1e-5, atol=1e-5)
+    if not equation.endswith("->"):
+        assert "Einsum" not in kernels(compiled)
+        assert all(step.kernel != "reference" for step in compiled.plan.steps)
+
+
+@pytest.mark.parametrize("equation", ["qq,qk->qk", "qd,kd->q", "qd,dk,kb->qb"], ids=["twice", "alone", "three"])
+def test_what_stays(equation: str) -> None:
+    given = [np.ones([SIZES[c] for c in p], np.float32) for p in equation.partition("->")[0].split(",")]
+    compiled = model(equation, [list(a.shape) for a in given])
+    np.testing.assert_allclose(compiled(*given)[0], np.einsum(equation, *given), rtol=1e-6)
+    assert "Einsum" in kernels(compiled)
+
+
+def test_a_dimension_that_stretches_stays() -> None:
+    """OpenVINO's Einsum lets a dimension of 1 stretch; a product would not."""
+    compiled = model("bqd,bkd->bqk", [[2, 5, 7], [1, 4, 7]])
+    a, b = np.ones((2, 5, 7), np.float32), np.ones((1, 4, 7), np.float32)
+    np.testing.assert_array_equal(compiled(a, b)[0], np.full((2, 5, 4), 7, np.float32))
+    assert "Einsum" in kernels(compiled)
+
+
+def test_no_elements() -> None:
+    """Sums of nothing are 0."""
+    compiled = model("qd,dk->qk", [[None, None], [None, None]])
+    got = compiled(np.ones((2, 0), np.float32), np.ones((0, 3), np.float32))[0]
+    np.testing.assert_array_equal(got, np.zeros((2, 3), np.float32))
+
+
+def test_attention_by_einsum_is_one_step() -> None:
+    builder = Builder("attention")
+    q, k, v = (builder.parameter(name, "f32", [None, 8, None, 16]) for name in "qkv")
+    (scores,) = builder.add("Einsum", 7, q, k, equation="bhqd,bhkd->bhqk")
+    (scaled,) = builder.add("Multiply", 1, scores, builder.constant(np.float32(0.25)))
+    (weights,) = builder.add("SoftMax", 8, scaled, axis=-1)
+    builder.result(builder.add("Einsum", 7, weights, v, equation="bhqk,bhkd->bhqd")[0], "y")
+    compiled = uncork.compile_model(builder.model(), threads=1)
+    generator = np.random.default_rng(3)
+    given = [generator.standard_normal((2, 8, 12, 16)).astype(np.float32) for _ in range(3)]
+    scores_of = np.einsum("bhqd,bhkd->bhqk", given[0], given[1]) * 0.25
+    exact = np.exp(scores_of - scores_of.max(-1, keepdims=True))
+    wanted = np.einsum("bhqk,bhkd->bhqd", exact / exact.sum(-1, keepdims=True), given[2])
+    np.testing.assert_allclose(compiled(*given)[0], wanted, rtol=1e-4, atol=1e-5)
+    assert kernels(compiled) == ["FusedAttention"]
