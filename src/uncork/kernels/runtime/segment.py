@@ -24,6 +24,7 @@ from uncork.kernels.runtime.layout import BUSY, HEAD, OK, OTHER_ARGUMENTS
 from uncork.kernels.runtime.segment_plan import (
     ArgumentAddress,
     Bind,
+    BodyAddress,
     BodyTable,
     BufferAddress,
     CallTable,
@@ -217,6 +218,9 @@ class Segment:
                 patches.append((True, target, 8, 0, context.slot(word.number), zero, zero))
             elif isinstance(word, TensorAddress):
                 words[target] = context.tensor(word.first) + word.offset
+            elif isinstance(word, BodyAddress):
+                table = self._table(word.body)
+                words[target] = table.place(word.kind, word.number, word.axis) if word.kind else table.address
             elif isinstance(word, ArgumentAddress):
                 addresses.append((word.argument, *number(word.offset), target))
             elif isinstance(word, BufferAddress):
