@@ -45,6 +45,8 @@ LEAST = {
     "scatter": 250,
     "search": 100,
     "embedding.sparse": 60,
+    "movement.state": 100,
+    "gemm.state_product": 40,
     "movement.transpose": 90,
 }
 

@@ -133,7 +133,7 @@ def test_hints_are_of_the_layer() -> None:
     b = Builder("add")
     b.result(b.add("Add", 1, b.parameter("a", "f32", [2]), b.parameter("b", "f32", [2]), name="sum")[0])
     node = next(node for node in b.model().nodes if node.name == "sum")
-    assert node.hints == Hints("f32", False, "")
+    assert node.hints == Hints("f32", direct_sums=False, in_f32=False, note="")
     hinted = replace(node, hints=replace(node.hints, note="because"))
     assert (hinted.hints.note, node.hints.note, hinted.operation) == ("because", "", node.operation)
 

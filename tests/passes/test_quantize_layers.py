@@ -352,10 +352,10 @@ def test_exact_fake_quantize_keeps_f32() -> None:
 
 def test_exact_fake_quantize_reaches_into_bodies() -> None:
     from uncork.ir.bodies import configure
-    from uncork.ops.fake_quantize import FakeQuantize
+    from uncork.ir.hints import Hints
 
-    marked = [n.operation.in_f32 for n in configure(residual(), False, None, in_f32=True).nodes if isinstance(n.operation, FakeQuantize)]
-    assert marked == [True] * 6
+    nodes = configure(residual(), False, None, Hints(in_f32=True)).nodes
+    assert [n.hints.in_f32 for n in nodes if n.type_name == "FakeQuantize"] == [True] * 6
 
 
 def test_nan_is_the_references() -> None:

@@ -322,15 +322,12 @@ def compile_model(
     Layers between FakeQuantize layers multiply in integers, exactly; where a result is rounded to levels again, a number at the
     border of two may fall to the other one. `exact_fake_quantize=True` computes them in f32, as they are written.
 
-    `memory_limit` is the most bytes of working memory that a call may take: what results between layers need, and what kernels
-    work with, all sizes of the call known (None: as many as the machine or its container has). A call that needs more raises
-    InputError, which names the layer that needs most; the model takes other calls afterwards. Calls at the same time have memory
-    of their own each. Inputs, results, constants and what references compute with are not counted.
+    `memory_limit` is the most bytes of working memory that a call may take, for results between layers and for kernels (None: as
+    many as the machine or its container has; inputs, results, constants and references are not counted). A call that needs more
+    raises InputError, which names the layer that needs most; others go on. Each of several calls at a time has memory of its own.
 
     `device_name` is "CPU" (or "AUTO", which is the same) and `config` empty: OpenVINO's properties are options here.
-
-    Raises ValidationError for options that do not exist, UnsupportedError for a precision that this machine has no instructions
-    for, and InputError for tables that do not fit.
+    Raises ValidationError for unknown options, UnsupportedError for a precision that this machine lacks, InputError for wrong tables.
     """
     if device_name != "CPU" or config:
         check_device(device_name, config or {})

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from uncork.compiler.call_plan import NativeStep, Part
 from uncork.compiler.size_program import SizeProgram
-from uncork.kernels.runtime.segment_plan import Bind, MadeResult, Op, SizeCheck, SizeTensor, Slot, Step
+from uncork.kernels.runtime.segment_plan import Bind, MadeResult, Op, PlacedBuffer, SegmentPlan, SizeCheck, SizeTensor, Slot, Step
 from uncork.symbolic import Relation, Size, SizeLike, Symbol
 from uncork.types import Array, TensorSpec
 
@@ -109,3 +111,22 @@ def lowered(relation: Relation, program: SizeProgram) -> tuple[str, Slot, Slot]:
     if relation.kind == "<":
         return "at_least", program.slot(right), program.slot(left + 1)
     return "equal", program.slot(left - right * (left // right)), program.slot(0)
+
+
+def closed(part: Part | OpenSegment, buffers: Sequence[PlannedBuffer]) -> Part:
+    """A part as the plan has it: a segment whose buffers and steps are complete."""
+    if not isinstance(part, OpenSegment):
+        return part
+    placed = tuple(
+        PlacedBuffer(n, buffers[n].bytes, buffers[n].first, buffers[n].last) for n in sorted(part.buffers, key=lambda n: buffers[n].first)
+    )
+    segment = SegmentPlan(
+        tuple(part.steps),
+        tuple(part.binds),
+        tuple(part.ops),
+        tuple(part.checks),
+        placed,
+        part.cost_slot,
+        tuple(part.tensors),
+    )
+    return NativeStep(segment, tuple(part.makes))

@@ -10,8 +10,6 @@ from uncork.compiler.call_plan import (
     CallPlan,
     ConstantPlace,
     FoundSymbol,
-    NativeStep,
-    Part,
     Place,
     PlannedStep,
     ReadStep,
@@ -22,6 +20,7 @@ from uncork.compiler.planned_parts import (
     NotPlanned,
     OpenSegment,
     bytes_of,
+    closed,
     dimensions,
     lowered,
     own_dtype,
@@ -46,8 +45,6 @@ from uncork.kernels.runtime.segment_plan import (
     CallTable,
     Like,
     Number,
-    PlacedBuffer,
-    SegmentPlan,
     SizeCheck,
     Slot,
     Step,
@@ -114,7 +111,7 @@ class Planner(BodyPlanner):
         self._look_at_files()
         self.program.ops = list  # no circle is left that only the collector would find
         return CallPlan(
-            parts=tuple(self._closed(part) for part in self._parts),
+            parts=tuple(closed(part, self._buffers) for part in self._parts),
             slots=tuple(self.program.values),
             buffers=len(self._buffers),
             tensor_bytes=self._tensor_bytes,
@@ -446,21 +443,3 @@ class Planner(BodyPlanner):
         words = (self._word(node, kernel_plan.In(0), {0: place}, None), target, self.program.number(bytes_of(spec)))
         self._segment().steps.append(Step(self._address(CopyBytes()), words))
         self._step += 1
-
-    def _closed(self, part: Part | OpenSegment) -> Part:
-        if not isinstance(part, OpenSegment):
-            return part
-        buffers = tuple(
-            PlacedBuffer(n, self._buffers[n].bytes, self._buffers[n].first, self._buffers[n].last)
-            for n in sorted(part.buffers, key=lambda n: self._buffers[n].first)
-        )
-        segment = SegmentPlan(
-            tuple(part.steps),
-            tuple(part.binds),
-            tuple(part.ops),
-            tuple(part.checks),
-            buffers,
-            part.cost_slot,
-            tuple(part.tensors),
-        )
-        return NativeStep(segment, tuple(part.makes))

@@ -105,13 +105,13 @@ def selects(*operations: type[Operation] | str) -> Callable[[Function], Function
         ) -> Selection:
             return function(operation, inputs, outputs, target)
 
-        chooses_with_hints(*operations)(unhinted)
+        selects_with_hints(*operations)(unhinted)
         return function
 
     return add
 
 
-def chooses_with_hints(
+def selects_with_hints(
     *operations: type[Operation] | str,
 ) -> Callable[[HintedFunction], HintedFunction]:
     """Decorator like `selects`, for a function that is also given the hints of the layer."""

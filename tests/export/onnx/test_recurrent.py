@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import uncork
+from tests.ops.test_every_op import ALL
 from tests.samples._sample import Case, Sample
-from tests.test_every_op import ALL
 from uncork.ops import Operation
 
 from ._run import one_layer, run

@@ -18,7 +18,7 @@ from uncork.kernels.convolution.volumes import fits_blocks, over_volumes_in_bloc
 from uncork.kernels.extents import extents, is_empty
 from uncork.kernels.kernel_plan import Selection
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import chooses_with_hints, selects
+from uncork.kernels.select import selects, selects_with_hints
 from uncork.kernels.select_epilogue import epilogue_of
 from uncork.ops import Operation
 from uncork.ops.convolution import Convolution1, GroupConvolution1
@@ -29,7 +29,7 @@ from uncork.types import ElementType, TensorSpec
 _LARGEST = 1 << 31
 
 
-@chooses_with_hints(
+@selects_with_hints(
     Convolution1,
     GroupConvolution1,
     ConvolutionBackpropData1,

@@ -18,7 +18,7 @@ from uncork.kernels.recurrent.spec_packed_weights import Panels
 from uncork.kernels.recurrent.workspace import ahead_steps, workspace
 from uncork.kernels.runtime.packed_weights import packed
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import chooses_with_hints
+from uncork.kernels.select import selects_with_hints
 from uncork.ops import Operation
 from uncork.ops._common.recurrent import WALKS, RecurrentSequence
 from uncork.ops.gru_sequence import GRUSequence5
@@ -70,7 +70,7 @@ def _team_rows(spec: Recurrent, hidden: int, members: int) -> int:
     return members * (_BLOCK if spec.gates * hidden * hidden * 4 > _TEAM_BYTES else 1)
 
 
-@chooses_with_hints(GRUSequence5, LSTMSequence5, RNNSequence5)
+@selects_with_hints(GRUSequence5, LSTMSequence5, RNNSequence5)
 def select_sequence(
     operation: Operation,
     inputs: Sequence[TensorSpec | None],

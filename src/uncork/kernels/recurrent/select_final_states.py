@@ -12,7 +12,7 @@ from uncork.kernels.kernel_plan import In, KernelPlan, Operand, Out, Selection
 from uncork.kernels.recurrent.select import Lookup, sequence_of
 from uncork.kernels.recurrent.spec_step_lengths import Lengths
 from uncork.kernels.runtime.target import Target
-from uncork.kernels.select import chooses_with_hints, selects
+from uncork.kernels.select import selects, selects_with_hints
 from uncork.ops import Operation
 from uncork.ops._common.recurrent import RecurrentSequence
 from uncork.ops.gather import Gather7
@@ -32,7 +32,7 @@ def select_lengths(operation: Operation, inputs: Sequence[TensorSpec | None], ou
     return KernelPlan(spec.name, [(spec, words)], cost=nanoseconds(batch, 2.0))
 
 
-@chooses_with_hints("LastStates")
+@selects_with_hints("LastStates")
 def select_states(
     operation: Operation,
     inputs: Sequence[TensorSpec | None],
@@ -44,7 +44,7 @@ def select_states(
     return sequence_of(operation.sequence, inputs, outputs, target, hints, states_only=True)
 
 
-@chooses_with_hints("LookedUp")
+@selects_with_hints("LookedUp")
 def select_looked_up(
     operation: Operation,
     inputs: Sequence[TensorSpec | None],
