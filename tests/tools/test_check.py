@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tools.check import LONG, QUICK, ROOT, named_tests, steps
 
 
@@ -23,3 +25,9 @@ def test_every_step_is_there() -> None:
     assert len(set(command)) == len(command), "nothing twice"
     (*_, (_, command)) = steps(["tests/score/test_faults.py", "tests/processes/test_forks.py"], 3)
     assert not any(word.startswith(LONG) for word in command), "they take minutes"
+
+
+def test_the_whole_check_names_tests_that_are_there() -> None:
+    named = re.findall(r"tests/[\w/]+\.py", (ROOT / ".ci" / "run").read_text(encoding="utf-8"))
+    assert named
+    assert [path for path in sorted(set(named)) if not (ROOT / path).is_file()] == []
