@@ -386,6 +386,7 @@ def test_openvino_gives_the_same(tmp_path: Path) -> None:
     """It rounds in other places: a level of some numbers, and what is made of that."""
     from tests._openvino import OpenVino
 
+    pytest.importorskip("openvino")
     worker = OpenVino()
     try:
         for model, x in ((residual(), image(1, 16, 12, 13)), (linear(rows=7), image(2, 7, 48))):

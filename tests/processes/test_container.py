@@ -14,8 +14,7 @@ import pytest
 import uncork
 from tests.processes._children import ROOT
 from uncork import memory
-from uncork.compiler import placement
-from uncork.kernels.runtime import context
+from uncork.compiler import placement, working_memory
 from uncork.ops import _memory
 
 
@@ -78,7 +77,7 @@ def broadcast() -> uncork.CompiledModel:
 
 
 def test_the_message_says_whose_memory_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (_memory, context, placement):
+    for module in (_memory, placement, working_memory):
         monkeypatch.setattr(module, "available", lambda: (1000, "the memory that this container may use"))
     assert broadcast()([250])[0].size == 250
     with pytest.raises(uncork.InputError, match=r"needs 1,004 bytes, more than the memory that this container may use \(1,000 bytes\)"):

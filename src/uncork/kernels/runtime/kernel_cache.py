@@ -47,8 +47,17 @@ def compilations_told(progress: Progress) -> Iterator[None]:
         _progress.reset(before)
 
 
+#: Errors that tell nothing of a kernel: the next one to ask may have it.
+_NOT_OF_THE_KERNEL = (UncorkError, MemoryError, Warning)
+
+
 class CannotCompile(Exception):
     """LLVM makes no kernel of what it was given, on this machine or in this version: references do the work."""
+
+
+def _cannot_compile(name: str, error: Exception) -> CannotCompile:
+    """With LLVM's words, or what another version of llvmlite makes of a call."""
+    return CannotCompile(f"kernel '{name}' cannot be compiled: {shortened(str(error).strip(), 500)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +134,7 @@ class ObjectStore:
     def prepare(self, specs: Iterable[KernelSpec], further: Iterable[Wanted] = (), target: Target | None = None, threads: int = 1) -> None:
         """Have kernels ready, and `further` functions: those that no file has are compiled by so many threads side by side.
 
-        What cannot be compiled is left out: it is told when its address is asked for.
+        What cannot be compiled is not tried again: that is told when its address is asked for.
         """
         target = target or host_target()
         known = [spec for spec in dict.fromkeys(specs) if (spec, target) not in self._addresses]
@@ -149,8 +158,13 @@ class ObjectStore:
             finally:  # an interrupt leaves what is done
                 for one, compiled in work.made.items():
                     found = one.name, one.description, target
-                    with contextlib.suppress(CannotCompile):
+                    try:
                         self._functions[found] = self._loaded(_key(*found), one.name, compiled)
+                    except CannotCompile as error:
+                        self._failed[found] = error
+                for one, reason in work.failed.items():
+                    if not isinstance(reason, _NOT_OF_THE_KERNEL):
+                        self._failed[one.name, one.description, target] = _cannot_compile(one.name, reason)
 
     def _stored(self, key: str, name: str) -> int | None:
         """The address of a kernel that a file holds; None where no file can be used."""
@@ -171,10 +185,10 @@ class ObjectStore:
     def _made(self, key: str, name: str, make: Callable[[], str], target: Target) -> int:
         try:
             compiled = _compiled(name, make(), target)
-        except (UncorkError, MemoryError, Warning):
+        except _NOT_OF_THE_KERNEL:
             raise
-        except Exception as error:  # LLVM's words, or what another version of llvmlite makes of a call
-            raise CannotCompile(f"kernel '{name}' cannot be compiled: {shortened(str(error).strip(), 500)}") from error
+        except Exception as error:
+            raise _cannot_compile(name, error) from error
         return self._loaded(key, name, compiled)
 
     def _loaded(self, key: str, name: str, compiled: _Compiled) -> int:

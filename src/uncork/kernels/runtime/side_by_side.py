@@ -30,11 +30,12 @@ class SideBySide(Generic[Key, Made]):
         finish: Callable[[Key, str], Made],
         progress: Progress | None = None,
     ) -> None:
-        """Keys for which `write` or `finish` raises an Exception have no result."""
+        """Keys for which `write` or `finish` raises an Exception have none but that."""
         self._keys, self._write, self._finish, self._progress = list(keys), write, finish, progress
         self._written: PriorityQueue[tuple[int, int, str]] = PriorityQueue()
         #: What is finished: of an interrupted run, too.
         self.made: dict[Key, Made] = {}
+        self.failed: dict[Key, Exception] = {}
         self._done = 0
         self._count = threading.Lock()
 
@@ -50,7 +51,8 @@ class SideBySide(Generic[Key, Made]):
             for number, key in enumerate(self._keys):
                 try:
                     text = self._write(key)
-                except Exception:
+                except Exception as error:
+                    self.failed[key] = error
                     self._say()
                     continue
                 self._written.put((-len(text), number, text))
@@ -72,8 +74,11 @@ class SideBySide(Generic[Key, Made]):
             order, number, text = self._written.get()
             if order == _END:
                 return
-            with contextlib.suppress(Exception):
-                self.made[self._keys[number]] = self._finish(self._keys[number], text)
+            key = self._keys[number]
+            try:
+                self.made[key] = self._finish(key, text)
+            except Exception as error:
+                self.failed[key] = error
             self._say()
 
     def _say(self) -> None:
