@@ -12,7 +12,7 @@ from uncork._html import html_table
 
 _HEADING = ("#", "layer", "operation", "kernel", "outputs", "place", "reason", "note")
 #: No column is made wider than this: what is longer moves the rest of its line.
-_WIDEST = 40
+_WIDEST = 72
 
 
 @dataclass(frozen=True, slots=True)
