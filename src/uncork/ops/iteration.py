@@ -17,7 +17,16 @@ import numpy as np
 
 from uncork.errors import UncorkError
 from uncork.memory import available
-from uncork.ops._body import BodyInput, BodyMap, BodyOutput, EndlessLoop, Slicing, SubGraphOperation, maybe_run, union
+from uncork.ops._body import (
+    BodyInput,
+    BodyMap,
+    BodyOutput,
+    EndlessLoop,
+    Slicing,
+    SubGraphOperation,
+    maybe_run,
+    union,
+)
 from uncork.ops._common.indices import normalised_axis
 from uncork.ops._operation import register
 from uncork.ops._ports import ANY, BOOLEAN, I32_I64, Input, Output
